@@ -1,0 +1,63 @@
+"""Records in bulk: Arrow batches, the form in which they lie in the log and cross Spark.
+
+A block has one row per record and no schema in its bytes, since all blocks have the same one. Headers are rare, so
+they are one binary column of MessagePack, null when there are none. ``offset`` is only filled where offsets have
+gaps (after compaction); a dense block is described by the offset of its first record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from millstream.records import Headers
+
+Block: TypeAlias = pa.RecordBatch
+Buffer: TypeAlias = bytes | memoryview
+
+SCHEMA = pa.schema(
+    [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", pa.binary())]
+)
+SPARSE_SCHEMA = SCHEMA.append(pa.field("offset", pa.int64()))
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Headers).decode
+
+
+def block_of(
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    timestamps: Sequence[int],
+    headers: Sequence[Headers] | None = None,
+) -> Block:
+    """Build a block from columns; ``headers=None`` means that no record has any."""
+    packed = pa.nulls(len(keys), pa.binary()) if headers is None else pa.array(_packed(headers), pa.binary())
+    return pa.RecordBatch.from_arrays(
+        [pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(timestamps, pa.int64()), packed],
+        schema=SCHEMA,
+    )
+
+
+def _packed(headers: Iterable[Headers]) -> list[bytes | None]:
+    return [_pack(one) if one else None for one in headers]
+
+
+def headers_of(block: Block) -> list[Headers] | None:
+    """Return the headers of each record, or None if no record has any."""
+    column = block.column(3)
+    if column.null_count == len(column):
+        return None
+    return [() if packed is None else _unpack(packed) for packed in column.to_pylist()]
+
+
+def to_bytes(block: Block) -> bytes:
+    """Return the block as Arrow IPC bytes, without the schema."""
+    return block.serialize().to_pybytes()  # type: ignore[no-any-return]
+
+
+def from_bytes(data: Buffer, schema: Any = SCHEMA) -> Block:
+    """Read a block without copying: it lives as long as ``data`` does."""
+    return pa.ipc.read_record_batch(pa.py_buffer(data), schema)

@@ -1,0 +1,143 @@
+"""The protocol between Millstream and a log: the embedded one and Kafka implement it alike.
+
+Offsets grow within a partition but may have gaps (compaction, Kafka's control records): a reader goes on from
+``Chunk.next_offset`` and never counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import msgspec
+
+from millstream.records import TopicPartition
+
+if TYPE_CHECKING:
+    from millstream.blocks import Block
+
+Acks = Literal["none", "written", "synced"]
+"""none: fire and forget; written: survives the process; synced: survives the machine."""
+
+
+class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a topic is told when it is created; durations in milliseconds, None means without limit."""
+
+    partitions: int = 4
+    timestamps: Literal["create", "append"] = "create"
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    """Per partition."""
+    compact: bool = False
+    tombstone_retention_ms: int = 86_400_000
+    max_record_bytes: int = 1_048_576
+
+
+class Offsets(msgspec.Struct, frozen=True):
+    """Records ``begin <= offset < end`` of a partition can be read."""
+
+    begin: int
+    end: int
+
+
+class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as it is now; ``offsets`` and ``bytes`` have one entry per partition."""
+
+    name: str
+    config: TopicConfig
+    offsets: tuple[Offsets, ...]
+    bytes: tuple[int, ...]
+
+    @property
+    def partitions(self) -> int:
+        return self.config.partitions
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """Consecutive records of one partition, as a block of columns."""
+
+    block: Block
+    offsets: Sequence[int]
+    next_offset: int
+
+
+class Output(msgspec.Struct, frozen=True):
+    """Records for one partition of a topic."""
+
+    topic: str
+    partition: int
+    block: Block
+
+
+class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A live consumer of a group and the partitions it owns."""
+
+    id: str
+    process: int
+    topics: tuple[str, ...]
+    partitions: tuple[TopicPartition, ...]
+
+
+class GroupInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer group: who is in it and how far it has read."""
+
+    name: str
+    generation: int
+    members: tuple[GroupMember, ...]
+    committed: Mapping[TopicPartition, int]
+
+
+class Topics(Protocol):
+    """What every broker can do with topics."""
+
+    def create_topic(self, name: str, config: TopicConfig) -> None: ...
+    def delete_topic(self, name: str) -> None: ...
+    def alter_topic(self, name: str, **changes: Any) -> TopicInfo: ...
+    def topic(self, name: str) -> TopicInfo: ...
+    def topic_names(self) -> list[str]: ...
+    def delete_before(self, topic: str, partition: int, offset: int) -> None: ...
+
+
+class Reading(Protocol):
+    """What every broker can do for readers."""
+
+    def offsets(self, topic: str) -> list[Offsets]: ...
+
+    def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
+        """Return the first offset whose record has ``timestamp`` or later, or None if there is none."""
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
+        """Yield the records with ``start <= offset < end`` in order."""
+
+    def wait(self, positions: Mapping[TopicPartition, int], timeout: float) -> bool:
+        """Block until a partition has a record at or after its position; False if none came in time."""
+
+
+class Writing(Protocol):
+    """What every broker can do for writers."""
+
+    def append(self, outputs: Sequence[Output], *, acks: Acks = "synced") -> list[int]:
+        """Append blocks and return the offset of the first record of each."""
+
+    def append_once(
+        self, producer: str, sequence: int, outputs: Sequence[Output], *, acks: Acks = "synced"
+    ) -> None:
+        """Append blocks unless ``producer`` has already appended this or a later ``sequence`` to the partition."""
+
+
+class Groups(Protocol):
+    """Committed offsets and membership of consumer groups."""
+
+    def group_names(self) -> list[str]: ...
+    def group(self, name: str) -> GroupInfo: ...
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None: ...
+    def committed(self, group: str) -> dict[TopicPartition, int]: ...
+    def delete_group(self, name: str) -> None: ...
+
+
+class Broker(Topics, Reading, Writing, Groups, Protocol):
+    """A partitioned, ordered, replayable log."""
+
+    @property
+    def url(self) -> str: ...
+    def close(self) -> None: ...

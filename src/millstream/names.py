@@ -1,0 +1,24 @@
+"""The one rule for names of topics, apps, stores, stages and groups."""
+
+from __future__ import annotations
+
+import re
+
+from millstream.errors import InvalidNameError
+
+_ALLOWED = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,200}")
+
+
+def check_name(kind: str, name: object) -> str:
+    """Return ``name`` if it is a legal name, so that it may become part of a path, a topic or a metric.
+
+    >>> check_name("topic", "rides.high-amount_2")
+    'rides.high-amount_2'
+    """
+    if not isinstance(name, str) or not _ALLOWED.fullmatch(name):
+        raise InvalidNameError(
+            f"{kind} name {name!r} is not allowed",
+            hint="use 1 to 200 of the characters A-Z a-z 0-9 . _ - and no leading dot",
+            name=name,
+        )
+    return name
