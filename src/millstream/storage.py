@@ -1,0 +1,225 @@
+"""LMDB environments and lock files: the one place that knows how they are opened, grown, shared and guarded.
+
+The rules: an environment is opened lazily by the process that uses it, once per process, never across ``fork``;
+directories belong to their owner alone; every environment carries a format version; a full map grows, and a full
+disk becomes a ``StorageFullError`` that leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import lmdb
+
+from millstream.errors import FormatError, StorageError, StorageFullError
+
+T = TypeVar("T")
+
+FORMAT_VERSION = 1
+_FORMAT_KEY = b"millstream-format"
+_MAX_READERS = 1024
+_MAX_DATABASES = 256
+_FIRST_MAP_BYTES = 1 << 30  # address space, not disk: the file grows with what is written
+_open: dict[str, Environment] = {}
+_open_lock = threading.Lock()
+
+
+class Environment:
+    """One LMDB environment with named databases, as this process sees it."""
+
+    def __init__(self, path: Path, databases: tuple[str, ...], *, sync: bool) -> None:
+        self.path = path
+        self._pid = os.getpid()
+        self._writing = threading.RLock()
+        with translated(path):
+            make_private(path)
+            self._lmdb = lmdb.open(
+                str(path),
+                map_size=max(_FIRST_MAP_BYTES, 4 * _file_bytes(path)),
+                max_dbs=_MAX_DATABASES,
+                max_readers=_MAX_READERS,
+                sync=sync,
+                metasync=sync,
+                meminit=False,
+            )
+            self._lmdb.reader_check()
+            self._check_format()
+            self.databases: dict[str, Any] = {}
+            self.open_databases(databases)
+
+    def _check_format(self) -> None:
+        with self._lmdb.begin(write=True) as txn:
+            stored = txn.get(_FORMAT_KEY)
+            if stored is None:
+                txn.put(_FORMAT_KEY, b"%d" % FORMAT_VERSION)
+            elif int(stored) > FORMAT_VERSION:
+                raise FormatError(
+                    f"{str(self.path)!r} has format {int(stored)}, this Millstream knows up to {FORMAT_VERSION}",
+                    hint="upgrade Millstream",
+                    path=str(self.path),
+                )
+
+    def open_databases(self, names: tuple[str, ...]) -> None:
+        """Open or create named databases; not inside a transaction, which LMDB would wait for."""
+        for name in names:
+            if name not in self.databases:
+                self.databases[name] = self._lmdb.open_db(name.encode())
+
+    @contextmanager
+    def read(self) -> Iterator[Any]:
+        """A consistent snapshot; keep it short, since it keeps old pages alive."""
+        with translated(self.path):
+            txn = self._begin(write=False)
+            try:
+                yield txn
+            finally:
+                txn.abort()
+
+    @contextmanager
+    def write(self) -> Iterator[Any]:
+        """A write transaction that commits at the end of the block, and leaves no trace if the block raises."""
+        with self._writing, translated(self.path):
+            self._grow_early()
+            txn = self._begin(write=True)
+            try:
+                yield txn
+            except BaseException:
+                txn.abort()
+                raise
+            txn.commit()
+
+    def update(self, change: Callable[[Any], T]) -> T:
+        """Run ``change`` in a write transaction; it is run again if the map had to grow meanwhile."""
+        with self._writing, translated(self.path):
+            while True:
+                try:
+                    with self.write() as txn:
+                        return change(txn)
+                except lmdb.MapFullError:
+                    self.grow()
+
+    def _begin(self, *, write: bool) -> Any:
+        try:
+            return self._lmdb.begin(write=write)
+        except lmdb.MapResizedError:
+            self._lmdb.set_mapsize(0)  # another process grew it: take over the new size
+            return self._lmdb.begin(write=write)
+
+    def _grow_early(self) -> None:
+        info = self._lmdb.info()
+        if 2 * info["last_pgno"] * 4096 > info["map_size"]:
+            self.grow()
+
+    def grow(self) -> None:
+        """Double the map; only possible while this process has no transaction open on it."""
+        self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
+
+    def sync(self) -> None:
+        """Force everything committed so far to the disk."""
+        with translated(self.path):
+            self._lmdb.sync(True)
+
+    def bytes_used(self) -> int:
+        """Return the size of the data file in bytes, free pages included."""
+        return int(self._lmdb.info()["last_pgno"]) * 4096
+
+    def close(self) -> None:
+        """Close the environment for the whole process; the next ``environment`` call opens it again."""
+        with _open_lock:
+            _open.pop(str(self.path), None)
+        if self._pid == os.getpid():
+            self._lmdb.close()
+
+
+def environment(path: Path, databases: tuple[str, ...] = (), *, sync: bool = True) -> Environment:
+    """Return this process's environment at ``path``, opening it if it is not open yet."""
+    name = str(path)
+    with _open_lock:
+        found = _open.get(name)
+        if found is None or found._pid != os.getpid():
+            found = _open[name] = Environment(path, databases, sync=sync)
+        else:
+            found.open_databases(databases)
+        return found
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn LMDB's and the file system's errors into ours, in one place; a full map is left to ``update``."""
+    try:
+        yield
+    except lmdb.MapFullError:
+        raise
+    except (lmdb.Error, OSError) as error:
+        if isinstance(error, StorageError):
+            raise
+        full = getattr(error, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in str(error)
+        if full:
+            raise StorageFullError(
+                f"no space left for {str(path)!r}", hint="free some space; nothing was lost", path=str(path)
+            ) from error
+        raise StorageError(
+            f"cannot use {str(path)!r}: {error}",
+            hint="check that it is a local directory of yours, or choose another with data_dir=",
+            path=str(path),
+        ) from error
+
+
+def make_private(path: Path) -> None:
+    """Create a directory that only its owner may enter, or check that an existing one is not open to others."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = path.stat()
+    if status.st_uid != os.geteuid() and os.geteuid() != 0:
+        raise StorageError(f"{str(path)!r} belongs to another user", hint="use a directory of your own")
+    if stat.S_IMODE(status.st_mode) & stat.S_IWOTH:
+        raise StorageError(
+            f"{str(path)!r} can be written by everybody", hint=f"run: chmod 700 {path}", path=str(path)
+        )
+
+
+def _file_bytes(path: Path) -> int:
+    data = path / "data.mdb"
+    return data.stat().st_size if data.exists() else 0
+
+
+class FileLock:
+    """An advisory lock that dies with its process, so that a crash never leaves one behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: int | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock if nobody else holds it; the file then holds our process id."""
+        make_private(self.path.parent)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        os.ftruncate(file, 0)
+        os.pwrite(file, b"%d" % os.getpid(), 0)
+        self._file = file
+        return True
+
+    def holder(self) -> int | None:
+        """Return the process id written by the last holder."""
+        try:
+            return int(self.path.read_text() or 0) or None
+        except (OSError, ValueError):
+            return None
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
