@@ -28,6 +28,8 @@ _FORMAT_KEY = b"millstream-format"
 _MAX_READERS = 1024
 _MAX_DATABASES = 256
 _FIRST_MAP_BYTES = 1 << 30  # address space, not disk: the file grows with what is written
+_SHORT_PATIENCE = 0.2  # seconds to wait for our readers when growing can also be done later
+_LONG_PATIENCE = 10.0
 _open: dict[str, Environment] = {}
 _open_lock = threading.Lock()
 
@@ -39,9 +41,11 @@ class Environment:
         self.path = path
         self._pid = os.getpid()
         self._writing = threading.RLock()
+        self._readers = 0
+        self._mapping = threading.Condition()
         with translated(path):
             make_private(path)
-            self._lmdb = lmdb.open(
+            self._lmdb: Any = lmdb.open(
                 str(path),
                 map_size=max(_FIRST_MAP_BYTES, 4 * _file_bytes(path)),
                 max_dbs=_MAX_DATABASES,
@@ -74,21 +78,27 @@ class Environment:
                 self.databases[name] = self._lmdb.open_db(name.encode())
 
     @contextmanager
-    def read(self) -> Iterator[Any]:
-        """A consistent snapshot; keep it short, since it keeps old pages alive."""
+    def read(self, *, buffers: bool = False) -> Iterator[Any]:
+        """A consistent snapshot; keep it short, since it keeps old pages alive.
+
+        With ``buffers``, values are views into the map that must not be touched after the block.
+        """
         with translated(self.path):
-            txn = self._begin(write=False)
+            txn = self._begin_reading(buffers)
             try:
                 yield txn
             finally:
                 txn.abort()
+                with self._mapping:
+                    self._readers -= 1
+                    self._mapping.notify_all()
 
     @contextmanager
     def write(self) -> Iterator[Any]:
         """A write transaction that commits at the end of the block, and leaves no trace if the block raises."""
         with self._writing, translated(self.path):
             self._grow_early()
-            txn = self._begin(write=True)
+            txn = self._begin_writing()
             try:
                 yield txn
             except BaseException:
@@ -106,21 +116,52 @@ class Environment:
                 except lmdb.MapFullError:
                     self.grow()
 
-    def _begin(self, *, write: bool) -> Any:
+    def _begin_reading(self, buffers: bool) -> Any:
+        with self._mapping:
+            try:
+                txn = self._lmdb.begin(write=False, buffers=buffers)
+            except lmdb.MapResizedError:
+                self._remap(0)
+                txn = self._lmdb.begin(write=False, buffers=buffers)
+            self._readers += 1
+            return txn
+
+    def _begin_writing(self) -> Any:
         try:
-            return self._lmdb.begin(write=write)
+            return self._lmdb.begin(write=True)
         except lmdb.MapResizedError:
-            self._lmdb.set_mapsize(0)  # another process grew it: take over the new size
-            return self._lmdb.begin(write=write)
+            with self._mapping:
+                self._remap(0)
+            return self._lmdb.begin(write=True)
 
     def _grow_early(self) -> None:
         info = self._lmdb.info()
         if 2 * info["last_pgno"] * 4096 > info["map_size"]:
-            self.grow()
+            with self._mapping:
+                if self._mapping.wait_for(self._is_unread, _SHORT_PATIENCE):
+                    self._lmdb.set_mapsize(2 * info["map_size"])
 
     def grow(self) -> None:
         """Double the map; only possible while this process has no transaction open on it."""
-        self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
+        with self._mapping:
+            self._remap(2 * self._lmdb.info()["map_size"])
+
+    def _remap(self, size: int) -> None:
+        """Replace the map, 0 for the size another process gave it, once no reader of ours looks at the old one."""
+        if not self._mapping.wait_for(self._is_unread, _LONG_PATIENCE):
+            raise StorageError(
+                f"cannot resize {str(self.path)!r} while it is being read",
+                hint="keep reads and views short",
+                path=str(self.path),
+            )
+        self._lmdb.set_mapsize(size)
+
+    def _is_unread(self) -> bool:
+        return self._readers == 0
+
+    def clear_dead_readers(self) -> int:
+        """Free the reader slots, and so the old pages, of processes that died; return how many there were."""
+        return int(self._lmdb.reader_check())
 
     def sync(self) -> None:
         """Force everything committed so far to the disk."""
@@ -180,9 +221,7 @@ def make_private(path: Path) -> None:
     if status.st_uid != os.geteuid() and os.geteuid() != 0:
         raise StorageError(f"{str(path)!r} belongs to another user", hint="use a directory of your own")
     if stat.S_IMODE(status.st_mode) & stat.S_IWOTH:
-        raise StorageError(
-            f"{str(path)!r} can be written by everybody", hint=f"run: chmod 700 {path}", path=str(path)
-        )
+        raise StorageError(f"{str(path)!r} can be written by everybody", hint=f"run: chmod 700 {path}", path=str(path))
 
 
 def _file_bytes(path: Path) -> int:
