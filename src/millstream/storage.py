@@ -54,10 +54,15 @@ class Environment:
                 metasync=sync,
                 meminit=False,
             )
-            self._lmdb.reader_check()
-            self._check_format()
+            self._page_bytes = int(self._lmdb.stat()["psize"])
             self.databases: dict[str, Any] = {}
-            self.open_databases(databases)
+            try:
+                self._lmdb.reader_check()
+                self._check_format()
+                self.open_databases(databases)
+            except BaseException:
+                self._lmdb.close()
+                raise
 
     def _check_format(self) -> None:
         with self._lmdb.begin(write=True) as txn:
@@ -136,7 +141,7 @@ class Environment:
 
     def _grow_early(self) -> None:
         info = self._lmdb.info()
-        if 2 * info["last_pgno"] * 4096 > info["map_size"]:
+        if 2 * info["last_pgno"] * self._page_bytes > info["map_size"]:
             with self._mapping:
                 if self._mapping.wait_for(self._is_unread, _SHORT_PATIENCE):
                     self._lmdb.set_mapsize(2 * info["map_size"])
@@ -170,26 +175,42 @@ class Environment:
 
     def bytes_used(self) -> int:
         """Return the size of the data file in bytes, free pages included."""
-        return int(self._lmdb.info()["last_pgno"]) * 4096
+        return int(self._lmdb.info()["last_pgno"]) * self._page_bytes
 
     def close(self) -> None:
         """Close the environment for the whole process; the next ``environment`` call opens it again."""
         with _open_lock:
             _open.pop(str(self.path), None)
-        if self._pid == os.getpid():
-            self._lmdb.close()
+            self._release()
+
+    def _release(self) -> None:
+        """Close LMDB's handle; a forked child closes its copy, without which LMDB would not let it open its own."""
+        if self._pid != os.getpid() and self._readers:  # closing here would end the parent's reads too
+            raise StorageError(
+                f"this process was forked while {str(self.path)!r} was being read",
+                hint="start processes by spawn, or fork between reads",
+                path=str(self.path),
+            )
+        self._lmdb.close()
 
 
 def environment(path: Path, databases: tuple[str, ...] = (), *, sync: bool = True) -> Environment:
     """Return this process's environment at ``path``, opening it if it is not open yet."""
+    path = path.resolve()  # LMDB refuses to open a directory twice, however it is spelt
     name = str(path)
     with _open_lock:
         found = _open.get(name)
-        if found is None or found._pid != os.getpid():
+        if found is not None and found._pid != os.getpid():
+            found._release()
+            found = None
+        if found is None:
             found = _open[name] = Environment(path, databases, sync=sync)
         else:
             found.open_databases(databases)
         return found
+
+
+os.register_at_fork(before=_open_lock.acquire, after_in_parent=_open_lock.release, after_in_child=_open_lock.release)
 
 
 @contextmanager
@@ -238,17 +259,18 @@ class FileLock:
 
     def acquire(self) -> bool:
         """Take the lock if nobody else holds it; the file then holds our process id."""
-        make_private(self.path.parent)
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            return False
-        os.ftruncate(file, 0)
-        os.pwrite(file, b"%d" % os.getpid(), 0)
-        self._file = file
-        return True
+        with translated(self.path):
+            make_private(self.path.parent)
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                return False
+            self._file = file
+            os.ftruncate(file, 0)
+            os.pwrite(file, b"%d" % os.getpid(), 0)
+            return True
 
     def holder(self) -> int | None:
         """Return the process id written by the last holder."""
