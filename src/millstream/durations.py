@@ -10,20 +10,18 @@ from millstream.errors import DefinitionError
 
 Duration: TypeAlias = str | timedelta
 
-_MILLISECONDS = {
-    "ms": 1,
-    "s": 1_000,
+_SYMBOLS = {"ms": 1, "s": 1_000, "h": 3_600_000, "d": 86_400_000}
+_WORDS = {
     "sec": 1_000,
     "second": 1_000,
     "min": 60_000,
     "minute": 60_000,
-    "h": 3_600_000,
     "hour": 3_600_000,
-    "d": 86_400_000,
     "day": 86_400_000,
     "week": 604_800_000,
 }
-_FORM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+_MILLISECONDS = {**_SYMBOLS, **_WORDS, **{f"{word}s": length for word, length in _WORDS.items()}}
+_FORM = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-z]+)\s*")
 
 
 def milliseconds(duration: Duration) -> int:
@@ -34,10 +32,9 @@ def milliseconds(duration: Duration) -> int:
     """
     if isinstance(duration, timedelta):
         return duration // timedelta(milliseconds=1)
-    match = _FORM.fullmatch(duration) if isinstance(duration, str) else None
-    factor = match and (_MILLISECONDS.get(match[2]) or _MILLISECONDS.get(match[2].removesuffix("s")))
-    if match is None or factor is None:
+    match = _FORM.fullmatch(str(duration))
+    if match is None or match[2] not in _MILLISECONDS:
         raise DefinitionError(
             f"{duration!r} is not a duration", hint='write "500 ms", "10 s", "5 min", "2 h", "7 d" or a timedelta'
         )
-    return round(float(match[1]) * factor)
+    return round(float(match[1]) * _MILLISECONDS[match[2]])
