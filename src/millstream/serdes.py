@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, get_origin, runtime_checkable
 
 import msgspec
+from msgspec import inspect
 
 from millstream.errors import DefinitionError, SerdeError
 
@@ -86,8 +87,11 @@ class Raw:
 
     __slots__ = ()
     name = "bytes"
-    encode: Callable[[bytes], bytes] = staticmethod(bytes)
     decode: Callable[[bytes], bytes] = staticmethod(bytes)
+
+    @staticmethod
+    def encode(value: Any) -> bytes:
+        return value if type(value) is bytes else bytes(memoryview(value))  # bytes(5) would be five zeros
 
 
 class Readable:
@@ -140,10 +144,10 @@ def serde_for(declared: SerdeLike) -> Serde | None:
         return None
     if not isinstance(declared, type) and isinstance(declared, Serde):
         return declared
-    if declared in _WITHOUT_QUOTES:
-        return _WITHOUT_QUOTES[declared]
     try:
-        return Json(declared)
+        if isinstance(inspect.type_info(declared), inspect.CustomType):
+            raise TypeError("msgspec does not know how to build it")
+        return _WITHOUT_QUOTES.get(declared) or Json(declared)
     except TypeError as error:
         raise DefinitionError(
             f"{declared!r} cannot be used as a type of keys or values: {error}",
@@ -164,6 +168,6 @@ def type_name(type: Any) -> str:
     """Return a stable, readable name of a type for plans and messages."""
     module = getattr(type, "__module__", "")
     name = getattr(type, "__qualname__", None)
-    if name is None or module == "typing":
+    if name is None or module == "typing" or get_origin(type) is not None:
         return str(type)
     return str(name) if module == "builtins" else f"{module}.{name}"
