@@ -1,0 +1,149 @@
+"""The codecs of state and shuffles: every plain Python object comes back as what it was, and no code can hide in it.
+
+Values are MessagePack. An object whose type MessagePack would forget (tuple, set, Struct, dataclass …) is preceded by
+a byte that MessagePack never uses and by the name of its type; decoding looks the name up among the classes that are
+already loaded and never imports anything. Keys are encoded so that the order of bytes is the order of keys.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import struct
+import sys
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from millstream.errors import SerdeError
+from millstream.serdes import RAW, TEXT, Binary, Json, MessagePack, Serde
+
+_MARK = b"\xc1"
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes, list, dict})
+_BUILTIN = {
+    kind.__name__: kind
+    for kind in (
+        tuple, set, frozenset, bytearray, datetime.datetime, datetime.date, datetime.time, datetime.timedelta,
+        decimal.Decimal, uuid.UUID,
+    )
+}  # fmt: skip
+
+_pack: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
+_unpack: Callable[[bytes], Any] = msgspec.msgpack.Decoder().decode
+_prefixes: dict[type, bytes] = {}
+_decoders: dict[bytes, Callable[[bytes], Any]] = {}
+
+
+class Native:
+    """Self-describing values for state and shuffles, where no type was declared.
+
+    >>> NATIVE.decode(NATIVE.encode((1, "a")))
+    (1, 'a')
+    """
+
+    __slots__ = ()
+    name = "native"
+
+    @staticmethod
+    def encode(value: Any) -> bytes:
+        kind = type(value)
+        if kind in _PLAIN:
+            return _pack(value)
+        return (_prefixes.get(kind) or _prefix_of(kind)) + _pack(value)
+
+    @staticmethod
+    def decode(data: bytes) -> Any:
+        if data[:1] != _MARK:
+            return _unpack(data)
+        end = 3 + int.from_bytes(data[1:3], "big")
+        name = data[3:end]
+        return (_decoders.get(name) or _decoder_of(name))(data[end:])
+
+
+NATIVE = Native()
+
+
+def _prefix_of(kind: type) -> bytes:
+    if _BUILTIN.get(kind.__name__) is kind:
+        name = kind.__name__
+    elif _is_data(kind) and "<locals>" not in kind.__qualname__:
+        name = f"{kind.__module__}:{kind.__qualname__}"
+    else:
+        raise SerdeError(
+            f"cannot keep an object of type {kind.__qualname__!r}",
+            hint="make it a msgspec.Struct or a dataclass at module level, or declare a serde with value=",
+        )
+    encoded = name.encode()
+    return _prefixes.setdefault(kind, _MARK + len(encoded).to_bytes(2, "big") + encoded)
+
+
+def _is_data(kind: type) -> bool:
+    named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return issubclass(kind, msgspec.Struct | enum.Enum) or dataclasses.is_dataclass(kind) or named_tuple
+
+
+def _decoder_of(name: bytes) -> Callable[[bytes], Any]:
+    kind: Any = _BUILTIN.get(name.decode())
+    if kind is None:
+        module, _, path = name.decode().partition(":")
+        kind = sys.modules.get(module)
+        for part in path.split("."):
+            kind = getattr(kind, part, None)
+        if not isinstance(kind, type) or not _is_data(kind):
+            return _unpack  # the class is not loaded here, as in the command line: show the plain data
+    return _decoders.setdefault(name, msgspec.msgpack.Decoder(kind).decode)
+
+
+def value_codec(declared: Serde | None) -> Serde:
+    """Return how values of a declared serde are kept inside; typed MessagePack is quicker than JSON."""
+    if isinstance(declared, Json | MessagePack) and declared.type is not Any:
+        return MessagePack(declared.type)
+    return declared if isinstance(declared, type(TEXT) | type(RAW) | Binary) else NATIVE
+
+
+_SIGN = 1 << 63
+_pack_number = struct.Struct(">Q").pack
+_pack_float = struct.Struct(">d").pack
+
+
+def encode_key(key: Any) -> bytes:
+    """Encode a key so that it decodes to an equal object of the same type and sorts as it does.
+
+    >>> sorted(map(encode_key, [10, 9, -1])) == [encode_key(-1), encode_key(9), encode_key(10)]
+    True
+    """
+    kind = type(key)
+    if kind is str:
+        return b"s" + key.encode()  # type: ignore[no-any-return]
+    if kind is int and -_SIGN <= key < _SIGN:
+        return b"i" + _pack_number(key + _SIGN)
+    if kind is bytes:
+        return b"b" + key  # type: ignore[no-any-return]
+    if kind is float:
+        bits = int.from_bytes(_pack_float(key), "big")
+        return b"f" + _pack_number(bits ^ (_SIGN if bits < _SIGN else 2 * _SIGN - 1))
+    return b"o" + NATIVE.encode(key)
+
+
+def decode_key(data: bytes) -> Any:
+    """Return the key that ``encode_key`` encoded."""
+    return _KEY_DECODERS[data[0]](data[1:])
+
+
+def _decode_float(data: bytes) -> float:
+    bits = int.from_bytes(data, "big")
+    bits ^= _SIGN if bits >= _SIGN else 2 * _SIGN - 1
+    return float(struct.unpack(">d", bits.to_bytes(8, "big"))[0])
+
+
+_KEY_DECODERS: dict[int, Callable[[bytes], Any]] = {
+    ord("s"): bytes.decode,
+    ord("i"): lambda data: int.from_bytes(data, "big") - _SIGN,
+    ord("b"): bytes,
+    ord("f"): _decode_float,
+    ord("o"): NATIVE.decode,
+}

@@ -1,0 +1,68 @@
+"""Wire the operators of a stage: each node's function calls those of its readers, depth first, in written order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.operators import sinks, stateless, tables
+from millstream.operators.runtime import Process, Runtime, operator
+from millstream.plan.node import Node, inputs
+from millstream.plan.sources import StreamSource, TableSource
+from millstream.plan.stages import Stage
+from millstream.plan.stateless import Branch, Repartition, Split
+
+FAMILIES = (sinks, stateless, tables)
+"""Importing a family registers its operators."""
+
+
+def build(stage: Stage, runtime: Runtime) -> dict[Node, Process]:
+    """Return for each input of a stage what a record that arrives there sets off."""
+    inside = set(stage.nodes)
+    built: dict[Node, tuple[Process, ...]] = {}
+
+    def ports(node: Node) -> tuple[Process, ...]:
+        if node not in built:
+            made = operator(node, _forward_of(node), runtime)
+            built[node] = made if isinstance(made, tuple) else (made,) * max(1, len(inputs(node)))
+        return built[node]
+
+    def after(node: Node) -> Process:
+        unique = dict.fromkeys(ports(reader)[port] for reader, port in runtime.plan.readers[node] if reader in inside)
+        return _fan_out(tuple(unique))
+
+    def _forward_of(node: Node) -> Any:
+        if isinstance(node, Split):
+            return _branches(node, runtime, after)
+        return after(node) if not isinstance(node, Repartition) else _ignore
+
+    heads: dict[Node, Process] = {}
+    for head in stage.inputs:
+        if isinstance(head, TableSource):
+            heads[head] = ports(head)[0]
+        else:
+            assert isinstance(head, StreamSource | Repartition)
+            heads[head] = after(head)
+    return heads
+
+
+def _branches(split: Split, runtime: Runtime, after: Any) -> tuple[Process, ...]:
+    found: list[Process] = [_ignore] * (len(split.predicates) + 1)
+    for reader, _ in runtime.plan.readers[split]:
+        assert isinstance(reader, Branch)
+        found[reader.number] = after(reader)
+    return tuple(found)
+
+
+def _fan_out(readers: tuple[Process, ...]) -> Process:
+    if len(readers) == 1:
+        return readers[0]
+
+    def forward(*record: Any) -> None:
+        for reader in readers:
+            reader(*record)
+
+    return forward if readers else _ignore
+
+
+def _ignore(*_record: Any) -> None:
+    """Nobody reads here."""

@@ -1,0 +1,77 @@
+"""What operators see of the task that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any, Protocol, TypeAlias
+
+from millstream.errors import DefinitionError
+from millstream.functions import Context
+from millstream.plan.node import Node
+from millstream.plan.topology import Plan
+from millstream.records import Headers
+from millstream.serdes import Serde
+from millstream.state.keyvalue import KeyValueStore
+
+Process: TypeAlias = Callable[..., None]
+"""Streams call it with (key, value, timestamp), tables with (key, new value, old value, timestamp)."""
+
+
+class RecordContext(Context, Protocol):
+    """The context as operators see it."""
+
+    has_headers: bool
+    """False if no record of the chunk at hand has headers, so that nobody needs to ask for them."""
+
+
+class Columns:
+    """Encoded records on their way out, column by column; ``routes`` are the bytes that decide the partition."""
+
+    __slots__ = ("headers", "keys", "routes", "timestamps", "values")
+
+    def __init__(self) -> None:
+        self.keys: list[bytes | None] = []
+        self.routes: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.timestamps: list[int] = []
+        self.headers: dict[int, Headers] = {}
+
+    def note_headers(self, headers: Headers) -> None:
+        """Attach headers to the record added last."""
+        if headers:
+            self.headers[len(self.keys) - 1] = headers
+
+
+class Runtime(Protocol):
+    """One task during one batch."""
+
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def context(self) -> RecordContext: ...
+    @property
+    def caching(self) -> bool: ...
+    def store(self, node: Node, codec: Serde) -> KeyValueStore:
+        """Return the store that ``node`` owns."""
+
+    def to_topic(self, topic: str) -> Columns:
+        """Return where records for a topic are collected."""
+
+    def to_edge(self, edge: Node) -> Columns:
+        """Return where records for another stage are collected."""
+
+    def on_flush(self, node: Node, flush: Callable[[], None]) -> None:
+        """Have ``flush`` called when all records of the batch have been processed."""
+
+    def dropped(self, node: Node, reason: str) -> None:
+        """Count a record that ends here without an effect."""
+
+    def failed(self, node: Node, error: Exception, key: Any) -> None:
+        """Deal with an error of user code by the app's policy; raises if that is to fail."""
+
+
+@singledispatch
+def operator(node: Node, _forward: Any, _runtime: Runtime) -> Process | tuple[Process, ...]:
+    """Return what a node does with a record, one function for each of its inputs if they differ."""
+    raise DefinitionError(f"there is no operator for {node.verb!r} ({node.name!r})")

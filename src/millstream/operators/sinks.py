@@ -1,0 +1,98 @@
+"""The work of steps whose records leave the task: to topics and to other stages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.errors import SerdeError
+from millstream.functions import Function
+from millstream.names import check_name
+from millstream.native import encode_key, value_codec
+from millstream.operators.runtime import Columns, Process, Runtime, operator
+from millstream.plan.sinks import Sink
+from millstream.plan.stateless import Repartition
+from millstream.serdes import JSON, READABLE, Serde, encode_error
+
+
+@operator.register(Sink)
+def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
+    declared = runtime.plan.declared[node]
+    key_serde, value_serde = declared.key or READABLE, declared.value or JSON
+    encode_value, route_of = value_serde.encode, key_serde.encode
+    context, failed = runtime.context, runtime.failed
+    choose = _chooser(node, runtime)
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            columns = choose(key, value)
+            route = None if key is None else route_of(key)
+            data = None if value is None else encode_value(value)
+        except Exception as error:
+            return failed(node, _explained(error, key, key_serde, value, value_serde), key)
+        columns.keys.append(route)
+        columns.values.append(data)
+        columns.timestamps.append(timestamp)
+        if context.has_headers:
+            columns.note_headers(context.headers)
+        return None
+
+    return process
+
+
+def _chooser(node: Sink, runtime: Runtime) -> Any:
+    """Return what finds the columns for a record: fixed, or by a topic computed from it."""
+    if not isinstance(node.topic, Function):
+        columns = runtime.to_topic(node.topic)
+        return lambda _key, _value: columns
+    topic_of, to_topic = node.topic.bind(runtime.context), runtime.to_topic
+    known: dict[str, Columns] = {}
+
+    def choose(key: Any, value: Any) -> Columns:
+        topic = topic_of(key, value)
+        columns = known.get(topic)
+        if columns is None:
+            columns = known[topic] = to_topic(check_name("topic", topic))
+        return columns
+
+    return choose
+
+
+def _explained(error: Exception, key: Any, key_serde: Serde, value: Any, value_serde: Serde) -> Exception:
+    """Say which half of a record cannot be encoded; errors of a topic function are left alone."""
+    for what, item, serde in (("key", key, key_serde), ("value", value, value_serde)):
+        if item is not None:
+            try:
+                serde.encode(item)
+            except SerdeError as known:
+                return known
+            except Exception as cause:
+                return encode_error(what, item, serde, cause)
+    return error
+
+
+@operator.register(Repartition)
+def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Process:
+    """Null keys belong to no task: they are dropped here and counted."""
+    declared = runtime.plan.declared[node]
+    key_serde, codec = declared.key or READABLE, value_codec(declared.value)
+    route_of, encode_value = key_serde.encode, codec.encode
+    columns, context, failed, dropped = runtime.to_edge(node), runtime.context, runtime.failed, runtime.dropped
+    keys, routes, values, timestamps = columns.keys, columns.routes, columns.values, columns.timestamps
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        if key is None:
+            return dropped(node, "null_key")
+        try:
+            route, name = route_of(key), encode_key(key)
+            data = None if value is None else encode_value(value)
+        except Exception as error:
+            return failed(node, _explained(error, key, key_serde, value, codec), key)
+        keys.append(name)
+        routes.append(route)
+        values.append(data)
+        timestamps.append(timestamp)
+        if context.has_headers:
+            columns.note_headers(context.headers)
+        return None
+
+    return process

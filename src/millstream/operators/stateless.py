@@ -1,0 +1,147 @@
+"""The work of stateless steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.operators.runtime import Process, Runtime, operator
+from millstream.plan.stateless import (
+    Branch,
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Foreach,
+    Map,
+    MapValues,
+    Merge,
+    Peek,
+    SelectKey,
+    Split,
+)
+
+
+@operator.register(Filter)
+def _filter(node: Filter, forward: Process, runtime: Runtime) -> Process:
+    predicate, failed, negate = node.predicate.bind(runtime.context), runtime.failed, node.negate
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            holds = predicate(key, value)
+        except Exception as error:
+            return failed(node, error, key)
+        if not holds if negate else holds:
+            forward(key, value, timestamp)
+
+    return process
+
+
+@operator.register(Map)
+def _map(node: Map, forward: Process, runtime: Runtime) -> Process:
+    mapper, failed = node.mapper.bind(runtime.context), runtime.failed
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            new_key, new_value = mapper(key, value)
+        except Exception as error:
+            return failed(node, error, key)
+        forward(new_key, new_value, timestamp)
+
+    return process
+
+
+@operator.register(MapValues)
+def _map_values(node: MapValues, forward: Process, runtime: Runtime) -> Process:
+    mapper, failed = node.mapper.bind(runtime.context), runtime.failed
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            new_value = mapper(key, value)
+        except Exception as error:
+            return failed(node, error, key)
+        forward(key, new_value, timestamp)
+
+    return process
+
+
+@operator.register(FlatMap)
+def _flat_map(node: FlatMap, forward: Process, runtime: Runtime) -> Process:
+    mapper, failed = node.mapper.bind(runtime.context), runtime.failed
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            pairs = [(new_key, new_value) for new_key, new_value in mapper(key, value)]
+        except Exception as error:
+            return failed(node, error, key)
+        for new_key, new_value in pairs:
+            forward(new_key, new_value, timestamp)
+
+    return process
+
+
+@operator.register(FlatMapValues)
+def _flat_map_values(node: FlatMapValues, forward: Process, runtime: Runtime) -> Process:
+    mapper, failed = node.mapper.bind(runtime.context), runtime.failed
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            new_values = list(mapper(key, value))
+        except Exception as error:
+            return failed(node, error, key)
+        for new_value in new_values:
+            forward(key, new_value, timestamp)
+
+    return process
+
+
+@operator.register(SelectKey)
+def _select_key(node: SelectKey, forward: Process, runtime: Runtime) -> Process:
+    mapper, failed = node.mapper.bind(runtime.context), runtime.failed
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            new_key = mapper(key, value)
+        except Exception as error:
+            return failed(node, error, key)
+        forward(new_key, value, timestamp)
+
+    return process
+
+
+@operator.register(Peek)
+@operator.register(Foreach)
+def _peek(node: Peek | Foreach, forward: Process, runtime: Runtime) -> Process:
+    action, failed = node.action.bind(runtime.context), runtime.failed
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        try:
+            action(key, value)
+        except Exception as error:
+            return failed(node, error, key)
+        forward(key, value, timestamp)
+
+    return process
+
+
+@operator.register(Merge)
+@operator.register(Branch)
+def _pass_on(_node: Merge | Branch, forward: Process, _runtime: Runtime) -> Process:
+    return forward
+
+
+@operator.register(Split)
+def _split(node: Split, forward: tuple[Process, ...], runtime: Runtime) -> Process:
+    """``forward`` has one entry per predicate and one for the default branch."""
+    predicates = tuple(predicate.bind(runtime.context) for predicate in node.predicates)
+    branches, default, failed = tuple(zip(predicates, forward, strict=False)), forward[-1], runtime.failed
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        for predicate, branch in branches:
+            try:
+                holds = predicate(key, value)
+            except Exception as error:
+                return failed(node, error, key)
+            if holds:
+                return branch(key, value, timestamp)
+        return default(key, value, timestamp)
+
+    return process

@@ -1,0 +1,146 @@
+"""The work of tables: aggregations, tables of topics and streams, and looking rows up.
+
+An update reads the row, computes the new value and passes (key, new, old) on. With caching on it is passed on once
+per key at the end of the batch, with the last new value and the first old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from millstream.functions import Function
+from millstream.native import value_codec
+from millstream.operators.runtime import Process, Runtime, operator
+from millstream.plan.node import Node
+from millstream.plan.sources import TableSource
+from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToStream, ToTable
+from millstream.state.keyvalue import KeyValueStore
+
+Step: TypeAlias = Callable[[Any, Any, Any], Any]
+"""(key, old value or None, value) → new value, None to delete the row."""
+
+
+@operator.register(Count)
+def _count(node: Count, forward: Process, runtime: Runtime) -> Process:
+    return _aggregation(node, forward, runtime, lambda _key, old, _value: 1 if old is None else old + 1)
+
+
+@operator.register(Reduce)
+def _reduce(node: Reduce, forward: Process, runtime: Runtime) -> Process:
+    reducer = _with_key(node.reducer)
+    return _aggregation(
+        node, forward, runtime, lambda key, old, value: value if old is None else reducer(key, old, value)
+    )
+
+
+@operator.register(Aggregate)
+def _aggregate(node: Aggregate, forward: Process, runtime: Runtime) -> Process:
+    initial, adder = node.initial, _with_key(node.adder)
+    return _aggregation(
+        node, forward, runtime, lambda key, old, value: adder(key, initial() if old is None else old, value)
+    )
+
+
+@operator.register(ToTable)
+@operator.register(TableSource)
+def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Process:
+    """The last record by offset is the row, whatever its timestamp."""
+    store = _store(node, runtime)
+    find, mark, emit = store.row, store.mark, _emitter(node, store, forward, runtime)
+    dropped = runtime.dropped
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        if key is None:
+            return dropped(node, "null_key")
+        row = find(key)
+        old, row.value, row.timestamp = row.value, value, timestamp
+        mark(row)
+        if emit is not None:
+            emit(key, value, old, timestamp)
+        return None
+
+    return process
+
+
+def _aggregation(node: Node, forward: Process, runtime: Runtime, step: Step) -> Process:
+    """Records without key or value do not count; the result's timestamp never goes back."""
+    store = _store(node, runtime)
+    find, mark, emit = store.row, store.mark, _emitter(node, store, forward, runtime)
+    dropped, failed = runtime.dropped, runtime.failed
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        if key is None or value is None:
+            return dropped(node, "null_key" if key is None else "null_value")
+        row = find(key)
+        old = row.value
+        try:
+            new = step(key, old, value)
+        except Exception as error:
+            return failed(node, error, key)
+        if old is not None and row.timestamp > timestamp:
+            timestamp = row.timestamp
+        row.value, row.timestamp = new, timestamp
+        if not row.changed:
+            mark(row)
+        if emit is not None:
+            emit(key, new, old, timestamp)
+        return None
+
+    return process
+
+
+def _store(node: Node, runtime: Runtime) -> KeyValueStore:
+    return runtime.store(node, value_codec(runtime.plan.declared[node].value))
+
+
+def _emitter(node: Node, store: KeyValueStore, forward: Process, runtime: Runtime) -> Process | None:
+    """Return what passes each update on, or None if that waits until the end of the batch."""
+    if not runtime.caching:
+        return forward
+
+    def flush() -> None:
+        for row in store.take_changed():
+            before = row.before
+            store.settle(row)
+            forward(row.key, row.value, before, row.timestamp)
+
+    runtime.on_flush(node, flush)
+    return None
+
+
+def _with_key(function: Function) -> Step:
+    call = function.call
+    return call if function.arity == 3 else lambda _key, old, value: call(old, value)
+
+
+@operator.register(ToStream)
+def _to_stream(_node: ToStream, forward: Process, _runtime: Runtime) -> Process:
+    def process(key: Any, new: Any, _old: Any, timestamp: int) -> None:
+        forward(key, new, timestamp)
+
+    return process
+
+
+@operator.register(StreamTableJoin)
+def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime) -> tuple[Process, Process]:
+    """The row is the one at processing time; a change of the table alone emits nothing."""
+    find, joiner, left = _store(node.table, runtime).row, _with_key(node.joiner), node.left
+    dropped, failed = runtime.dropped, runtime.failed
+
+    def from_stream(key: Any, value: Any, timestamp: int) -> None:
+        if value is None or (key is None and not left):
+            return dropped(node, "null_key" if key is None else "null_value")
+        row = None if key is None else find(key).value
+        if row is None and not left:
+            return None
+        try:
+            joined = joiner(key, value, row)
+        except Exception as error:
+            return failed(node, error, key)
+        return forward(key, joined, timestamp)
+
+    def from_table(_key: Any, _new: Any, _old: Any, _timestamp: int) -> None:
+        pass
+
+    return from_stream, from_table

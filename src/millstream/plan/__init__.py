@@ -1,0 +1,1 @@
+"""The plan: what a topology means, without a word on how it runs."""

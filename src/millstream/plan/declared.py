@@ -1,0 +1,78 @@
+"""Which serde is known for key and value at each node.
+
+None means that nobody has said: sinks then use their defaults, and state and shuffles keep the objects as they are.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import NamedTuple
+
+from millstream.plan.node import Node, Nodes, fold
+from millstream.plan.sinks import Sink
+from millstream.plan.sources import Source
+from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToTable
+from millstream.plan.stateless import FlatMap, FlatMapValues, Map, MapValues, Repartition, SelectKey
+from millstream.serdes import Serde, serde_for
+
+
+class Declared(NamedTuple):
+    """What is known of the records that leave a node."""
+
+    key: Serde | None
+    value: Serde | None
+
+
+def declared_serdes(nodes: Nodes) -> dict[Node, Declared]:
+    """Return what is known of the records that leave each node."""
+    return fold(nodes, lambda node, sources: _leaving(node, *sources))
+
+
+@singledispatch
+def _leaving(_node: Node, source: Declared, *_others: Declared) -> Declared:
+    return source
+
+
+@_leaving.register(Source)
+def _source(node: Source) -> Declared:
+    return Declared(node.key, node.value)
+
+
+@_leaving.register(Map)
+@_leaving.register(FlatMap)
+def _pair(node: Map | FlatMap, _source: Declared) -> Declared:
+    return Declared(node.key, node.value)
+
+
+@_leaving.register(MapValues)
+@_leaving.register(FlatMapValues)
+@_leaving.register(Aggregate)
+def _new_value(node: MapValues | FlatMapValues | Aggregate, source: Declared) -> Declared:
+    return Declared(source.key, node.value)
+
+
+@_leaving.register(SelectKey)
+def _new_key(node: SelectKey, source: Declared) -> Declared:
+    return Declared(node.key, source.value)
+
+
+@_leaving.register(Repartition)
+@_leaving.register(ToTable)
+@_leaving.register(Sink)
+def _overriding(node: Repartition | ToTable | Sink, source: Declared) -> Declared:
+    return Declared(node.key or source.key, node.value or source.value)
+
+
+@_leaving.register(Reduce)
+def _reduce(node: Reduce, source: Declared) -> Declared:
+    return Declared(source.key, node.value or source.value)
+
+
+@_leaving.register(Count)
+def _count(_node: Count, source: Declared) -> Declared:
+    return Declared(source.key, serde_for(int))
+
+
+@_leaving.register(StreamTableJoin)
+def _join(node: StreamTableJoin, stream: Declared, _table: Declared) -> Declared:
+    return Declared(stream.key, node.value)

@@ -1,0 +1,122 @@
+"""A plan as text, JSON and Mermaid, all drawn from one view."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+
+from millstream.functions import Function
+from millstream.plan.node import Node, inputs
+from millstream.plan.stages import Stage, keeps_table
+from millstream.plan.topology import Plan
+from millstream.serdes import Serde, type_name
+
+PLAN_VERSION = 1
+Format = Literal["text", "json", "mermaid"]
+
+
+def view(plan: Plan) -> dict[str, Any]:
+    """Return the plan as plain data: versioned, stable, the base of every other form."""
+    stage_of = {node: stage.name for stage in plan.stages for node in stage.nodes}
+    return {
+        "version": PLAN_VERSION,
+        "nodes": [_node(node) for node in plan.nodes],
+        "stages": [_stage(stage, stage_of) for stage in plan.stages],
+    }
+
+
+def fingerprint(plan: Plan) -> str:
+    """Return a digest that is equal for equal plans."""
+    return hashlib.sha256(msgspec.json.encode(view(plan), order="sorted")).hexdigest()[:16]
+
+
+def describe(plan: Plan, format: Format = "text") -> str:
+    """Return a picture of the plan for people (``text``, ``mermaid``) or programs (``json``)."""
+    data = view(plan)
+    if format == "json":
+        return msgspec.json.format(msgspec.json.encode(data)).decode()
+    return _mermaid(data) if format == "mermaid" else _text(data)
+
+
+def _node(node: Node) -> dict[str, Any]:
+    settings = {
+        field.name: _setting(value)
+        for field in dataclasses.fields(node)
+        if (value := getattr(node, field.name)) is not None and field.name != "name" and not _is_input(value)
+    }
+    return {
+        "name": node.name,
+        "op": f"{node.verb}/{PLAN_VERSION}",
+        "in": [source.name for source in inputs(node)],
+        "table": keeps_table(node),
+        **settings,
+    }
+
+
+def _is_input(value: object) -> bool:
+    return isinstance(value, Node) or (isinstance(value, tuple) and any(isinstance(item, Node) for item in value))
+
+
+def _setting(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_setting(item) for item in value]
+    if isinstance(value, str | int | bool):
+        return value
+    if isinstance(value, Function):
+        return value.name
+    if isinstance(value, type):
+        return type_name(value)
+    return value.name if isinstance(value, Serde) else Function(value, 0).name
+
+
+def _stage(stage: Stage, stage_of: dict[Node, str]) -> dict[str, Any]:
+    return {
+        "name": stage.name,
+        "level": stage.level,
+        "topics": list(stage.topics),
+        "reads": {node.name: stage_of[node] for node in stage.inputs if node in stage_of},
+        "nodes": [node.name for node in (*stage.inputs, *stage.nodes)],
+        "tables": [node.name for node in stage.stores],
+    }
+
+
+def _text(data: dict[str, Any]) -> str:
+    nodes = {node["name"]: node for node in data["nodes"]}
+    lines: list[str] = []
+    for stage in data["stages"]:
+        reads = [f"topic {topic}" for topic in stage["topics"]]
+        reads += [f"{edge} from stage {upstream}" for edge, upstream in stage["reads"].items()]
+        lines.append(f"stage {stage['name']} (level {stage['level']}) reads {', '.join(reads)}")
+        for name in stage["nodes"]:
+            node = nodes[name]
+            if name in stage["reads"] or (name == stage["name"] and not node["in"]):
+                continue
+            kind = node["op"].split("/")[0]
+            extra = f" → topic {node['topic']}" if kind == "sink" else " → next stage" if kind == "repartition" else ""
+            table = f" [table {name}]" if node["table"] else ""
+            lines.append(f"  {kind:<16} {name} ← {', '.join(node['in'])}{table}{extra}")
+    return "\n".join(lines) + "\n"
+
+
+def _mermaid(data: dict[str, Any]) -> str:
+    ids = {node["name"]: f"n{number}" for number, node in enumerate(data["nodes"])}
+    written_by = {name: stage for stage in data["stages"] for name in stage["nodes"] if name not in stage["reads"]}
+    lines = ["flowchart LR"]
+    for number, stage in enumerate(data["stages"]):
+        lines.append(f'  subgraph s{number}["{stage["name"]}"]')
+        lines += [_mermaid_node(node, ids) for node in data["nodes"] if written_by[node["name"]] is stage]
+        lines.append("  end")
+    for node in data["nodes"]:
+        arrow = "==>" if node["op"].startswith("repartition/") else "-->"
+        lines += [f"  {ids[source]} {arrow} {ids[node['name']]}" for source in node["in"]]
+    return "\n".join(lines) + "\n"
+
+
+def _mermaid_node(node: dict[str, Any], ids: dict[str, str]) -> str:
+    kind = node["op"].split("/")[0]
+    label = node["topic"] if kind == "sink" else node["name"]
+    left, right = ("[(", ")]") if node["table"] else ("[/", "/]") if kind in ("sink", "stream_source") else ("[", "]")
+    return f'    {ids[node["name"]]}{left}"{label}"{right}'

@@ -1,0 +1,93 @@
+"""How many partitions each stage has, and with that its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from millstream.errors import DefinitionError
+from millstream.plan.node import Node, inputs
+from millstream.plan.sources import Source
+from millstream.plan.stages import Stage
+from millstream.plan.stateful import StreamTableJoin
+from millstream.plan.stateless import Repartition
+from millstream.plan.topology import Plan
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A plan with the number of partitions of each of its stages; tasks are numbered stage by stage."""
+
+    plan: Plan
+    partitions: tuple[int, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, topics: Mapping[str, int]) -> Layout:
+        """Lay out a plan over topics with these numbers of partitions."""
+        counts: dict[Stage, int] = {}
+        stage_of = {node: stage for stage in plan.stages for node in stage.nodes}
+        for stage in plan.stages:
+            fixed = [max(topics[topic] for topic in node.topics) for node in stage.inputs if isinstance(node, Source)]
+            fixed += [node.partitions for node in stage.inputs if isinstance(node, Repartition) and node.partitions]
+            free = [
+                counts[stage_of[node]] for node in stage.inputs if isinstance(node, Repartition) and not node.partitions
+            ]
+            counts[stage] = max(fixed or free)
+            _check_copartitioned(stage, counts[stage], topics)
+        return cls(plan, tuple(counts[stage] for stage in plan.stages))
+
+    @cached_property
+    def first_task(self) -> tuple[int, ...]:
+        """The number of each stage's first task."""
+        firsts = [0]
+        for count in self.partitions:
+            firsts.append(firsts[-1] + count)
+        return tuple(firsts)
+
+    @cached_property
+    def tasks(self) -> tuple[tuple[int, int], ...]:
+        """All tasks as (number of the stage, partition)."""
+        return tuple((stage, part) for stage, count in enumerate(self.partitions) for part in range(count))
+
+    @cached_property
+    def stage_numbers(self) -> dict[Stage, int]:
+        return {stage: number for number, stage in enumerate(self.plan.stages)}
+
+    @cached_property
+    def reading_stage(self) -> dict[Repartition, int]:
+        """The number of the stage that reads each edge."""
+        return {
+            node: number
+            for number, stage in enumerate(self.plan.stages)
+            for node in stage.inputs
+            if isinstance(node, Repartition)
+        }
+
+    def tasks_on(self, level: int) -> list[int]:
+        """Return the numbers of the tasks on a level."""
+        stages = self.plan.stages
+        return [number for number, (stage, _) in enumerate(self.tasks) if stages[stage].level == level]
+
+
+def _check_copartitioned(stage: Stage, count: int, topics: Mapping[str, int]) -> None:
+    for node in stage.nodes:
+        if isinstance(node, StreamTableJoin):
+            left, right = (_partitions_of(source, count, topics) for source in inputs(node))
+            if left[1] != right[1]:
+                raise DefinitionError(
+                    f"cannot join {left[0]!r} ({left[1]} partitions) with {right[0]!r} ({right[1]} partitions): "
+                    "both sides must have the same number",
+                    hint=f"repartition one side: .repartition({right[1]})",
+                    node=node.name,
+                )
+
+
+def _partitions_of(node: Node, count: int, topics: Mapping[str, int]) -> tuple[str, int]:
+    """Return the nearest name above a join's input and its number of partitions."""
+    while not isinstance(node, Source | Repartition):
+        node = inputs(node)[0]
+    assert node.name is not None
+    if isinstance(node, Source):
+        return node.name, max(topics[topic] for topic in node.topics)
+    return node.name, node.partitions or count

@@ -1,0 +1,67 @@
+"""Names of nodes: given by the user, or derived from where the node stands; never counted.
+
+The name of a stateful node is part of the format of its state, so it must not change when a stateless step comes or
+goes: it is the nearest name above plus the verb, ``rides.count``. Two such names that collide are an error, which the
+user solves with ``name=``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from millstream.errors import DefinitionError
+from millstream.names import check_name
+from millstream.plan.node import Node, Nodes, inputs, rewrite
+from millstream.plan.sources import Source
+from millstream.plan.stateful import STATEFUL, ToStream
+from millstream.plan.stateless import Repartition
+
+KEEPS_NAME = (Source, Repartition, *(kind for kind in STATEFUL if kind is not ToStream))
+"""Nodes whose name is stored with state or stands for a stage."""
+
+
+def name_nodes(nodes: Nodes) -> Nodes:
+    """Give every node its final name."""
+    taken: dict[str, Node] = {}
+    roots: dict[Node, str] = {}
+
+    def step(node: Node) -> list[Node]:
+        root = _root(node, roots)
+        named = dataclasses.replace(node, name=_final_name(node, root, taken))
+        assert named.name is not None
+        _claim(node, named, taken)
+        roots[named] = named.name if node.name or isinstance(node, KEEPS_NAME) else root
+        return [named]
+
+    return rewrite(nodes, step)
+
+
+def _root(node: Node, roots: dict[Node, str]) -> str:
+    if isinstance(node, Source):
+        return "-".join(node.topics)
+    return roots[inputs(node)[0]]
+
+
+def _final_name(node: Node, root: str, taken: dict[str, Node]) -> str:
+    if node.name is not None:
+        return check_name(node.verb, node.name)
+    if isinstance(node, Source):
+        return root
+    plain = f"{root}.{node.verb}"
+    name, number = plain, 1
+    while name in taken and not isinstance(node, KEEPS_NAME):
+        number += 1  # the name of a stateless node is for display only
+        name = f"{plain}-{number}"
+    return name
+
+
+def _claim(node: Node, named: Node, taken: dict[str, Node]) -> None:
+    assert named.name is not None
+    if named.name in taken:
+        given = "" if node.name else " (derived from its input, since none was given)"
+        raise DefinitionError(
+            f"two nodes are called {named.name!r}: a {taken[named.name].verb} and a {node.verb}{given}",
+            hint=f"give the {node.verb} a name of its own, for example name={named.name + '_2'!r}",
+            name=named.name,
+        )
+    taken[named.name] = named

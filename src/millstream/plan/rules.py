@@ -1,0 +1,76 @@
+"""The rewrites that turn what the user wrote into what runs, in order."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from millstream.plan.declared import Declared, declared_serdes
+from millstream.plan.names import name_nodes
+from millstream.plan.node import Node, Nodes, fold, inputs, rewrite
+from millstream.plan.sources import Source
+from millstream.plan.stateful import AGGREGATIONS, StreamTableJoin, ToTable
+from millstream.plan.stateless import REKEYING, Repartition
+from millstream.serdes import Serde
+
+
+def insert_repartitions(nodes: Nodes) -> Nodes:
+    """Put a re-keying edge before each step that needs its records by key, where the key may have changed.
+
+    Steps that read the same re-keyed stream share one edge.
+    """
+    moved = _moved(nodes)
+    declared = declared_serdes(nodes)
+    edges: dict[Node, Repartition] = {}
+    originals = iter(nodes)
+
+    def step(node: Node) -> list[Node]:
+        original = next(originals)
+        port = _port_by_key(original)
+        if port is None or not moved[inputs(original)[0]]:
+            return [node]
+        source: Node = getattr(node, port)
+        edge = edges.get(source)
+        if edge is not None:
+            return [_reading(node, port, edge)]
+        edges[source] = edge = Repartition(
+            source=source, name=f"{node.name}-repartition", key=_key_of_partner(original, declared)
+        )
+        return [edge, _reading(node, port, edge)]
+
+    return rewrite(nodes, step)
+
+
+def _reading(node: Node, port: str, edge: Repartition) -> Node:
+    changes: dict[str, Any] = {port: edge}
+    return dataclasses.replace(node, **changes)
+
+
+def _port_by_key(node: Node) -> str | None:
+    """Return the input that must be partitioned by its key, if the node has one that may not be."""
+    if isinstance(node, (*AGGREGATIONS, ToTable)):
+        return "source"
+    return "stream" if isinstance(node, StreamTableJoin) else None
+
+
+def _key_of_partner(node: Node, declared: dict[Node, Declared]) -> Serde | None:
+    """A re-keyed stream must be spread over tasks as the table that it meets there."""
+    if isinstance(node, StreamTableJoin) and declared[node.stream].key is None:
+        return declared[node.table].key
+    return None
+
+
+def _moved(nodes: Nodes) -> dict[Node, bool]:
+    """Return for each node whether its records may lie on the wrong task for their key."""
+
+    def step(node: Node, sources: tuple[bool, ...]) -> bool:
+        if isinstance(node, REKEYING):
+            return True
+        if isinstance(node, (Source, Repartition, ToTable, *AGGREGATIONS)):
+            return False
+        return any(sources[:1] if isinstance(node, StreamTableJoin) else sources)
+
+    return fold(nodes, step)
+
+
+RULES = (name_nodes, insert_repartitions)

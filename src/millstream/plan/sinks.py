@@ -1,0 +1,27 @@
+"""Where records go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream.functions import Function
+from millstream.names import check_name
+from millstream.plan.node import Node
+from millstream.serdes import Serde
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sink(Node):
+    """Write each record to a topic, fixed or computed from the record."""
+
+    source: Node
+    topic: str | Function
+    key: Serde | None = None
+    value: Serde | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.topic, str):
+            check_name("topic", self.topic)
+
+
+SINKS = (Sink,)

@@ -1,0 +1,92 @@
+"""Stages: the connected parts of a plan between re-keying edges, and the levels on which they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream.errors import DefinitionError
+from millstream.plan.node import Node, Nodes, inputs
+from millstream.plan.sources import Source
+from millstream.plan.stateful import AGGREGATIONS, ToTable
+from millstream.plan.stateless import Repartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stage:
+    """A part of the plan that runs as one task per partition.
+
+    ``inputs`` are sources and the edges it reads; ``nodes`` are its other nodes, ending in the edges it writes.
+    """
+
+    name: str
+    level: int
+    inputs: tuple[Source | Repartition, ...]
+    nodes: Nodes
+
+    @property
+    def edges_out(self) -> tuple[Repartition, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, Repartition))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(topic for node in self.inputs if isinstance(node, Source) for topic in node.topics)
+
+    @property
+    def stores(self) -> tuple[Node, ...]:
+        """Nodes that keep a table."""
+        return tuple(node for node in (*self.inputs, *self.nodes) if keeps_table(node))
+
+
+def keeps_table(node: Node) -> bool:
+    """Whether the node materialises a table under its name."""
+    from_topic = isinstance(node, Source) and node.verb == "table_source"
+    return from_topic or isinstance(node, (*AGGREGATIONS, ToTable))
+
+
+def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:
+    """Cut a plan at its re-keying edges; stages come in order of their level."""
+    parts = _connected_parts(nodes)
+    part_of = {node: part for part in parts for node in part}
+    levels: dict[int, int] = {}
+
+    def level(part: list[Node], path: tuple[int, ...] = ()) -> int:
+        if id(part) in path:
+            raise DefinitionError(
+                f"{part[0].name!r} is re-keyed and then meets a step that it feeds itself",
+                hint="write the re-keyed records to a topic with .to() and read them from there",
+            )
+        if id(part) not in levels:
+            before = [part_of[edge.source] for edge in part if isinstance(edge, Repartition)]
+            levels[id(part)] = max((level(one, (*path, id(part))) + 1 for one in before), default=0)
+        return levels[id(part)]
+
+    stages = [_stage(part, level(part), nodes, part_of) for part in parts]
+    return tuple(sorted(stages, key=lambda stage: stage.level))
+
+
+def _connected_parts(nodes: Nodes) -> list[list[Node]]:
+    """Group nodes that are connected without an edge between them; an edge belongs to the part that reads it."""
+    part_of: dict[Node, list[Node]] = {}
+    for node in nodes:
+        part = part_of[node] = [node]
+        if isinstance(node, Repartition):
+            continue
+        for source in inputs(node):
+            other = part_of[source]
+            if other is not part:
+                other.extend(part)
+                for moved in part:
+                    part_of[moved] = other
+                part = other
+    order = {node: number for number, node in enumerate(nodes)}
+    unique = {id(part): sorted(part, key=order.__getitem__) for part in part_of.values()}
+    return list(unique.values())
+
+
+def _stage(part: list[Node], level: int, nodes: Nodes, part_of: dict[Node, list[Node]]) -> Stage:
+    heads = tuple(node for node in part if isinstance(node, Source | Repartition))
+    inside = set(part) - set(heads)
+    written = [node for node in nodes if isinstance(node, Repartition) and part_of[node.source] is part]
+    assert heads[0].name is not None
+    steps = tuple(node for node in nodes if node in inside or node in written)
+    return Stage(name=heads[0].name, level=level, inputs=heads, nodes=steps)

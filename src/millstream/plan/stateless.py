@@ -1,0 +1,129 @@
+"""Steps that look at one record at a time and remember nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream.errors import DefinitionError
+from millstream.functions import Function
+from millstream.plan.node import Node
+from millstream.serdes import Serde
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Filter(Node):
+    """Keep records for which ``predicate`` holds (with ``negate``: does not hold)."""
+
+    source: Node
+    predicate: Function
+    negate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Map(Node):
+    """Replace key and value."""
+
+    source: Node
+    mapper: Function
+    key: Serde | None = None
+    value: Serde | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MapValues(Node):
+    """Replace the value; the key stays, so no re-keying follows."""
+
+    source: Node
+    mapper: Function
+    value: Serde | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlatMap(Node):
+    """Replace a record by any number of key-value pairs."""
+
+    source: Node
+    mapper: Function
+    key: Serde | None = None
+    value: Serde | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlatMapValues(Node):
+    """Replace the value by any number of values."""
+
+    source: Node
+    mapper: Function
+    value: Serde | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelectKey(Node):
+    """Give the record a new key."""
+
+    source: Node
+    mapper: Function
+    key: Serde | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Peek(Node):
+    """Look at each record and pass it on."""
+
+    source: Node
+    action: Function
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Foreach(Node):
+    """Look at each record; nothing follows."""
+
+    source: Node
+    action: Function
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Merge(Node):
+    """Records of several streams, interleaved as they are processed."""
+
+    sources: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Split(Node):
+    """Send each record to the first branch whose predicate holds; its branches read from it."""
+
+    source: Node
+    predicates: tuple[Function, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Branch(Node):
+    """What a split sends to one branch; ``number`` past the last predicate is the default branch."""
+
+    split: Split
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Repartition(Node):
+    """Send each record to the task that owns its key: the edge between two stages.
+
+    A record without key goes nowhere: it is dropped and counted.
+    """
+
+    source: Node
+    partitions: int | None = None
+    key: Serde | None = None
+    value: Serde | None = None
+
+    def __post_init__(self) -> None:
+        if self.partitions is not None and self.partitions < 1:
+            raise DefinitionError(f"repartition({self.partitions}) is not possible", hint="use 1 or more partitions")
+
+
+STATELESS = (
+    Filter, Map, MapValues, FlatMap, FlatMapValues, SelectKey, Peek, Foreach, Merge, Split, Branch, Repartition,
+)  # fmt: skip
+REKEYING = (Map, FlatMap, SelectKey)
+"""After these a record may lie on the wrong task for its key."""

@@ -1,0 +1,77 @@
+"""A topology: the nodes as written, and the plan that is made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from millstream.plan.declared import Declared, declared_serdes
+from millstream.plan.node import Node, Nodes, consumers
+from millstream.plan.rules import RULES
+from millstream.plan.sinks import Sink
+from millstream.plan.sources import Source
+from millstream.plan.stages import Stage, cut_into_stages
+from millstream.plan.validate import check_topology
+
+N = TypeVar("N", bound=Node)
+
+
+@dataclass(slots=True)
+class Draft:
+    """Nodes in the order in which the user's verbs made them."""
+
+    nodes: list[Node] = field(default_factory=list)
+
+    def add(self, node: N) -> N:
+        """Take a new node into the topology."""
+        self.nodes.append(node)
+        return node
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A topology ready to run: named, re-keyed, checked and cut into stages."""
+
+    nodes: Nodes
+
+    @classmethod
+    def of(cls, draft: Draft) -> Plan:
+        """Make the plan of what was written so far."""
+        nodes: Nodes = tuple(draft.nodes)
+        for rule in RULES:
+            nodes = rule(nodes)
+        check_topology(nodes)
+        plan = cls(nodes)
+        _ = plan.stages  # a cut that is not possible is found here, not at run time
+        return plan
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        return cut_into_stages(self.nodes)
+
+    @cached_property
+    def readers(self) -> dict[Node, list[tuple[Node, int]]]:
+        return consumers(self.nodes)
+
+    @cached_property
+    def declared(self) -> dict[Node, Declared]:
+        return declared_serdes(self.nodes)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, Source))
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        return tuple(topic for node in self.sources for topic in node.topics)
+
+    @property
+    def sink_topics(self) -> tuple[str, ...]:
+        """Topics that are known to be written; computed ones are not."""
+        fixed = (node.topic for node in self.nodes if isinstance(node, Sink) and isinstance(node.topic, str))
+        return tuple(dict.fromkeys(fixed))
+
+    @property
+    def levels(self) -> int:
+        return 1 + max(stage.level for stage in self.stages)

@@ -1,0 +1,25 @@
+"""Checks of the topology as a whole; what concerns one node is checked by the node itself."""
+
+from __future__ import annotations
+
+from millstream.errors import DefinitionError
+from millstream.plan.node import Nodes
+from millstream.plan.sources import Source
+
+
+def check_topology(nodes: Nodes) -> None:
+    """Refuse a topology that cannot run."""
+    readers: dict[str, Source] = {}
+    for node in nodes:
+        if not isinstance(node, Source):
+            continue
+        for topic in node.topics:
+            if topic in readers:
+                raise DefinitionError(
+                    f"topic {topic!r} is read by {readers[topic].name!r} and by {node.name!r}",
+                    hint="read it once and use the result twice; a table also gives a stream: .to_stream()",
+                    topic=topic,
+                )
+            readers[topic] = node
+    if not readers:
+        raise DefinitionError("the topology has no source", hint="start with app.stream(topic) or app.table(topic)")

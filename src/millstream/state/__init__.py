@@ -1,0 +1,1 @@
+"""State of tasks: stores over one LMDB environment per task."""

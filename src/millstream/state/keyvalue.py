@@ -1,0 +1,150 @@
+"""The key-value store: one row per key, decoded at most once per batch, written in key order at its end."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from millstream.native import decode_key, encode_key
+from millstream.serdes import Serde
+
+_LONGEST_KEY = 510  # LMDB allows 511; keys of exactly that length are ours for keys that are longer
+_timestamp = struct.Struct(">q")
+_length = struct.Struct(">I")
+
+
+class Row:
+    """A row in memory; ``value`` None means that there is none. ``before`` is its value at the start of the batch."""
+
+    __slots__ = ("before", "changed", "key", "timestamp", "value")
+
+    def __init__(self, key: Any, value: Any, timestamp: int) -> None:
+        self.key = key
+        self.value = value
+        self.timestamp = timestamp
+        self.changed = False
+        self.before = value
+
+
+class KeyValueStore:
+    """Rows of a table inside one transaction.
+
+    Operators change rows through ``row`` and ``mark``; nothing reaches the disk before ``flush``.
+    """
+
+    def __init__(self, txn: Any, database: Any, codec: Serde) -> None:
+        self._txn = txn
+        self._database = database
+        self._encode = codec.encode
+        self._decode = codec.decode
+        self._rows: dict[str | bytes, Row] = {}
+        self._changed: list[Row] = []
+
+    def row(self, key: Any) -> Row:
+        """Return the row of a key, an empty one if there is none; changes to it must be marked."""
+        # text is its own handle; other keys are told apart by their bytes, since 1 == True == 1.0 in Python
+        handle = key if type(key) is str else encode_key(key)
+        row = self._rows.get(handle)
+        if row is None:
+            row = self._rows[handle] = self._load(key)
+        return row
+
+    def mark(self, row: Row) -> None:
+        """Remember that a row has changed."""
+        if not row.changed:
+            row.changed = True
+            self._changed.append(row)
+
+    def take_changed(self) -> list[Row]:
+        """Return the rows that changed since the last call; ``before`` of each is what it was then."""
+        changed, self._changed = self._changed, []
+        self._write(changed)
+        return changed
+
+    def get(self, key: Any) -> Any:
+        """Return the value of a key or None."""
+        return self.row(key).value
+
+    def items(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[Any, Any, int]]:
+        """Yield (key, value, timestamp) in key order; bounds are encoded keys, ``stop`` is not included."""
+        self.flush()
+        return scan(self._txn, self._database, self._decode, start, stop)
+
+    def __len__(self) -> int:
+        self.flush()
+        return int(self._txn.stat(self._database)["entries"])
+
+    def flush(self) -> None:
+        """Write all changed rows, in key order, which is what LMDB likes best."""
+        self._write(self._changed)
+
+    def _load(self, key: Any) -> Row:
+        stored = self._txn.get(_physical(encode_key(key)), db=self._database)
+        if stored is None:
+            return Row(key, None, -1)
+        value, timestamp = _read(encode_key(key), stored, self._decode)
+        return Row(key, value, timestamp)
+
+    def _write(self, rows: list[Row]) -> None:
+        encode, pack = self._encode, _timestamp.pack
+        puts: list[tuple[bytes, bytes]] = []
+        for row in rows:
+            key = encode_key(row.key)
+            if row.value is None:
+                self._txn.delete(_physical(key), db=self._database)
+            elif len(key) <= _LONGEST_KEY:
+                puts.append((key, pack(row.timestamp) + encode(row.value)))
+            else:
+                puts.append((_physical(key), _length.pack(len(key)) + key + pack(row.timestamp) + encode(row.value)))
+        if puts:
+            puts.sort()
+            with self._txn.cursor(self._database) as cursor:
+                cursor.putmulti(puts)
+
+    def settle(self, row: Row) -> None:
+        """Start a new round of changes for a row that has been written and passed on."""
+        row.changed = False
+        row.before = row.value
+
+
+def scan(
+    txn: Any, database: Any, decode: Any, start: bytes = b"", stop: bytes | None = None
+) -> Iterator[tuple[Any, Any, int]]:
+    """Yield (key, value, timestamp) of stored rows in key order."""
+    with txn.cursor(database) as cursor:
+        if not cursor.set_range(start):
+            return
+        for physical, stored in cursor:
+            if stop is not None and physical >= stop:
+                return
+            key = _logical(physical, stored)
+            yield (decode_key(key), *_read(key, stored, decode))
+
+
+def fetch(txn: Any, database: Any, decode: Any, key: Any) -> tuple[Any, int] | None:
+    """Return value and timestamp of a stored row."""
+    encoded = encode_key(key)
+    stored = txn.get(_physical(encoded), db=database)
+    return None if stored is None else _read(encoded, stored, decode)
+
+
+def _physical(key: bytes) -> bytes:
+    """Return the key under which LMDB keeps a row: long keys end in a digest, and stand whole beside the value."""
+    if len(key) <= _LONGEST_KEY:
+        return key
+    return key[: _LONGEST_KEY + 1 - 32] + hashlib.sha256(key).digest()
+
+
+def _logical(physical: bytes, stored: bytes) -> bytes:
+    if len(physical) <= _LONGEST_KEY:
+        return physical
+    (length,) = _length.unpack_from(stored)
+    return stored[_length.size : _length.size + length]
+
+
+def _read(key: bytes, stored: bytes, decode: Any) -> tuple[Any, int]:
+    skip = 0 if len(key) <= _LONGEST_KEY else _length.size + len(key)
+    (timestamp,) = _timestamp.unpack_from(stored, skip)
+    return decode(stored[skip + _timestamp.size :]), timestamp

@@ -1,0 +1,77 @@
+"""The environment of one task: its stores, its version, and the outbox of its last batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from millstream.errors import StateError
+from millstream.storage import Environment, environment
+
+T = TypeVar("T")
+
+_META = "meta"
+_VERSION = b"version"
+_OUTBOX = b"outbox"
+
+
+class Version(msgspec.Struct, frozen=True, array_like=True):
+    """The last batch that a task has committed; ``commit`` is random, so that two histories differ."""
+
+    batch: int = 0
+    commit: str = ""
+    stream_time: int = -1
+
+
+class TaskState:
+    """State of a task on disk."""
+
+    def __init__(self, path: Path, stores: tuple[str, ...], *, sync: bool = True) -> None:
+        self.path = path
+        self._environment: Environment = environment(
+            path, (_META, *(store_database(name) for name in stores)), sync=sync
+        )
+
+    def update(self, change: Callable[[Any], T]) -> T:
+        """Run ``change`` in one transaction; it may be run again if the map had to grow."""
+        return self._environment.update(change)
+
+    def version(self, txn: Any) -> Version:
+        """Return the version that a transaction sees."""
+        stored = txn.get(_VERSION, db=self._environment.databases[_META])
+        return Version() if stored is None else msgspec.msgpack.decode(stored, type=Version)
+
+    def check(self, found: Version, expected: Version) -> None:
+        """Refuse state that another history has written."""
+        if (found.batch, found.commit) != (expected.batch, expected.commit):
+            raise StateError(
+                f"state in {str(self.path)!r} is at batch {found.batch}, but batch {expected.batch} was the last one done",
+                hint="it was copied, restored or deleted by hand; put it back, or reset the app",
+                found=found.batch,
+                expected=expected.batch,
+            )
+
+    def save(self, txn: Any, version: Version, outbox: bytes) -> None:
+        """Store version and outbox with the state of the same transaction."""
+        meta = self._environment.databases[_META]
+        txn.put(_VERSION, msgspec.msgpack.encode(version), db=meta)
+        txn.put(_OUTBOX, outbox, db=meta)
+
+    def outbox(self, txn: Any) -> bytes:
+        """Return the outbox of the last committed batch."""
+        return bytes(txn.get(_OUTBOX, db=self._environment.databases[_META]))
+
+    def database(self, store: str) -> Any:
+        """Return the handle of a store."""
+        return self._environment.databases[store_database(store)]
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+def store_database(store: str) -> str:
+    """Return the name of the database that holds a store."""
+    return f"store.{store}"

@@ -1,0 +1,1 @@
+"""A task: one stage on one partition, run for one batch."""

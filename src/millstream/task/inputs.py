@@ -1,0 +1,191 @@
+"""A task's inputs: decoded chunk by chunk, and merged by time.
+
+Of several inputs the one whose next record has the smallest timestamp goes first, on a tie the one declared first, and
+each keeps its own order: as a Kafka Streams task does. So the result of a batch depends on its ranges alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from millstream.blocks import Block, headers_of
+from millstream.errors import SerdeError
+from millstream.functions import Function
+from millstream.native import decode_key
+from millstream.records import Headers
+from millstream.serdes import Serde
+
+
+class Decoded:
+    """Consecutive records of one input, ready to be processed."""
+
+    __slots__ = ("_headers", "block", "has_headers", "keys", "offsets", "partition", "timestamps", "topic", "values")
+
+    def __init__(self, topic: str, partition: int, block: Block, offsets: Any) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.block = block
+        self.offsets = offsets
+        self._headers = headers_of(block)
+        self.has_headers = self._headers is not None
+        self.keys: list[Any] = []
+        self.values: list[Any] = []
+        self.timestamps: list[int] = block.column(2).to_pylist()
+
+    def headers(self, row: int) -> Headers:
+        return () if self._headers is None else self._headers[row]
+
+    def raw(self, row: int) -> tuple[bytes | None, bytes | None]:
+        """Return the key and value as they came."""
+        return self.block.column(0)[row].as_py(), self.block.column(1)[row].as_py()
+
+    def without(self, rows: set[int]) -> Decoded:
+        """Return the same records but for some."""
+        kept = [row for row in range(len(self.timestamps)) if row not in rows]
+        rest = Decoded(self.topic, self.partition, self.block.take(kept), [self.offsets[row] for row in kept])
+        rest.keys = [self.keys[row] for row in kept]
+        rest.values = [self.values[row] for row in kept]
+        rest.timestamps = [self.timestamps[row] for row in kept]
+        return rest
+
+
+Reject = Callable[[Decoded, int, Exception], None]
+"""Called with the row of a record that cannot be decoded; raises if that is to fail."""
+
+
+class Decoder:
+    """Turns blocks of one input into decoded records."""
+
+    def __init__(self, key: Serde | None, value: Serde, timestamp: Function | None, reject: Reject) -> None:
+        self._key = decode_key if key is None else key.decode
+        self._value = value.decode
+        self._value_serde = value
+        self._timestamp = timestamp
+        self._reject = reject
+
+    def decode(self, topic: str, partition: int, block: Block, offsets: Any) -> Decoded:
+        """Decode a block at one go; only if that fails look for the bad records one by one."""
+        decoded = Decoded(topic, partition, block, offsets)
+        keys, values = block.column(0).to_pylist(), block.column(1).to_pylist()
+        key, value = self._key, self._value
+        try:
+            decoded.keys = [None if item is None else key(item) for item in keys]
+            decoded.values = [None if item is None else value(item) for item in values]
+            if self._timestamp is not None:
+                decoded.timestamps = self._extracted(decoded)
+        except Exception:
+            return self._decode_singly(decoded, keys, values)
+        return decoded
+
+    def _extracted(self, decoded: Decoded) -> list[int]:
+        assert self._timestamp is not None
+        function = self._timestamp
+        if function.arity == 3:
+            return [self._extract(decoded, row) for row in range(len(decoded.values))]
+        extract = function.bind(None)  # type: ignore[arg-type]  # no context is needed below three arguments
+        found = [extract(key, value) for key, value in zip(decoded.keys, decoded.values, strict=True)]
+        return found if all(type(one) is int for one in found) else [_milliseconds(one) for one in found]
+
+    def _extract(self, decoded: Decoded, row: int) -> int:
+        assert self._timestamp is not None
+        extract = self._timestamp.bind(RowContext(decoded, row))
+        return _milliseconds(extract(decoded.keys[row], decoded.values[row]))
+
+    def _decode_singly(self, decoded: Decoded, keys: list[Any], values: list[Any]) -> Decoded:
+        decoded.keys, decoded.values = list(keys), list(values)
+        bad: set[int] = set()
+        for row, (raw_key, raw_value) in enumerate(zip(keys, values, strict=True)):
+            try:
+                decoded.keys[row] = None if raw_key is None else self._key(raw_key)
+                decoded.values[row] = None if raw_value is None else self._value(raw_value)
+                if self._timestamp is not None:
+                    decoded.timestamps[row] = self._extract(decoded, row)
+            except Exception as error:
+                bad.add(row)
+                self._reject(decoded, row, self._explained(decoded, row, error))
+        return decoded.without(bad)
+
+    def _explained(self, decoded: Decoded, row: int, cause: Exception) -> SerdeError:
+        where = f"{decoded.topic}[{decoded.partition}]@{decoded.offsets[row]}"
+        error = SerdeError(
+            f"record {where} cannot be decoded as {self._value_serde.name}: {cause}",
+            hint='see `millstream consume --help` to look at it; on_decode_error="dead_letter" sets such records aside',
+        )
+        error.__cause__ = cause
+        return error
+
+
+class RowContext:
+    """The context of a record before it is processed, for timestamp functions."""
+
+    def __init__(self, decoded: Decoded, row: int) -> None:
+        self._decoded = decoded
+        self._row = row
+        self.topic = decoded.topic
+        self.partition = decoded.partition
+
+    @property
+    def timestamp(self) -> int:
+        return self._decoded.timestamps[self._row]
+
+    @property
+    def offset(self) -> int:
+        return int(self._decoded.offsets[self._row])
+
+    @property
+    def headers(self) -> Headers:
+        return self._decoded.headers(self._row)
+
+
+def _milliseconds(moment: Any) -> int:
+    """Return event time in milliseconds: a number as it is, a datetime by its instant."""
+    if isinstance(moment, int):
+        return moment
+    if isinstance(moment, float):
+        return int(moment)
+    return round(moment.timestamp() * 1000)
+
+
+Run = tuple[int, Decoded, int, int]
+"""Rows ``start`` to ``stop`` of a chunk of the input with that number come next."""
+
+
+def merged(feeds: list[Iterator[Decoded]]) -> Iterator[Run]:
+    """Yield the records of several inputs in the order in which a task processes them."""
+    heads = [[number, chunk, 0] for number, feed in enumerate(feeds) if (chunk := _next(feed)) is not None]
+    while heads:
+        head = min(heads, key=_head_timestamp)
+        number, chunk, start = head
+        stop = _end_of_run(chunk.timestamps, start, head, heads)
+        yield number, chunk, start, stop
+        head[2] = stop
+        if stop == len(chunk.timestamps):
+            following = _next(feeds[number])
+            if following is None:
+                heads.remove(head)
+            else:
+                head[1:] = [following, 0]
+
+
+def _next(feed: Iterator[Decoded]) -> Decoded | None:
+    return next((chunk for chunk in feed if chunk.timestamps), None)
+
+
+def _head_timestamp(head: Any) -> int:
+    return head[1].timestamps[head[2]]  # type: ignore[no-any-return]
+
+
+def _end_of_run(timestamps: list[int], start: int, head: Any, heads: list[Any]) -> int:
+    """Return how far this input may go on before another one has an earlier record."""
+    if len(heads) == 1:
+        return len(timestamps)
+    before = min((_head_timestamp(other) for other in heads if other[0] < head[0]), default=None)
+    after = min((_head_timestamp(other) for other in heads if other[0] > head[0]), default=None)
+    stop = start + 1
+    while stop < len(timestamps):
+        timestamp = timestamps[stop]
+        if (before is not None and timestamp >= before) or (after is not None and timestamp > after):
+            break
+        stop += 1
+    return stop

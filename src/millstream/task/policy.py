@@ -1,0 +1,37 @@
+"""What happens to a record that cannot be processed, and the dead letter made of it."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Literal
+
+import msgspec
+
+from millstream.records import Headers
+
+OnError = Literal["fail", "skip", "dead_letter"]
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True):
+    """How a task treats bad records, and where dead letters go."""
+
+    on_error: OnError = "fail"
+    on_decode_error: OnError = "dead_letter"
+    dead_letter_topic: str
+
+
+def error_headers(error: BaseException, topic: str, partition: int, offset: int, stage: str, node: str) -> Headers:
+    """Return the headers that tell why a record became a dead letter; the first six are named as in Kafka Streams."""
+    cause = error.__cause__ or error
+    stack = "".join(traceback.format_exception(cause))
+    facts = {
+        "__streams.errors.exception": f"{type(cause).__module__}.{type(cause).__qualname__}",
+        "__streams.errors.message": str(cause),
+        "__streams.errors.stacktrace": stack,
+        "__streams.errors.topic": topic,
+        "__streams.errors.partition": str(partition),
+        "__streams.errors.offset": str(offset),
+        "__millstream.errors.stage": stage,
+        "__millstream.errors.node": node,
+    }
+    return tuple((name, text.encode()) for name, text in facts.items())

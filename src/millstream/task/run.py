@@ -1,0 +1,167 @@
+"""A task during one batch: the state of the run that operators see as their runtime."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from millstream.blocks import from_bytes
+from millstream.errors import ProcessingError
+from millstream.native import value_codec
+from millstream.operators.build import build
+from millstream.operators.runtime import Columns, Process
+from millstream.plan.node import Node
+from millstream.plan.sources import Source
+from millstream.plan.stateless import Repartition
+from millstream.records import Headers
+from millstream.serdes import Serde
+from millstream.state.keyvalue import KeyValueStore
+from millstream.state.task import TaskState
+from millstream.task.current import Current
+from millstream.task.inputs import Decoded, Decoder, merged
+from millstream.task.outbox import Outbox
+from millstream.task.policy import OnError, error_headers
+from millstream.task.work import Work
+from millstream.task.worksite import Worksite
+
+_HOW_ON = 'on_error="dead_letter" or "skip" lets the app go on without such records'
+
+
+class TaskRun:
+    """Processes the inputs of one task inside one transaction."""
+
+    def __init__(self, site: Worksite, work: Work, state: TaskState, txn: Any, stream_time: int) -> None:
+        self.plan = site.layout.plan
+        self.caching = site.caching
+        self.context = Current(stream_time)
+        self.outbox = Outbox()
+        self.drops: Counter[str] = Counter()
+        self.dead_letters = 0
+        self.records_in = 0
+        self.stores: dict[str, KeyValueStore] = {}
+        self._site = site
+        self._work = work
+        self._state = state
+        self._txn = txn
+        self._stage, self._partition = site.stage(work.task)
+        self._flushes: list[tuple[Node, Callable[[], None]]] = []
+        self._order = {node: number for number, node in enumerate(self.plan.nodes)}
+
+    # What operators ask for
+
+    def store(self, node: Node, codec: Serde) -> KeyValueStore:
+        assert node.name is not None
+        if node.name not in self.stores:
+            self.stores[node.name] = KeyValueStore(self._txn, self._state.database(node.name), codec)
+        return self.stores[node.name]
+
+    def to_topic(self, topic: str) -> Columns:
+        return self.outbox.topics.setdefault(topic, Columns())
+
+    def to_edge(self, edge: Node) -> Columns:
+        assert edge.name is not None
+        return self.outbox.edges.setdefault(edge.name, Columns())
+
+    def on_flush(self, node: Node, flush: Callable[[], None]) -> None:
+        self._flushes.append((node, flush))
+
+    def dropped(self, node: Node, reason: str) -> None:
+        self.drops[f"{node.name}: {reason}"] += 1
+
+    def failed(self, node: Node, error: Exception, key: Any) -> None:
+        problem = ProcessingError(
+            f"node {node.name!r} failed on record {self.context} (key {key!r:.60}): {type(error).__name__}: {error}",
+            hint=f"its part of the batch was not applied and runs again at the next start; {_HOW_ON}",
+            node=node.name,
+            topic=self.context.topic,
+            partition=self.context.partition,
+            offset=self.context.offset,
+        )
+        problem.__cause__ = error
+        self._set_aside(self._site.policies.on_error, problem, node, self.context.raw, self.context.headers)
+
+    # The run
+
+    def process(self) -> None:
+        """Process all inputs in order, then pass on what caching held back."""
+        heads = build(self._stage, self)
+        inputs = list(self._inputs(heads))
+        context = self.context
+        for number, chunk, start, stop in merged([feed for _, feed in inputs]):
+            context.enter(chunk)
+            self.records_in += stop - start
+            _process_rows(inputs[number][0], context, chunk, start, stop)
+        context.leave()
+        for _, flush in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):
+            flush()
+        for store in self.stores.values():
+            store.flush()
+
+    def _inputs(self, heads: dict[Node, Process]) -> Iterator[tuple[Process, Iterator[Decoded]]]:
+        """Yield each input in the order of declaration: topics by partition, edges by sender."""
+        for head in self._stage.inputs:
+            if isinstance(head, Source):
+                decoder = Decoder(head.key, head.value, head.timestamp, self._reject(head))
+                for topic in head.topics:
+                    yield heads[head], self._from_topic(topic, decoder)
+            else:
+                codec = value_codec(self.plan.declared[head].value)
+                decoder = Decoder(None, codec, None, self._reject(head))
+                for arrival in sorted(
+                    (one for one in self._work.arrivals if one.edge == head.name), key=lambda one: one.sender
+                ):
+                    yield heads[head], self._from_edge(head, arrival.data, decoder)
+
+    def _from_topic(self, topic: str, decoder: Decoder) -> Iterator[Decoded]:
+        for one in self._work.ranges:
+            if one.topic == topic:
+                for chunk in self._site.broker.read(topic, one.partition, one.start, one.stop):
+                    yield decoder.decode(topic, one.partition, chunk.block, chunk.offsets)
+
+    def _from_edge(self, edge: Repartition, data: bytes, decoder: Decoder) -> Iterator[Decoded]:
+        block = from_bytes(data)
+        yield decoder.decode(edge.name or "", self._partition, block, range(len(block)))
+
+    # Bad records
+
+    def _reject(self, head: Node) -> Callable[[Decoded, int, Exception], None]:
+        def reject(chunk: Decoded, row: int, error: Exception) -> None:
+            self.records_in += 1
+            self.context.enter(chunk)
+            self.context.row = row
+            self._set_aside(self._site.policies.on_decode_error, error, head, chunk.raw(row), chunk.headers(row))
+
+        return reject
+
+    def _set_aside(
+        self, policy: OnError, error: Exception, node: Node, raw: tuple[bytes | None, bytes | None], headers: Headers
+    ) -> None:
+        if policy == "fail":
+            raise error
+        self.dropped(node, "error")
+        if policy == "skip":
+            return
+        self.dead_letters += 1
+        context = self.context
+        letters = self.to_topic(self._site.policies.dead_letter_topic)
+        letters.keys.append(raw[0])
+        letters.values.append(raw[1])
+        letters.timestamps.append(context.timestamp)
+        reasons = error_headers(
+            error, context.topic, context.partition, context.offset, self._stage.name, node.name or ""
+        )
+        letters.note_headers((*headers, *reasons))
+
+
+def _process_rows(process: Process, context: Current, chunk: Decoded, start: int, stop: int) -> None:
+    """The innermost loop: nothing here but moving on and calling the first operator."""
+    if start == 0 and stop == len(chunk.timestamps):
+        rows = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
+    else:
+        rows = zip(chunk.keys[start:stop], chunk.values[start:stop], chunk.timestamps[start:stop], strict=True)
+    stream_time = context.stream_time
+    for context.row, (key, value, timestamp) in enumerate(rows, start):  # the row moves with the loop
+        if timestamp > stream_time:
+            context.stream_time = stream_time = timestamp
+        process(key, value, timestamp)

@@ -1,0 +1,65 @@
+"""Run one task for one batch, exactly once.
+
+Everything happens in one transaction of the task's environment: state, outbox and version are committed together, and
+only then is the outbox published. A task that is run again with the same batch finds its version and serves its
+outbox again, so user code need not be deterministic.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+import msgspec
+
+from millstream.state.task import TaskState, Version
+from millstream.task.outbox import Letter, outputs
+from millstream.task.report import TaskReport
+from millstream.task.run import TaskRun
+from millstream.task.work import Work
+from millstream.task.worksite import Worksite
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(tuple[TaskReport, list[Letter]]).decode
+
+
+def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
+    """Run a task and publish what it has for topics; return its report and the letters for other stages."""
+    if not work.ranges and not work.arrivals:
+        expected = work.expected
+        return TaskReport(task=work.task, version=expected.batch, commit=expected.commit), []
+    state = site.state(work.task)
+    report, letters = state.update(lambda txn: _apply(site, work, state, txn))
+    records = outputs(letters)
+    if records:
+        site.broker.append_once(site.producer(work.task), work.batch, records)
+    return report, [letter for letter in letters if letter.edge]
+
+
+def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[TaskReport, list[Letter]]:
+    found = state.version(txn)
+    if found.batch == work.batch:
+        report, letters = _unpack(state.outbox(txn))
+        report.replayed = True
+        return report, letters
+    state.check(found, work.expected)
+    began = time.perf_counter()
+    run = TaskRun(site, work, state, txn, found.stream_time)
+    run.process()
+    letters = run.outbox.letters(site.topic_partitions, site.edge_partitions, work.task + work.batch)
+    version = Version(batch=work.batch, commit=uuid.uuid4().hex, stream_time=run.context.stream_time)
+    report = TaskReport(
+        task=work.task,
+        version=version.batch,
+        commit=version.commit,
+        records_in=run.records_in,
+        records_out=run.outbox.records,
+        dropped=dict(run.drops),
+        dead_letters=run.dead_letters,
+        stream_time=version.stream_time,
+        rows={name: len(store) for name, store in run.stores.items()},
+        seconds=time.perf_counter() - began,
+    )
+    state.save(txn, version, _pack((report, letters)))
+    return report, letters

@@ -1,0 +1,35 @@
+"""What a task is asked to do in a batch."""
+
+from __future__ import annotations
+
+import msgspec
+
+from millstream.state.task import Version
+
+
+class Range(msgspec.Struct, frozen=True, array_like=True):
+    """Records ``start <= offset < stop`` of a topic's partition."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+
+
+class Arrival(msgspec.Struct, frozen=True, array_like=True):
+    """Records that a task of another stage sent over an edge."""
+
+    edge: str
+    sender: int
+    data: bytes
+
+
+class Work(msgspec.Struct, frozen=True):
+    """One task and one batch: what to read, and from which version to go on."""
+
+    task: int
+    batch: int
+    wall_time: int
+    expected: Version
+    ranges: tuple[Range, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()

@@ -1,0 +1,66 @@
+"""What a process needs to run tasks: the layout, the broker, the place of the state, the policies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from millstream.broker import Broker, TopicConfig
+from millstream.errors import UnknownTopicError
+from millstream.plan.layout import Layout
+from millstream.plan.stages import Stage
+from millstream.state.task import TaskState
+from millstream.task.policy import Policies
+
+
+@dataclass
+class Worksite:
+    """One app in one process."""
+
+    app: str
+    layout: Layout
+    broker: Broker
+    state_dir: Path
+    policies: Policies
+    caching: bool = True
+    durable: bool = True
+    new_topic: TopicConfig | None = None
+    """How topics that a record names first are created; None: they are not."""
+    _partitions: dict[str, int] = field(default_factory=dict)
+
+    def stage(self, task: int) -> tuple[Stage, int]:
+        """Return the stage of a task and its partition."""
+        number, partition = self.layout.tasks[task]
+        return self.layout.plan.stages[number], partition
+
+    def state(self, task: int) -> TaskState:
+        """Open the state of a task."""
+        stage, partition = self.stage(task)
+        return TaskState(
+            self.state_dir / stage.name / str(partition),
+            tuple(node.name or "" for node in stage.stores),
+            sync=self.durable,
+        )
+
+    def producer(self, task: int) -> str:
+        """Return the name under which a task publishes."""
+        stage, partition = self.stage(task)
+        return f"{self.app}.{stage.name}.{partition}"
+
+    def topic_partitions(self, topic: str) -> int:
+        """Return the number of partitions of an output topic, creating it if that is allowed."""
+        if topic not in self._partitions:
+            try:
+                self._partitions[topic] = self.broker.topic(topic).partitions
+            except UnknownTopicError:
+                if self.new_topic is None:
+                    raise
+                self.broker.create_topic(topic, self.new_topic)
+                self._partitions[topic] = self.new_topic.partitions
+        return self._partitions[topic]
+
+    def edge_partitions(self, edge: str) -> int:
+        """Return the number of tasks that read an edge."""
+        return next(
+            self.layout.partitions[number] for node, number in self.layout.reading_stage.items() if node.name == edge
+        )
