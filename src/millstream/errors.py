@@ -47,9 +47,7 @@ class MillstreamError(Exception):
         return _rebuild, (type(self), self.message, self.hint, self.facts)
 
 
-def _rebuild(
-    kind: type[MillstreamError], message: str, hint: str | None, facts: dict[str, Any]
-) -> MillstreamError:
+def _rebuild(kind: type[MillstreamError], message: str, hint: str | None, facts: dict[str, Any]) -> MillstreamError:
     return kind(message, hint=hint, **facts)
 
 
@@ -105,6 +103,17 @@ class RecordTooLargeError(BrokerError, ValueError):
     """One record exceeds the topic's limit."""
 
     code = "record_too_large"
+
+    @classmethod
+    def of(cls, topic: str, size: int, limit: int) -> RecordTooLargeError:
+        """Build the error for a record of ``size`` bytes."""
+        return cls(
+            f"a record of {size} bytes is too large for topic {topic!r}, which takes up to {limit}",
+            hint="send less, or raise max_record_bytes of the topic",
+            topic=topic,
+            size=size,
+            limit=limit,
+        )
 
 
 class BufferFullError(BrokerError):

@@ -1,0 +1,125 @@
+"""Keys and index entries of a topic as bytes; big-endian, so that byte order is offset order."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+DATABASES = ("blobs", "index", "producers", "bounds")
+ID_KEY = b"id"
+
+_KEY = struct.Struct(">IQ")
+_SPAN = struct.Struct(">IQqqqqQB")
+_BOUNDS = struct.Struct(">QQQqQqQQ")
+_PARTITION = struct.Struct(">I")
+_SEQUENCE = struct.Struct(">q")
+_LONGEST_NAME = 400  # bytes of a producer's name kept as they are; LMDB keys end at 511
+_SPARSE = 1
+_LONG_AGO = -(2**63)
+
+
+class Span(NamedTuple):
+    """What the index knows of one blob: it answers for the offsets ``base <= offset < next_offset``."""
+
+    base: int
+    next_offset: int
+    records: int
+    first_time: int
+    last_time: int
+    """Smallest and largest timestamp of its records."""
+    peak_time: int
+    """Largest timestamp of the partition up to here, which never falls, so that it can be searched."""
+    appended: int
+    bytes: int
+    sparse: bool
+
+
+class Bounds(NamedTuple):
+    """What is known of a whole partition."""
+
+    begin: int = 0
+    end: int = 0
+    bytes: int = 0
+    peak_time: int = _LONG_AGO
+    new_blobs: int = 0
+    """Blobs appended since the partition was cleaned."""
+    cleaned: int = 0
+    """When it was cleaned, in milliseconds since 1970."""
+    merged_to: int = 0
+    """Small blobs before this offset are merged."""
+    compacted_to: int = 0
+    """Records before this offset are compacted."""
+
+
+def blob_key(partition: int, offset: int) -> bytes:
+    """Return the key of a blob in ``blobs`` and ``index``."""
+    return _KEY.pack(partition, offset)
+
+
+def partition_key(partition: int) -> bytes:
+    """Return the key of a partition in ``bounds``."""
+    return _PARTITION.pack(partition)
+
+
+def producer_key(partition: int, producer: str) -> bytes:
+    """Return the key of a producer's last sequence; a long name is replaced by its digest."""
+    name = producer.encode()
+    return _PARTITION.pack(partition) + (name if len(name) <= _LONGEST_NAME else blake2b(name).digest())
+
+
+def pack_sequence(sequence: int) -> bytes:
+    return _SEQUENCE.pack(sequence)
+
+
+def unpack_sequence(data: bytes) -> int:
+    return int(_SEQUENCE.unpack(data)[0])
+
+
+def pack_span(span: Span) -> bytes:
+    return _SPAN.pack(
+        span.records,
+        span.next_offset,
+        span.first_time,
+        span.last_time,
+        span.peak_time,
+        span.appended,
+        span.bytes,
+        _SPARSE if span.sparse else 0,
+    )
+
+
+def unpack_span(base: int, data: bytes) -> Span:
+    count, next_offset, first, last, peak, appended, size, flags = _SPAN.unpack(data)
+    return Span(base, next_offset, count, first, last, peak, appended, size, bool(flags & _SPARSE))
+
+
+def pack_bounds(bounds: Bounds) -> bytes:
+    return _BOUNDS.pack(*bounds)
+
+
+def unpack_bounds(data: bytes | None) -> Bounds:
+    return Bounds() if data is None else Bounds(*_BOUNDS.unpack(data))
+
+
+def spans(txn: Any, index: Any, partition: int, start: int) -> Iterator[Span]:
+    """Yield the spans of a partition in order, beginning with the one that answers for ``start``."""
+    with txn.cursor(db=index) as cursor:
+        found = cursor.set_range(blob_key(partition, start))
+        if not (found and cursor.key() == blob_key(partition, start)):
+            _step_back(cursor, found, partition, start)
+        for key, data in cursor.iternext() if cursor.key() else ():
+            owner, base = _KEY.unpack(key)
+            if owner != partition:
+                return
+            span = unpack_span(base, data)
+            if span.next_offset > start:
+                yield span
+
+
+def _step_back(cursor: Any, found: bool, partition: int, start: int) -> None:
+    """Move to the blob that begins before ``start``, if the partition has one."""
+    moved = cursor.prev() if found else cursor.last()
+    if not moved or _KEY.unpack(cursor.key())[0] != partition:
+        cursor.set_range(blob_key(partition, start))

@@ -1,0 +1,135 @@
+"""From blobs back to chunks of records.
+
+A chunk owns its memory: blobs are copied out of the map once, since LMDB's buffers die with the transaction, and no
+transaction stays open while the caller works on a chunk. Inside ``viewed`` nothing is copied at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.blocks import SCHEMA, SPARSE_SCHEMA, from_bytes
+from millstream.broker import Chunk
+from millstream.log.topic import out_of_range
+
+if TYPE_CHECKING:
+    from millstream.blocks import Block
+    from millstream.log.layout import Span
+    from millstream.log.topic import Snapshot, Topic
+
+_FETCH_BYTES = 8 << 20
+_FETCH_RECORDS = 50_000
+_CHUNK_RECORDS = 10_000
+_SMALL_RECORDS = 2_048  # blocks below are joined, since each costs its reader more than its records do
+
+
+class Piece(NamedTuple):
+    """A stored block, or the wanted part of it."""
+
+    block: Block
+    offsets: Sequence[int]
+    next_offset: int
+
+
+def read_chunks(topic: Topic, partition: int, start: int, end: int) -> Iterator[Chunk]:
+    """Yield the records with ``start <= offset < end`` in chunks of convenient size."""
+    while start < end:
+        with topic.reading() as snapshot:
+            check_start(snapshot, topic.name, partition, start)
+            fetched = list(_fetch(snapshot, partition, start, end))
+        if not fetched:
+            return
+        yield from _joined(_pieces(fetched, start, end))
+        start = fetched[-1][0].next_offset
+
+
+@contextmanager
+def viewed(topic: Topic, partition: int, start: int, end: int) -> Iterator[Iterator[Chunk]]:
+    """Give the records as they lie in the map, without a copy; valid inside the block only."""
+    with topic.reading(buffers=True) as snapshot:
+        check_start(snapshot, topic.name, partition, start)
+        fetched = ((span, snapshot.blob(partition, span.base)) for span in _until(snapshot, partition, start, end))
+        yield (Chunk(*piece) for piece in _pieces(fetched, start, end))
+
+
+def check_start(snapshot: Snapshot, topic: str, partition: int, start: int) -> None:
+    """Refuse to read records that are gone, or a position beyond the end."""
+    bounds = snapshot.bounds(partition)
+    if not bounds.begin <= start <= bounds.end:
+        raise out_of_range(topic, partition, start, bounds)
+
+
+def block_at(snapshot: Snapshot, partition: int, span: Span) -> Block:
+    """Return one stored block, with its offsets if it has gaps."""
+    return from_bytes(snapshot.blob(partition, span.base), _schema(span))
+
+
+def _schema(span: Span) -> Any:
+    return SPARSE_SCHEMA if span.sparse else SCHEMA
+
+
+def _until(snapshot: Snapshot, partition: int, start: int, end: int) -> Iterator[Span]:
+    for span in snapshot.spans(partition, start):
+        if span.base >= end:
+            return
+        yield span
+
+
+def _fetch(snapshot: Snapshot, partition: int, start: int, end: int) -> Iterator[tuple[Span, bytes]]:
+    size = records = 0
+    for span in _until(snapshot, partition, start, end):
+        yield span, snapshot.blob(partition, span.base)
+        size += span.bytes
+        records += span.records
+        if size >= _FETCH_BYTES or records >= _FETCH_RECORDS:
+            return
+
+
+def _pieces(fetched: Iterable[tuple[Span, Any]], start: int, end: int) -> Iterator[Piece]:
+    for span, data in fetched:
+        block = from_bytes(data, _schema(span))
+        next_offset = min(end, span.next_offset)
+        if span.sparse:
+            first, last = np.searchsorted(block.column(4).to_numpy(), (start, end))
+            part = block.slice(first, last - first)
+            offsets: Sequence[int] = part.column(4).to_pylist()
+            block = part.select(SCHEMA.names)
+        else:
+            offsets = range(max(start, span.base), next_offset)
+            if len(offsets) != len(block):
+                block = block.slice(offsets.start - span.base, len(offsets))
+        if offsets:
+            yield Piece(block, offsets, next_offset)
+
+
+def _joined(pieces: Iterable[Piece]) -> Iterator[Chunk]:
+    waiting: list[Piece] = []
+    records = 0
+    for piece in pieces:
+        small = len(piece.block) < _SMALL_RECORDS
+        if waiting and (not small or records >= _CHUNK_RECORDS):
+            yield _join(waiting)
+            waiting, records = [], 0
+        if small:
+            waiting.append(piece)
+            records += len(piece.block)
+        else:
+            yield Chunk(*piece)
+    if waiting:
+        yield _join(waiting)
+
+
+def _join(pieces: Sequence[Piece]) -> Chunk:
+    if len(pieces) == 1:
+        return Chunk(*pieces[0])
+    last = pieces[-1]
+    block = pa.concat_batches([piece.block for piece in pieces])
+    offsets: Sequence[int] = range(pieces[0].offsets[0], last.offsets[-1] + 1)
+    if len(offsets) != len(block):
+        offsets = [offset for piece in pieces for offset in piece.offsets]
+    return Chunk(block, offsets, last.next_offset)

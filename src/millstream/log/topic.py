@@ -1,0 +1,302 @@
+"""One topic: an LMDB environment of its own with blobs, their index, producers' sequences and bounds.
+
+The index answers for offsets, times and sizes, so that only reading records touches blobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from millstream.broker import Offsets
+from millstream.errors import OffsetOutOfRangeError, UnknownTopicError
+from millstream.log.layout import (
+    DATABASES,
+    ID_KEY,
+    Bounds,
+    Span,
+    blob_key,
+    pack_bounds,
+    pack_sequence,
+    pack_span,
+    partition_key,
+    producer_key,
+    spans,
+    unpack_bounds,
+    unpack_sequence,
+)
+from millstream.log.waiting import notify
+from millstream.log.writing import Blob, blob_of, check_partition
+from millstream.storage import Environment, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from millstream.broker import Output, TopicConfig
+
+T = TypeVar("T")
+CLEAN_AFTER_BLOBS = 256
+CLEAN_AFTER_MS = 300_000
+
+
+class Topic:
+    """A topic as the catalog describes it; cheap to make, opened when it is first used."""
+
+    def __init__(self, name: str, id: str, config: TopicConfig, directory: Path, *, sync: bool) -> None:
+        self.name = name
+        self.id = id
+        self.config = config
+        self.directory = directory
+        self._id = id.encode()
+        self._sync = sync
+
+    @property
+    def waiters(self) -> Path:
+        """Where those who wait for new records are found."""
+        return self.directory / "waiters"
+
+    def make(self) -> None:
+        """Put the topic's id into its new directory."""
+        opened = _opened(self.directory, self._sync)
+        opened.update(lambda txn: txn.put(ID_KEY, self._id, db=opened.databases["bounds"]))
+
+    @staticmethod
+    def poison(directory: Path, *, sync: bool) -> None:
+        """Take the id out of a directory, so that whoever has it open finds that it is gone."""
+        opened = _opened(directory, sync)
+        opened.update(lambda txn: txn.delete(ID_KEY, db=opened.databases["bounds"]))
+        opened.close()
+
+    def is_there(self) -> bool:
+        """Whether the directory is this topic's; an environment of a predecessor is closed first."""
+        if not (self.directory / "data.mdb").exists():
+            return False
+        for _ in range(2):
+            opened = _opened(self.directory, self._sync)
+            with opened.read() as txn:
+                if txn.get(ID_KEY, db=opened.databases["bounds"]) == self._id:
+                    return True
+            opened.close()
+        return False
+
+    def close(self) -> None:
+        """Close the environment for this process."""
+        if (self.directory / "data.mdb").exists():
+            _opened(self.directory, self._sync).close()
+
+    @contextmanager
+    def reading(self, *, buffers: bool = False) -> Iterator[Snapshot]:
+        """The topic as it is now; keep it short."""
+        opened = _opened(self.directory, self._sync)
+        with opened.read(buffers=buffers) as txn:
+            yield Snapshot(txn, opened.databases)
+
+    def update(self, change: Callable[[Snapshot], T]) -> T:
+        """Change the topic in one transaction, unless it was deleted meanwhile."""
+        opened = _opened(self.directory, self._sync)
+
+        def checked(txn: Any) -> T:
+            if txn.get(ID_KEY, db=opened.databases["bounds"]) != self._id:
+                raise UnknownTopicError(
+                    f"topic {self.name!r} was deleted meanwhile",
+                    hint=f"create it: millstream topics create {self.name}",
+                    topic=self.name,
+                )
+            return change(Snapshot(txn, opened.databases))
+
+        return opened.update(checked)
+
+    def force(self) -> None:
+        """Bring everything committed so far to the disk."""
+        _opened(self.directory, self._sync).sync()
+
+    def clear_dead_readers(self) -> None:
+        """Let go of the pages that dead processes were reading."""
+        _opened(self.directory, self._sync).clear_dead_readers()
+
+    def offsets(self) -> list[Offsets]:
+        """Return begin and end of every partition."""
+        with self.reading() as snapshot:
+            bounds = map(snapshot.bounds, range(self.config.partitions))
+            return [Offsets(begin=each.begin, end=each.end) for each in bounds]
+
+    def bytes(self) -> list[int]:
+        """Return the bytes of every partition's blobs."""
+        with self.reading() as snapshot:
+            return [snapshot.bounds(partition).bytes for partition in range(self.config.partitions)]
+
+    def append(self, outputs: Sequence[Output], once: tuple[str, int] | None = None) -> tuple[list[int], bool]:
+        """Append blocks in one transaction; return their first offsets, and whether cleaning is due.
+
+        With ``once``, a producer and a sequence, partitions that have this sequence or a later one are left alone.
+        """
+        now = time_ns() // 1_000_000
+        # Append times are taken under the writer's lock, so that they follow the offsets.
+        early = None if self.config.timestamps == "append" else [blob_of(o, self.config, now) for o in outputs]
+
+        def change(snapshot: Snapshot) -> tuple[list[int], bool]:
+            time = time_ns() // 1_000_000
+            blobs = [blob_of(o, self.config, time) for o in outputs] if early is None else early
+            return _appended(snapshot, outputs, blobs, once, time)
+
+        result = self.update(change)
+        notify(self.waiters)
+        return result
+
+    def offset_at(self, partition: int, timestamp: int) -> Span | None:
+        """Return the span of the first blob that has a record of ``timestamp`` or later."""
+        check_partition(self.name, partition, self.config)
+        with self.reading() as snapshot:
+            bounds = snapshot.bounds(partition)
+            start = _search(snapshot, partition, bounds, timestamp)
+            for span in snapshot.spans(partition, start):
+                if span.last_time >= timestamp:
+                    return span
+        return None
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        """Forget the records before ``offset``; the next one keeps its offset."""
+        check_partition(self.name, partition, self.config)
+
+        def change(snapshot: Snapshot) -> None:
+            bounds = snapshot.bounds(partition)
+            if offset > bounds.end:
+                raise out_of_range(self.name, partition, offset, bounds)
+            if offset > bounds.begin:
+                snapshot.drop_before(partition, offset)
+
+        self.update(change)
+
+
+class Snapshot:
+    """The databases of a topic in one transaction."""
+
+    def __init__(self, txn: Any, databases: dict[str, Any]) -> None:
+        self.txn = txn
+        self._blobs = databases["blobs"]
+        self._index = databases["index"]
+        self._producers = databases["producers"]
+        self._bounds = databases["bounds"]
+
+    def bounds(self, partition: int) -> Bounds:
+        return unpack_bounds(self.txn.get(partition_key(partition), db=self._bounds))
+
+    def put_bounds(self, partition: int, bounds: Bounds) -> None:
+        self.txn.put(partition_key(partition), pack_bounds(bounds), db=self._bounds)
+
+    def spans(self, partition: int, start: int) -> Iterator[Span]:
+        return spans(self.txn, self._index, partition, start)
+
+    def blob(self, partition: int, base: int) -> Any:
+        return self.txn.get(blob_key(partition, base), db=self._blobs)
+
+    def put_blob(self, partition: int, span: Span, data: bytes) -> None:
+        key = blob_key(partition, span.base)
+        self.txn.put(key, data, db=self._blobs)
+        self.txn.put(key, pack_span(span), db=self._index)
+
+    def delete_blob(self, partition: int, base: int) -> None:
+        key = blob_key(partition, base)
+        self.txn.delete(key, db=self._blobs)
+        self.txn.delete(key, db=self._index)
+
+    def last_sequence(self, partition: int, producer: str) -> int | None:
+        stored = self.txn.get(producer_key(partition, producer), db=self._producers)
+        return None if stored is None else unpack_sequence(stored)
+
+    def put_sequence(self, partition: int, producer: str, sequence: int) -> None:
+        self.txn.put(producer_key(partition, producer), pack_sequence(sequence), db=self._producers)
+
+    def drop_before(self, partition: int, offset: int) -> None:
+        """Move the begin of a partition to ``offset`` and delete the blobs that lie before it."""
+        bounds = self.bounds(partition)
+        freed = 0
+        for span in list(_whole_before(self.spans(partition, bounds.begin), offset)):
+            self.delete_blob(partition, span.base)
+            freed += span.bytes
+        self.put_bounds(partition, bounds._replace(begin=offset, bytes=bounds.bytes - freed))
+
+
+def out_of_range(topic: str, partition: int, offset: int, bounds: Bounds) -> OffsetOutOfRangeError:
+    """Build the error for an offset that a partition does not have."""
+    return OffsetOutOfRangeError(
+        f"{topic}[{partition}] has no offset {offset}",
+        hint=f"it has the offsets from {bounds.begin} up to {bounds.end}",
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        begin=bounds.begin,
+        end=bounds.end,
+    )
+
+
+def _opened(directory: Path, sync: bool) -> Environment:
+    return environment(directory, DATABASES, sync=sync)
+
+
+def _whole_before(spans: Iterator[Span], offset: int) -> Iterator[Span]:
+    for span in spans:
+        if span.next_offset > offset:
+            return
+        yield span
+
+
+def _appended(
+    snapshot: Snapshot,
+    outputs: Sequence[Output],
+    blobs: Sequence[Blob | None],
+    once: tuple[str, int] | None,
+    now: int,
+) -> tuple[list[int], bool]:
+    offsets = []
+    due = False
+    seen = {o.partition for o in outputs if once and _is_stored(snapshot, o.partition, *once)}
+    for output, blob in zip(outputs, blobs, strict=True):
+        bounds = snapshot.bounds(output.partition)
+        offsets.append(bounds.end)
+        if blob is None or output.partition in seen:
+            continue
+        bounds = _append_blob(snapshot, blob, bounds, now)
+        due |= bounds.new_blobs >= CLEAN_AFTER_BLOBS or now - bounds.cleaned >= CLEAN_AFTER_MS
+    if once:
+        for partition in {output.partition for output in outputs} - seen:
+            snapshot.put_sequence(partition, *once)
+    return offsets, due
+
+
+def _is_stored(snapshot: Snapshot, partition: int, producer: str, sequence: int) -> bool:
+    last = snapshot.last_sequence(partition, producer)
+    return last is not None and last >= sequence
+
+
+def _append_blob(snapshot: Snapshot, blob: Blob, bounds: Bounds, now: int) -> Bounds:
+    base = bounds.end
+    peak = max(bounds.peak_time, blob.last_time)
+    size = len(blob.data)
+    span = Span(base, base + blob.records, blob.records, blob.first_time, blob.last_time, peak, now, size, False)
+    snapshot.put_blob(blob.partition, span, blob.data)
+    bounds = bounds._replace(
+        end=span.next_offset,
+        bytes=bounds.bytes + size,
+        peak_time=peak,
+        new_blobs=bounds.new_blobs + 1,
+        cleaned=bounds.cleaned or now,
+    )
+    snapshot.put_bounds(blob.partition, bounds)
+    return bounds
+
+
+def _search(snapshot: Snapshot, partition: int, bounds: Bounds, timestamp: int) -> int:
+    """Return the first offset whose blob has ``peak_time >= timestamp``; earlier blobs cannot have the record."""
+    low, high = bounds.begin, bounds.end
+    while low < high:
+        middle = (low + high) // 2
+        span = next(snapshot.spans(partition, middle), None)
+        if span is None or span.peak_time >= timestamp:
+            high = middle
+        else:
+            low = span.next_offset
+    return low

@@ -1,0 +1,77 @@
+"""Blocks checked and made ready to be stored, before a writer's lock is taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.blocks import SCHEMA, to_bytes
+from millstream.errors import BrokerError, DefinitionError, RecordTooLargeError
+
+if TYPE_CHECKING:
+    from millstream.blocks import Block
+    from millstream.broker import Output, TopicConfig
+
+
+class Blob(NamedTuple):
+    """A block as it will lie in the log."""
+
+    partition: int
+    data: bytes
+    records: int
+    first_time: int
+    last_time: int
+
+
+def blob_of(output: Output, config: TopicConfig, now: int) -> Blob | None:
+    """Check a block against the rules of its topic and turn it into bytes; None if it has no records."""
+    check_partition(output.topic, output.partition, config)
+    block = output.block
+    if not len(block):
+        return None
+    if not block.schema.equals(SCHEMA):
+        block = _with_our_schema(block)
+    _check_sizes(output.topic, block, config.max_record_bytes)
+    if config.compact and block.column(0).null_count:
+        raise BrokerError(
+            f"a record without a key cannot go to the compacted topic {output.topic!r}",
+            hint="give it a key, or create the topic without compaction",
+            topic=output.topic,
+        )
+    if config.timestamps == "append":
+        block = block.set_column(2, SCHEMA.field(2), pa.repeat(pa.scalar(now, pa.int64()), len(block)))
+    times = pc.min_max(block.column(2))
+    return Blob(output.partition, to_bytes(block), len(block), times["min"].as_py(), times["max"].as_py())
+
+
+def check_partition(topic: str, partition: int, config: TopicConfig) -> None:
+    """Refuse a partition that the topic does not have."""
+    if not 0 <= partition < config.partitions:
+        raise BrokerError(
+            f"topic {topic!r} has no partition {partition!r}",
+            hint=f"it has {config.partitions}, counted from 0",
+            topic=topic,
+            partition=partition,
+        )
+
+
+def _with_our_schema(block: Block) -> Block:
+    try:
+        return block.select(SCHEMA.names).cast(SCHEMA)
+    except (KeyError, pa.ArrowException) as error:
+        raise DefinitionError(
+            f"a block has the columns {block.schema.names!r}", hint=f"the log stores {SCHEMA.names!r}"
+        ) from error
+
+
+def _check_sizes(topic: str, block: Block, limit: int) -> None:
+    if block.nbytes <= limit:
+        return
+    lengths = [pc.fill_null(pc.binary_length(block.column(i)), 0) for i in (0, 1, 3)]
+    if sum(pc.max(column).as_py() for column in lengths) <= limit:
+        return
+    largest = pc.max(pc.add(pc.add(lengths[0], lengths[1]), lengths[2])).as_py()
+    if largest > limit:
+        raise RecordTooLargeError.of(topic, largest, limit)
