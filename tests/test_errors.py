@@ -1,0 +1,75 @@
+import inspect
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from millstream import errors
+from millstream.errors import MillstreamError
+
+PAGE = (Path(__file__).parent.parent / "docs" / "errors.md").read_text()
+CLASSES = [found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, MillstreamError)]
+each_class = pytest.mark.parametrize("kind", CLASSES)
+
+
+def drawn_tree() -> dict[str, tuple[str | None, str | None]]:
+    """Read the tree of the module's docstring: name -> (parent, builtin in brackets)."""
+    tree: dict[str, tuple[str | None, str | None]] = {}
+    above: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        match = re.match(r"    ([│├└─ ]*)(\w+Error)\b(?: \((\w+)\))?", line)
+        if match is None:
+            continue
+        depth = len(match[1]) // 4
+        del above[depth:]
+        tree[match[2]] = (above[-1] if above else None, match[3])
+        above.append(match[2])
+    return tree
+
+
+def test_the_drawn_tree_is_the_real_one() -> None:
+    real = {}
+    for kind in CLASSES:
+        ours = [base.__name__ for base in kind.__bases__ if issubclass(base, MillstreamError)]
+        builtin = [base.__name__ for base in kind.__bases__ if base.__module__ == "builtins" and base is not Exception]
+        real[kind.__name__] = (ours[0] if ours else None, builtin[0] if builtin else None)
+    assert drawn_tree() == real
+
+
+def test_codes_are_unique() -> None:
+    codes = [kind.code for kind in CLASSES]
+    assert sorted(codes) == sorted(set(codes))
+
+
+@each_class
+def test_every_class_says_its_own_code(kind: type[MillstreamError]) -> None:
+    assert "code" in vars(kind)
+    assert re.fullmatch(r"[a-z_]+", kind.code)
+
+
+@each_class
+def test_an_error_survives_the_way_from_a_worker(kind: type[MillstreamError]) -> None:
+    error = kind("topic 'x' is odd", hint="look at it", topic="x", partition=2)
+    there = pickle.loads(pickle.dumps(error))
+    assert type(there) is kind
+    assert (there.message, there.hint, there.facts) == (error.message, error.hint, error.facts)
+    assert str(there) == "topic 'x' is odd; look at it"
+
+
+@each_class
+def test_without_a_hint_the_message_stands_alone(kind: type[MillstreamError]) -> None:
+    assert str(kind("topic 'x' is odd")) == "topic 'x' is odd"
+
+
+@each_class
+def test_every_error_is_documented(kind: type[MillstreamError]) -> None:
+    section = re.search(rf"^#+ `{kind.__name__}`\n+(.*?)(?=^#|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert section is not None, f"docs/errors.md has no section `{kind.__name__}`"
+    assert f"Code `{kind.code}`" in section[1]
+    assert ("retryable" in section[1].splitlines()[0]) == kind.retryable
+
+
+def test_only_errors_that_exist_are_documented() -> None:
+    documented = re.findall(r"^#+ `(\w+)`", PAGE, re.MULTILINE)
+    assert sorted(documented) == sorted(kind.__name__ for kind in CLASSES)
