@@ -1,0 +1,91 @@
+"""What the documentation shows is run: docstrings of the source, and Python blocks of the pages.
+
+Blocks of a page share their names, in order. ``<!-- not run: reason -->`` before a block leaves it out.
+"""
+
+import contextlib
+import doctest
+import importlib
+import io
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import millstream
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(
+    r"(?:<!-- not run:(?P<reason>[^>]*)-->\s*\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+STARTS_SPARK = {"spark"}
+
+
+class Block(NamedTuple):
+    line: int
+    code: str
+    reason: str | None
+    """Why it is not run."""
+
+
+def modules() -> list[str]:
+    paths = sorted((ROOT / "src").rglob("*.py"))
+    names = [path.relative_to(ROOT / "src").with_suffix("").parts for path in paths]
+    return [".".join(parts).removesuffix(".__init__") for parts in names if parts[1] not in STARTS_SPARK]
+
+
+def python_blocks(text: str) -> list[Block]:
+    return [
+        Block(text.count("\n", 0, match.start("code")) + 1, match["code"], match["reason"])
+        for match in BLOCK.finditer(text)
+        if match["language"] == "python"
+    ]
+
+
+def outputs(app: Any, **inputs: list[Any]) -> Any:
+    """Run an app on values, or pairs of key and value, and return what it wrote to the topic "out".
+
+    The examples in docstrings of verbs use it, so that they can be short.
+    """
+    with importlib.import_module("millstream.testing").TestDriver(app) as driver:
+        for topic, values in inputs.items():
+            for given in values:
+                key, value = given if isinstance(given, tuple) else (None, given)
+                driver.topic(topic).pipe(value, key=key, timestamp=0)
+        return driver.topic("out").read_key_values()
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"outputs": outputs, "App": getattr(millstream, "App", None)}
+    if names["App"] is None and name.startswith("millstream.dsl"):
+        pytest.skip("there is no App yet to run the examples of the verbs with")
+    result = doctest.testmod(importlib.import_module(name), extraglobs=names, optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__page__"}
+    for block in python_blocks(page.read_text()):
+        if block.reason is None:
+            program = compile("\n" * (block.line - 1) + block.code, str(page), "exec")  # lines as in the page
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(program, names)
+        else:
+            assert block.reason.strip(), f"{page}:{block.line} does not say why it is not run"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_a_block_is_found_with_its_line_and_its_excuse() -> None:
+    text = "# T\n\n```python\na = 1\n```\n\n<!-- not run: needs Kafka -->\n```python\nb\n```\n\n```sh\nls\n```\n"
+    assert python_blocks(text) == [Block(4, "a = 1\n", None), Block(9, "b\n", " needs Kafka ")]
