@@ -6,8 +6,8 @@ Offsets grow within a partition but may have gaps (compaction, Kafka's control r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -15,6 +15,7 @@ from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
     from millstream.blocks import Block
+    from millstream.durations import Duration
 
 Acks = Literal["none", "written", "synced"]
 """none: fire and forget; written: survives the process; synced: survives the machine."""
@@ -119,9 +120,7 @@ class Writing(Protocol):
     def append(self, outputs: Sequence[Output], *, acks: Acks = "synced") -> list[int]:
         """Append blocks and return the offset of the first record of each."""
 
-    def append_once(
-        self, producer: str, sequence: int, outputs: Sequence[Output], *, acks: Acks = "synced"
-    ) -> None:
+    def append_once(self, producer: str, sequence: int, outputs: Sequence[Output], *, acks: Acks = "synced") -> None:
         """Append blocks unless ``producer`` has already appended this or a later ``sequence`` to the partition."""
 
 
@@ -133,6 +132,32 @@ class Groups(Protocol):
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None: ...
     def committed(self, group: str) -> dict[TopicPartition, int]: ...
     def delete_group(self, name: str) -> None: ...
+
+
+Release: TypeAlias = Callable[[frozenset[TopicPartition]], None]
+"""Called with partitions that a group member is about to lose, while it may still commit them."""
+
+
+class Membership(Protocol):
+    """One consumer in a group, used by one thread."""
+
+    @property
+    def generation(self) -> int: ...
+
+    def refresh(self, release: Release) -> frozenset[TopicPartition]:
+        """Show life and return the partitions owned now; ``release`` is told first which are to be given up."""
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets of owned partitions; those of others are a ``RebalancedError``."""
+
+    def leave(self) -> None: ...
+
+
+@runtime_checkable
+class Joinable(Protocol):
+    """A broker that shares out partitions among the members of a group."""
+
+    def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration) -> Membership: ...
 
 
 class Broker(Topics, Reading, Writing, Groups, Protocol):

@@ -177,6 +177,11 @@ class Environment:
         """Return the size of the data file in bytes, free pages included."""
         return int(self._lmdb.info()["last_pgno"]) * self._page_bytes
 
+    @property
+    def is_open(self) -> bool:
+        """Whether this process may still use this object, rather than ask ``environment`` again."""
+        return self._pid == os.getpid() and _open.get(str(self.path)) is self
+
     def close(self) -> None:
         """Close the environment for the whole process; the next ``environment`` call opens it again."""
         with _open_lock:
@@ -208,6 +213,13 @@ def environment(path: Path, databases: tuple[str, ...] = (), *, sync: bool = Tru
         else:
             found.open_databases(databases)
         return found
+
+
+def close_under(directory: Path) -> None:
+    """Close every environment of this process that lies in ``directory``."""
+    root = directory.resolve()
+    for each in [each for each in list(_open.values()) if each.path.is_relative_to(root)]:
+        each.close()
 
 
 os.register_at_fork(before=_open_lock.acquire, after_in_parent=_open_lock.release, after_in_child=_open_lock.release)

@@ -20,7 +20,7 @@ from millstream.errors import DefinitionError, TopicExistsError, UnknownTopicErr
 from millstream.log.topic import Topic
 from millstream.log.waiting import notify
 from millstream.names import check_name
-from millstream.storage import Environment, environment
+from millstream.storage import Environment, close_under, environment
 
 META_DATABASES = ("topics", "groups", "committed")
 
@@ -41,11 +41,14 @@ class Catalog:
         self._root = root
         self._sync = sync
         self._known: dict[str, Topic] = {}
+        self._meta: Environment | None = None
 
     @property
     def meta(self) -> Environment:
         """The environment that topics and groups share."""
-        return environment(self._root / "meta", META_DATABASES, sync=self._sync)
+        if self._meta is None or not self._meta.is_open:
+            self._meta = environment(self._root / "meta", META_DATABASES, sync=self._sync)
+        return self._meta
 
     def names(self) -> list[str]:
         """Return the names of all topics in order."""
@@ -119,11 +122,9 @@ class Catalog:
             shutil.rmtree(trash, ignore_errors=True)
 
     def close(self) -> None:
-        """Close the environments of this process."""
-        for topic in self._known.values():
-            topic.close()
+        """Close what this process has open of the log directory."""
         self._known.clear()
-        self.meta.close()
+        close_under(self._root)
 
     def _directory(self, name: str) -> Path:
         return self._root / "topics" / check_name("topic", name)

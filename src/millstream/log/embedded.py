@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import pyarrow.compute as pc
 
 from millstream.broker import Acks, Chunk, GroupInfo, Offsets, Output, TopicConfig, TopicInfo
-from millstream.errors import DefinitionError
+from millstream.durations import Duration, milliseconds
+from millstream.errors import DefinitionError, UnknownTopicError
 from millstream.log.catalog import Catalog
+from millstream.log.cleaning import Sweeper, clean
 from millstream.log.groups import Groups
+from millstream.log.members import Member, is_alive
 from millstream.log.reading import read_chunks, viewed
 from millstream.log.waiting import Waiter
 from millstream.log.writing import check_partition
@@ -51,7 +55,8 @@ class EmbeddedLog:
         self._root = self._data_dir / "log"
         self._sync = durability == "sync"
         self._catalog = Catalog(self._root, sync=self._sync)
-        self._groups = Groups(self._root, lambda: self._catalog.meta, lambda *_: True)
+        self._groups = Groups(self._root, lambda: self._catalog.meta, partial(is_alive, self._root))
+        self._sweeper = Sweeper()
         self._local = threading.local()
         self._is_open = True
         with _users_lock:
@@ -73,6 +78,7 @@ class EmbeddedLog:
         if not self._is_open:
             return
         self._is_open = False
+        self._sweeper.close()
         with _users_lock:
             _users[self._root] -= 1
             if not _users[self._root]:
@@ -105,6 +111,11 @@ class EmbeddedLog:
         """Forget the records of a partition before ``offset``."""
         self._catalog.get(topic).delete_before(partition, offset)
 
+    def clean(self, topic: str | None = None, *, now: int | None = None) -> None:
+        """Apply retention and compaction to one topic or to all; appends do the same from time to time."""
+        for name in self.topic_names() if topic is None else [topic]:
+            clean(self._catalog.get(name), now)
+
     def append(self, outputs: Sequence[Output], *, acks: Acks = "synced") -> list[int]:
         """Append blocks, those for one topic in one transaction, and return the offset of the first record of each."""
         return self._append(outputs, None, acks)
@@ -118,11 +129,13 @@ class EmbeddedLog:
         for name in dict.fromkeys(output.topic for output in outputs):
             topic = self._catalog.get(name)
             places = [place for place, output in enumerate(outputs) if output.topic == name]
-            bases, _ = topic.append([outputs[place] for place in places], once)
+            bases, cleaning_is_due = topic.append([outputs[place] for place in places], once)
             for place, base in zip(places, bases, strict=True):
                 offsets[place] = base
             if acks == "synced" and not self._sync:
                 topic.force()
+            if cleaning_is_due:
+                self._sweeper.sweep(topic)
         return offsets
 
     def offsets(self, topic: str) -> list[Offsets]:
@@ -183,6 +196,19 @@ class EmbeddedLog:
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """Return the committed offsets of a group."""
         return self._groups.committed(group)
+
+    def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration = "10 s") -> Member:
+        """Become a member of a group that shares the partitions of its topics, also with other processes."""
+        for name in topics:
+            self._catalog.get(name)
+        return Member(self._groups, group, topics, self._partition_counts, milliseconds(session_timeout))
+
+    def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
+        counts = {}
+        for name in topics:
+            with suppress(UnknownTopicError):
+                counts[name] = self._catalog.get(name).config.partitions
+        return counts
 
     def delete_group(self, name: str) -> None:
         """Forget a group that has no live members."""
