@@ -3,6 +3,7 @@
 embedded.py    the broker itself, a thin front to everything below
 catalog.py     which topics there are and how they are configured
 topic.py       one topic: append, offsets, delete
+snapshot.py    a topic's databases as one transaction sees them
 layout.py      keys and index entries as bytes
 writing.py     blocks checked and made ready to be stored
 reading.py     blobs back to chunks of records

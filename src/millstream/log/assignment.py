@@ -36,16 +36,14 @@ def _share_out(
     result: dict[str, set[TopicPartition]],
 ) -> None:
     least, more = divmod(count, len(readers))
-    had = {
-        member: [p for p in range(count) if TopicPartition(topic, p) in before.get(member, ())] for member in readers
-    }
+    there = [TopicPartition(topic, partition) for partition in range(count)]
+    had = {member: [each for each in there if each in before.get(member, ())] for member in readers}
     # Those who had most take the larger shares; then those who have least of other topics.
     order = sorted(readers, key=lambda member: (-len(had[member]), len(result[member]), member))
     share = {member: least + (place < more) for place, member in enumerate(order)}
     kept = {member: had[member][: share[member]] for member in readers}
-    free = sorted(set(range(count)).difference(*kept.values()))
+    free = sorted(set(there).difference(*kept.values()))
     for member in order:
         wanted = share[member] - len(kept[member])
-        owned = kept[member] + free[:wanted]
+        result[member].update(kept[member], free[:wanted])
         free = free[wanted:]
-        result[member] |= {TopicPartition(topic, partition) for partition in owned}

@@ -14,7 +14,8 @@ from millstream.log.retention import expire
 from millstream.storage import FileLock
 
 if TYPE_CHECKING:
-    from millstream.log.topic import Snapshot, Topic
+    from millstream.log.snapshot import Snapshot
+    from millstream.log.topic import Topic
 
 _log = logging.getLogger(__name__)
 

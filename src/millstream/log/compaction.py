@@ -19,7 +19,8 @@ from millstream.log.reading import block_at, read_chunks
 if TYPE_CHECKING:
     from millstream.blocks import Block
     from millstream.log.layout import Bounds, Span
-    from millstream.log.topic import Snapshot, Topic
+    from millstream.log.snapshot import Snapshot
+    from millstream.log.topic import Topic
 
 
 def compact(topic: Topic, partition: int, now: int) -> None:
@@ -87,11 +88,5 @@ def _survivors(block: Block, latest: Mapping[bytes | None, int], *, drop_deletio
     offsets = block.column(4).to_pylist()
     keep = [newest is None or newest <= offset for newest, offset in zip(map(latest.get, keys), offsets, strict=True)]
     deletions = block.column(1).is_null().to_pylist() if drop_deletions else repeat(False, len(keys))
-    return block.filter(
-        pa.array(
-            [
-                kept and not (deleted and key is not None)
-                for kept, deleted, key in zip(keep, deletions, keys, strict=True)
-            ]
-        )
-    )
+    rows = zip(keep, deletions, keys, strict=True)
+    return block.filter(pa.array([kept and not (deleted and key is not None) for kept, deleted, key in rows]))

@@ -17,7 +17,8 @@ from millstream.log.reading import block_at
 
 if TYPE_CHECKING:
     from millstream.blocks import Block
-    from millstream.log.topic import Snapshot, Topic
+    from millstream.log.snapshot import Snapshot
+    from millstream.log.topic import Topic
 
 ENOUGH_RECORDS = 10_000
 ENOUGH_BYTES = 4 << 20

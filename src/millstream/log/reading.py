@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from millstream.blocks import SCHEMA, SPARSE_SCHEMA, from_bytes
 from millstream.broker import Chunk
-from millstream.log.topic import out_of_range
+from millstream.log.snapshot import out_of_range
 
 if TYPE_CHECKING:
     from millstream.blocks import Block
     from millstream.log.layout import Span
-    from millstream.log.topic import Snapshot, Topic
+    from millstream.log.snapshot import Snapshot
+    from millstream.log.topic import Topic
 
 _FETCH_BYTES = 8 << 20
 _FETCH_RECORDS = 50_000

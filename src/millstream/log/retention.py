@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from millstream.broker import TopicConfig
-    from millstream.log.topic import Snapshot, Topic
+    from millstream.log.snapshot import Snapshot
+    from millstream.log.topic import Topic
 
 
 def expire(topic: Topic, partition: int, now: int) -> None:

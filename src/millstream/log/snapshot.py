@@ -1,0 +1,90 @@
+"""A topic's databases as one transaction sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from millstream.errors import OffsetOutOfRangeError
+from millstream.log.layout import (
+    Bounds,
+    Span,
+    blob_key,
+    pack_bounds,
+    pack_sequence,
+    pack_span,
+    partition_key,
+    producer_key,
+    spans,
+    unpack_bounds,
+    unpack_sequence,
+)
+
+
+class Snapshot:
+    """The databases of a topic in one transaction."""
+
+    def __init__(self, txn: Any, databases: dict[str, Any]) -> None:
+        self.txn = txn
+        self._blobs = databases["blobs"]
+        self._index = databases["index"]
+        self._producers = databases["producers"]
+        self._bounds = databases["bounds"]
+
+    def bounds(self, partition: int) -> Bounds:
+        return unpack_bounds(self.txn.get(partition_key(partition), db=self._bounds))
+
+    def put_bounds(self, partition: int, bounds: Bounds) -> None:
+        self.txn.put(partition_key(partition), pack_bounds(bounds), db=self._bounds)
+
+    def spans(self, partition: int, start: int) -> Iterator[Span]:
+        return spans(self.txn, self._index, partition, start)
+
+    def blob(self, partition: int, base: int) -> Any:
+        return self.txn.get(blob_key(partition, base), db=self._blobs)
+
+    def put_blob(self, partition: int, span: Span, data: bytes) -> None:
+        key = blob_key(partition, span.base)
+        self.txn.put(key, data, db=self._blobs)
+        self.txn.put(key, pack_span(span), db=self._index)
+
+    def delete_blob(self, partition: int, base: int) -> None:
+        key = blob_key(partition, base)
+        self.txn.delete(key, db=self._blobs)
+        self.txn.delete(key, db=self._index)
+
+    def last_sequence(self, partition: int, producer: str) -> int | None:
+        stored = self.txn.get(producer_key(partition, producer), db=self._producers)
+        return None if stored is None else unpack_sequence(stored)
+
+    def put_sequence(self, partition: int, producer: str, sequence: int) -> None:
+        self.txn.put(producer_key(partition, producer), pack_sequence(sequence), db=self._producers)
+
+    def drop_before(self, partition: int, offset: int) -> None:
+        """Move the begin of a partition to ``offset`` and delete the blobs that lie before it."""
+        bounds = self.bounds(partition)
+        freed = 0
+        for span in list(_whole_before(self.spans(partition, bounds.begin), offset)):
+            self.delete_blob(partition, span.base)
+            freed += span.bytes
+        self.put_bounds(partition, bounds._replace(begin=offset, bytes=bounds.bytes - freed))
+
+
+def out_of_range(topic: str, partition: int, offset: int, bounds: Bounds) -> OffsetOutOfRangeError:
+    """Build the error for an offset that a partition does not have."""
+    return OffsetOutOfRangeError(
+        f"{topic}[{partition}] has no offset {offset}",
+        hint=f"it has the offsets from {bounds.begin} up to {bounds.end}",
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        begin=bounds.begin,
+        end=bounds.end,
+    )
+
+
+def _whole_before(spans: Iterator[Span], offset: int) -> Iterator[Span]:
+    for span in spans:
+        if span.next_offset > offset:
+            return
+        yield span
