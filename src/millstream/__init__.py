@@ -1,0 +1,13 @@
+"""Millstream: Kafka Streams for Python, on Spark."""
+
+from __future__ import annotations
+
+from millstream.app import App
+from millstream.config import Config
+from millstream.dsl.grouped import GroupedStream
+from millstream.dsl.stream import Stream
+from millstream.dsl.table import Table
+from millstream.errors import MillstreamError
+from millstream.records import Record
+
+__all__ = ["App", "Config", "GroupedStream", "MillstreamError", "Record", "Stream", "Table"]

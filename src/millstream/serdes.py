@@ -171,3 +171,10 @@ def type_name(type: Any) -> str:
     if name is None or module == "typing" or get_origin(type) is not None:
         return str(type)
     return str(name) if module == "builtins" else f"{module}.{name}"
+
+
+def serde_named(name: str) -> Serde | None:
+    """Return the serde that calls itself ``name``, untyped if it was for a class, or None for one of the user's."""
+    kind = name.partition(":")[0]
+    known: tuple[Serde, ...] = (JSON, MessagePack(), TEXT, RAW, READABLE, INT32, INT64, FLOAT64)
+    return next((one for one in known if one.name == kind), None)

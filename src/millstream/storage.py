@@ -65,22 +65,27 @@ class Environment:
                 raise
 
     def _check_format(self) -> None:
-        with self._lmdb.begin(write=True) as txn:
+        with self._lmdb.begin() as txn:
             stored = txn.get(_FORMAT_KEY)
-            if stored is None:
+        if stored is None:
+            with self._lmdb.begin(write=True) as txn:
                 txn.put(_FORMAT_KEY, b"%d" % FORMAT_VERSION)
-            elif int(stored) > FORMAT_VERSION:
-                raise FormatError(
-                    f"{str(self.path)!r} has format {int(stored)}, this Millstream knows up to {FORMAT_VERSION}",
-                    hint="upgrade Millstream",
-                    path=str(self.path),
-                )
+        elif int(stored) > FORMAT_VERSION:
+            raise FormatError(
+                f"{str(self.path)!r} has format {int(stored)}, this Millstream knows up to {FORMAT_VERSION}",
+                hint="upgrade Millstream",
+                path=str(self.path),
+            )
 
     def open_databases(self, names: tuple[str, ...]) -> None:
         """Open or create named databases; not inside a transaction, which LMDB would wait for."""
         for name in names:
             if name not in self.databases:
-                self.databases[name] = self._lmdb.open_db(name.encode())
+                try:  # as a reader first, so that nobody has to wait for the writer in order to read
+                    with self._lmdb.begin() as txn:
+                        self.databases[name] = self._lmdb.open_db(name.encode(), txn=txn, create=False)
+                except lmdb.NotFoundError:
+                    self.databases[name] = self._lmdb.open_db(name.encode())
 
     @contextmanager
     def read(self, *, buffers: bool = False) -> Iterator[Any]:
@@ -223,6 +228,13 @@ def close_under(directory: Path) -> None:
 
 
 os.register_at_fork(before=_open_lock.acquire, after_in_parent=_open_lock.release, after_in_child=_open_lock.release)
+
+
+def close_under(directory: Path) -> None:
+    """Close all environments of this process below a directory, so that it can be deleted."""
+    for name in list(_open):
+        if Path(name).is_relative_to(directory):
+            _open[name].close()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from millstream.operators import sinks, stateless, tables
@@ -45,12 +46,12 @@ def build(stage: Stage, runtime: Runtime) -> dict[Node, Process]:
     return heads
 
 
-def _branches(split: Split, runtime: Runtime, after: Any) -> tuple[Process, ...]:
-    found: list[Process] = [_ignore] * (len(split.predicates) + 1)
-    for reader, _ in runtime.plan.readers[split]:
-        assert isinstance(reader, Branch)
-        found[reader.number] = after(reader)
-    return tuple(found)
+def _branches(split: Split, runtime: Runtime, after: Callable[[Node], Process]) -> tuple[Process, Process]:
+    readers = [reader for reader, _ in runtime.plan.readers[split]]
+    return (
+        _fan_out(tuple(after(one) for one in readers if isinstance(one, Branch) and one.matched)),
+        _fan_out(tuple(after(one) for one in readers if isinstance(one, Branch) and not one.matched)),
+    )
 
 
 def _fan_out(readers: tuple[Process, ...]) -> Process:

@@ -129,19 +129,15 @@ def _pass_on(_node: Merge | Branch, forward: Process, _runtime: Runtime) -> Proc
 
 
 @operator.register(Split)
-def _split(node: Split, forward: tuple[Process, ...], runtime: Runtime) -> Process:
-    """``forward`` has one entry per predicate and one for the default branch."""
-    predicates = tuple(predicate.bind(runtime.context) for predicate in node.predicates)
-    branches, default, failed = tuple(zip(predicates, forward, strict=False)), forward[-1], runtime.failed
+def _split(node: Split, branches: tuple[Process, Process], runtime: Runtime) -> Process:
+    predicate, failed = node.predicate.bind(runtime.context), runtime.failed
+    matching, others = branches
 
     def process(key: Any, value: Any, timestamp: int) -> None:
-        for predicate, branch in branches:
-            try:
-                holds = predicate(key, value)
-            except Exception as error:
-                return failed(node, error, key)
-            if holds:
-                return branch(key, value, timestamp)
-        return default(key, value, timestamp)
+        try:
+            holds = predicate(key, value)
+        except Exception as error:
+            return failed(node, error, key)
+        (matching if holds else others)(key, value, timestamp)
 
     return process

@@ -91,18 +91,18 @@ class Merge(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Split(Node):
-    """Send each record to the first branch whose predicate holds; its branches read from it."""
+    """Ask once which way a record goes; the two branches of the split read from it."""
 
     source: Node
-    predicates: tuple[Function, ...]
+    predicate: Function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Branch(Node):
-    """What a split sends to one branch; ``number`` past the last predicate is the default branch."""
+    """The records of a split for which its predicate holds, or with ``matched=False`` the others."""
 
     split: Split
-    number: int
+    matched: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -48,7 +48,7 @@ class TaskState:
         """Refuse state that another history has written."""
         if (found.batch, found.commit) != (expected.batch, expected.commit):
             raise StateError(
-                f"state in {str(self.path)!r} is at batch {found.batch}, but batch {expected.batch} was the last one done",
+                f"state in {str(self.path)!r} is at batch {found.batch}, but batch {expected.batch} was done last",
                 hint="it was copied, restored or deleted by hand; put it back, or reset the app",
                 found=found.batch,
                 expected=expected.batch,

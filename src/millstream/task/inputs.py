@@ -6,6 +6,7 @@ each keeps its own order: as a Kafka Streams task does. So the result of a batch
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -144,48 +145,63 @@ def _milliseconds(moment: Any) -> int:
         return moment
     if isinstance(moment, float):
         return int(moment)
-    return round(moment.timestamp() * 1000)
+    return round(float(moment.timestamp()) * 1000)
 
 
 Run = tuple[int, Decoded, int, int]
 """Rows ``start`` to ``stop`` of a chunk of the input with that number come next."""
 
 
+class _Head:
+    """The next record of an input."""
+
+    __slots__ = ("chunk", "feed", "number", "row")
+
+    def __init__(self, number: int, feed: Iterator[Decoded], chunk: Decoded) -> None:
+        self.number = number
+        self.feed = feed
+        self.chunk = chunk
+        self.row = 0
+
+    @property
+    def timestamp(self) -> int:
+        return self.chunk.timestamps[self.row]
+
+
 def merged(feeds: list[Iterator[Decoded]]) -> Iterator[Run]:
     """Yield the records of several inputs in the order in which a task processes them."""
-    heads = [[number, chunk, 0] for number, feed in enumerate(feeds) if (chunk := _next(feed)) is not None]
+    heads = [_Head(number, feed, chunk) for number, feed in enumerate(feeds) if (chunk := _next(feed)) is not None]
     while heads:
-        head = min(heads, key=_head_timestamp)
-        number, chunk, start = head
-        stop = _end_of_run(chunk.timestamps, start, head, heads)
-        yield number, chunk, start, stop
-        head[2] = stop
-        if stop == len(chunk.timestamps):
-            following = _next(feeds[number])
+        head = min(heads, key=_timestamp)
+        stop = _end_of_run(head, heads)
+        yield head.number, head.chunk, head.row, stop
+        head.row = stop
+        if stop == len(head.chunk.timestamps):
+            following = _next(head.feed)
             if following is None:
                 heads.remove(head)
             else:
-                head[1:] = [following, 0]
+                head.chunk, head.row = following, 0
+
+
+_timestamp = operator.attrgetter("timestamp")
 
 
 def _next(feed: Iterator[Decoded]) -> Decoded | None:
     return next((chunk for chunk in feed if chunk.timestamps), None)
 
 
-def _head_timestamp(head: Any) -> int:
-    return head[1].timestamps[head[2]]  # type: ignore[no-any-return]
-
-
-def _end_of_run(timestamps: list[int], start: int, head: Any, heads: list[Any]) -> int:
+def _end_of_run(head: _Head, heads: list[_Head]) -> int:
     """Return how far this input may go on before another one has an earlier record."""
+    timestamps = head.chunk.timestamps
     if len(heads) == 1:
         return len(timestamps)
-    before = min((_head_timestamp(other) for other in heads if other[0] < head[0]), default=None)
-    after = min((_head_timestamp(other) for other in heads if other[0] > head[0]), default=None)
-    stop = start + 1
+    earlier = min((other.timestamp for other in heads if other.number < head.number), default=None)
+    later = min((other.timestamp for other in heads if other.number > head.number), default=None)
+    stop = head.row + 1
     while stop < len(timestamps):
         timestamp = timestamps[stop]
-        if (before is not None and timestamp >= before) or (after is not None and timestamp > after):
+        if (earlier is not None and timestamp >= earlier) or (later is not None and timestamp > later):
             break
         stop += 1
     return stop

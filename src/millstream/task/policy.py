@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from millstream.config import Config
 from millstream.records import Headers
 
 OnError = Literal["fail", "skip", "dead_letter"]
@@ -18,6 +19,15 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     on_error: OnError = "fail"
     on_decode_error: OnError = "dead_letter"
     dead_letter_topic: str
+
+    @classmethod
+    def of(cls, app: str, config: Config) -> Policies:
+        """Return the policies that an app's settings ask for."""
+        return cls(
+            on_error=config.on_error,
+            on_decode_error=config.on_decode_error,
+            dead_letter_topic=config.dead_letter_topic or f"{app}.dead-letters",
+        )
 
 
 def error_headers(error: BaseException, topic: str, partition: int, offset: int, stage: str, node: str) -> Headers:

@@ -1,0 +1,200 @@
+"""The app: where a topology is written, run, read and fed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from millstream.config import Config
+from millstream.dsl.stream import Stream
+from millstream.dsl.table import Table
+from millstream.errors import DefinitionError
+from millstream.functions import AnyFunction, by_arity
+from millstream.loading import check_not_loading, imported_twin
+from millstream.names import check_name
+from millstream.places import DEFAULT_DATA_DIR
+from millstream.plan.describe import Format, describe
+from millstream.plan.sources import Source, StreamSource, TableSource
+from millstream.plan.topology import Draft, Plan
+from millstream.serdes import JSON, READABLE, SerdeLike, serde_for
+
+if TYPE_CHECKING:
+    from millstream.batch.loop import Until
+    from millstream.batch.plan import BatchReport
+    from millstream.broker import Broker
+    from millstream.consumer import Consumer
+    from millstream.producer import Producer
+    from millstream.spark.run import SparkRun
+    from millstream.tables import TableReader
+
+
+class App:
+    """A topology with a name; its state and its output belong to that name.
+
+    >>> app = App("shout")
+    >>> app.stream("words", value=str).map_values(str.upper).to("loud")
+    >>> print(app.describe())
+    stage words (level 0) reads topic words
+      map_values       words.map_values ← words
+      sink             words.sink ← words.map_values → topic loud
+    <BLANKLINE>
+    """
+
+    __millstream_app__ = True
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        broker: str | None = None,
+        data_dir: str | Path | None = None,
+        config: Config | None = None,
+    ) -> None:
+        self.id = check_name("app", id)
+        self.broker_url = broker or os.environ.get("MILLSTREAM_BROKER") or None
+        self.data_dir = Path(data_dir or os.environ.get("MILLSTREAM_DATA_DIR") or DEFAULT_DATA_DIR).absolute()
+        self.config = config or Config()
+        self.defined_in: str = sys._getframe(1).f_globals.get("__name__", "__main__")
+        self._draft = Draft()
+        self._sources: dict[frozenset[str], tuple[Source, Stream | Table]] = {}
+        self._run: SparkRun | None = None
+
+    def __repr__(self) -> str:
+        return f"<App {self.id}>"
+
+    # Writing the topology
+
+    def stream(
+        self,
+        *topics: str,
+        key: SerdeLike = None,
+        value: SerdeLike = None,
+        timestamp: AnyFunction | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Read one topic, or several as one stream.
+
+        ``timestamp`` computes event time from a record, as a datetime or in milliseconds; by default it is the
+        record's own. Asking for the same topics again gives the same stream.
+        """
+        if not topics:
+            raise DefinitionError("stream() wants at least one topic", hint='for example app.stream("rides")')
+        node = StreamSource(topics=topics, name=name, **_source_settings(key, value, timestamp))
+        return self._source(node, Stream)
+
+    def table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike = None,
+        value: SerdeLike = None,
+        timestamp: AnyFunction | None = None,
+        name: str | None = None,
+    ) -> Table:
+        """Read a topic as a table: the newest record of a key is its row, a null value deletes it.
+
+        Records without key are dropped and counted. The last record by offset wins, whatever its timestamp.
+        """
+        node = TableSource(topics=(topic,), name=name, **_source_settings(key, value, timestamp))
+        return self._source(node, Table)
+
+    def _source(self, node: Source, kind: Callable[[Draft, Source], Any]) -> Any:
+        topics = frozenset(node.topics)
+        known = self._sources.get(topics)
+        if known is not None and type(known[0]) is type(node):
+            return known[1]
+        handle = kind(self._draft, node)
+        self._sources[topics] = (node, handle)
+        return handle
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of what was written so far."""
+        return Plan.of(self._draft)
+
+    def describe(self, format: Format = "text") -> str:
+        """Return the plan with its stages as ``"text"``, ``"json"`` or ``"mermaid"``."""
+        return describe(self.plan, format)
+
+    # Running
+
+    def run(self, until: Until = "stopped", *, on_batch: Callable[[BatchReport], None] | None = None) -> None:
+        """Run on Spark until stopped (Ctrl-C drains), or with ``until="caught-up"`` until all records are processed.
+
+        After a crash a run goes on exactly where the last one stood.
+        """
+        check_not_loading("run")
+        self._twin().start(until, on_batch=on_batch).wait(handle_signals=True)
+
+    def start(
+        self, until: Until = "stopped", *, on_batch: Callable[[BatchReport], None] | None = None
+    ) -> SparkRun:
+        """Start to run in the background and return the run: ``stop()`` drains it, ``wait()`` waits for its end."""
+        check_not_loading("start")
+        twin = self._twin()
+        if twin is not self:
+            self._run = twin.start(until, on_batch=on_batch)
+            return self._run
+        from millstream.spark.run import SparkRun
+
+        self._run = SparkRun.start(self, until, on_batch)
+        return self._run
+
+    def stop(self) -> None:
+        """Drain the run that was started here and wait for its end."""
+        if self._run is not None:
+            self._run.stop()
+            self._run.wait()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the run that was started here; False if it still goes on after ``timeout`` seconds."""
+        return self._run is None or self._run.wait(timeout)
+
+    def _twin(self) -> App:
+        return imported_twin(self) if self.defined_in == "__main__" else self  # type: ignore[no-any-return]
+
+    # Reading and feeding
+
+    @property
+    def broker(self) -> Broker:
+        """The log or cluster that the app reads and writes; each call opens it for this process."""
+        from millstream.brokers import open_broker
+
+        return open_broker(self.broker_url, self.data_dir, durability=self.config.durability)
+
+    @property
+    def tables(self) -> Mapping[str, TableReader]:
+        """The app's tables by name, readable while it runs and after."""
+        from millstream.tables import open_tables
+
+        return open_tables(self.data_dir, self.id, self.plan)
+
+    def producer(self, **options: Any) -> Producer:
+        """Return a producer for the app's broker; use it in a ``with`` block."""
+        from millstream.producer import Producer
+
+        return Producer(self.broker, **options)
+
+    def consumer(self, group: str | None = None, **options: Any) -> Consumer:
+        """Return a consumer for the app's broker, in a group if one is named."""
+        from millstream.consumer import Consumer
+
+        return Consumer(self.broker, group, **options)
+
+    def main(self) -> None:
+        """Offer the commands of ``millstream`` for this app: ``python my_app.py run``."""
+        check_not_loading("main")
+        from millstream.cli.main import main_for
+
+        main_for(self._twin())
+
+
+def _source_settings(key: SerdeLike, value: SerdeLike, timestamp: AnyFunction | None) -> dict[str, Any]:
+    return {
+        "key": serde_for(key) or READABLE,
+        "value": serde_for(value) or JSON,
+        "timestamp": None if timestamp is None else by_arity("timestamp", timestamp),
+    }

@@ -1,0 +1,1 @@
+"""Batches: plan, run, done. No Spark in here."""

@@ -1,0 +1,64 @@
+"""The journal: the durable memory of an app's batches.
+
+"Batch N-1 is done and batch N has these ranges" is one commit. After a crash a batch that was planned and not done is
+run again with the same ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from millstream.batch.plan import BatchPlan, Progress
+from millstream.storage import Environment, environment
+
+_JOURNAL = "journal"
+_PROGRESS = b"progress"
+_PLANNED = b"planned"
+_CATALOG = b"catalog"
+
+
+class Journal:
+    """The journal of one app."""
+
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        self._environment: Environment = environment(path, (_JOURNAL,), sync=durable)
+        self._database = self._environment.databases[_JOURNAL]
+
+    def read(self) -> tuple[Progress, BatchPlan | None]:
+        """Return how far the app has come, and the batch that was planned but is not done."""
+        with self._environment.read() as txn:
+            progress, planned = txn.get(_PROGRESS, db=self._database), txn.get(_PLANNED, db=self._database)
+        return (
+            Progress() if progress is None else msgspec.json.decode(progress, type=Progress),
+            None if planned is None else msgspec.json.decode(planned, type=BatchPlan),
+        )
+
+    def write(self, progress: Progress, planned: BatchPlan | None) -> None:
+        """Store both in one commit."""
+
+        def change(txn: Any) -> None:
+            txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
+            if planned is None:
+                txn.delete(_PLANNED, db=self._database)
+            else:
+                txn.put(_PLANNED, msgspec.json.encode(planned), db=self._database)
+
+        self._environment.update(change)
+
+    def describe_as(self, catalog: Mapping[str, Any]) -> None:
+        """Store what other processes need in order to read the app's tables."""
+        data = msgspec.json.encode(catalog)
+        self._environment.update(lambda txn: txn.put(_CATALOG, data, db=self._database))
+
+    def catalog(self) -> dict[str, Any]:
+        """Return what ``describe_as`` has stored."""
+        with self._environment.read() as txn:
+            stored = txn.get(_CATALOG, db=self._database)
+        return {} if stored is None else msgspec.json.decode(stored, type=dict[str, Any])
+
+    def close(self) -> None:
+        self._environment.close()

@@ -1,0 +1,118 @@
+"""The loop of an app: plan a batch, make the plan durable, run it, note that it is done; then the next."""
+
+from __future__ import annotations
+
+import functools
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+from millstream.batch.journal import Journal
+from millstream.batch.plan import BatchPlan, BatchReport, Progress, advanced, offsets_of
+from millstream.batch.planner import BatchSize, Planner
+from millstream.broker import Broker
+from millstream.errors import MillstreamError
+from millstream.records import TopicPartition
+from millstream.state.task import Version
+from millstream.task.report import TaskReport
+
+Until = Literal["stopped", "caught-up"]
+_NAP_SECONDS = 0.25  # how long a wait for records lasts before the loop looks whether it is to stop
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 10.0
+_MOST_ATTEMPTS = 8
+
+
+class Execute(Protocol):
+    """Runs the tasks of a batch somewhere."""
+
+    def __call__(self, plan: BatchPlan, versions: Mapping[str, Version], /) -> list[TaskReport]: ...
+
+
+class BatchLoop:
+    """Runs batches until it is told to stop or, with ``until="caught-up"``, until there is nothing left to read."""
+
+    def __init__(
+        self,
+        *,
+        app: str,
+        broker: Broker,
+        journal: Journal,
+        planner: Planner,
+        size: BatchSize,
+        task_names: list[str],
+        execute: Execute,
+        on_batch: Callable[[BatchReport], None] | None = None,
+    ) -> None:
+        self._app = app
+        self._broker = broker
+        self._journal = journal
+        self._planner = planner
+        self._size = size
+        self._names = task_names
+        self._execute = execute
+        self._on_batch = on_batch
+        self._stopping = threading.Event()
+        self._progress, self._planned = journal.read()
+
+    def stop(self) -> None:
+        """Finish the batch at hand and stop."""
+        self._stopping.set()
+
+    def run(self, until: Until = "stopped") -> None:
+        """Run batches; a batch that was planned before a crash comes first."""
+        plan = self._planned or self._retrying(self._plan_durably)
+        while not self._stopping.is_set():
+            if plan is None:
+                if until == "caught-up":
+                    return
+                self._wait()
+                plan = self._retrying(self._plan_durably)
+                continue
+            plan = self._retrying(functools.partial(self._run_batch, plan))
+
+    def _plan_durably(self) -> BatchPlan | None:
+        plan = self._planner.plan(self._progress)
+        if plan is not None:
+            self._journal.write(self._progress, plan)
+        return plan
+
+    def _run_batch(self, plan: BatchPlan) -> BatchPlan | None:
+        began = time.perf_counter()
+        reports = self._execute(plan, self._progress.versions)
+        progress = advanced(self._progress, plan, self._names, reports)
+        self._size.adapt(plan.records, time.perf_counter() - began)
+        following = None if self._stopping.is_set() else self._planner.plan(progress)
+        self._journal.write(progress, following)
+        self._progress, self._planned = progress, following
+        self._broker.commit(self._app, offsets_of(progress))
+        if self._on_batch is not None:
+            lag = self._lag(progress)
+            self._on_batch(BatchReport(plan=plan, tasks=reports, seconds=time.perf_counter() - began, lag=lag))
+        return following
+
+    def _lag(self, progress: Progress) -> dict[str, int]:
+        lag: dict[str, int] = {}
+        for one in self._planner.backlog(progress):
+            lag[one.topic] = lag.get(one.topic, 0) + one.stop - one.start
+        return lag
+
+    def _wait(self) -> None:
+        positions: dict[TopicPartition, int] = self._planner.positions(self._progress)
+        while not self._stopping.is_set():
+            if self._broker.wait(positions, _NAP_SECONDS):
+                return
+
+    def _retrying(self, step: Callable[[], BatchPlan | None]) -> BatchPlan | None:
+        """Run a step of the loop, again after a growing pause if the error says that waiting can help."""
+        for attempt in range(1, _MOST_ATTEMPTS + 1):
+            try:
+                return step()
+            except MillstreamError as error:
+                if not error.retryable or attempt == _MOST_ATTEMPTS or self._stopping.is_set():
+                    raise
+                pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
+                self._stopping.wait(pause * random.uniform(0.5, 1.0))
+        raise AssertionError("unreachable")

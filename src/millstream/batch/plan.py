@@ -1,0 +1,72 @@
+"""What a batch is before it runs, and what is known after it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from millstream.records import TopicPartition
+from millstream.state.task import Version
+from millstream.task.report import TaskReport
+from millstream.task.work import Range
+
+
+class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Batch ``number`` reads these ranges, at that wall time; once durable it is never changed."""
+
+    number: int
+    wall_time: int
+    ranges: tuple[Range, ...]
+
+    @property
+    def records(self) -> int:
+        """The most records that the ranges can hold."""
+        return sum(one.stop - one.start for one in self.ranges)
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an app has come: the last batch done, where each input goes on, and the version of each task."""
+
+    done: int = 0
+    positions: dict[str, int] = {}
+    versions: dict[str, Version] = {}
+
+    def position(self, topic: str, partition: int) -> int | None:
+        """Return the next offset to read, or None if the partition was never read."""
+        return self.positions.get(f"{topic}/{partition}")
+
+
+class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that is done."""
+
+    plan: BatchPlan
+    tasks: list[TaskReport]
+    seconds: float
+    lag: dict[str, int] = {}
+    """Records left to read, by topic, as of the end of the batch."""
+
+    @property
+    def records_in(self) -> int:
+        return self.plan.records
+
+    @property
+    def records_out(self) -> int:
+        return sum(task.records_out for task in self.tasks)
+
+
+def advanced(progress: Progress, plan: BatchPlan, names: list[str], reports: list[TaskReport]) -> Progress:
+    """Return the progress after a batch; ``names`` has the stable name of each task by its number."""
+    positions = {f"{one.topic}/{one.partition}": one.stop for one in plan.ranges}
+    versions = {names[one.task]: Version(batch=one.version, commit=one.commit) for one in reports if one.commit}
+    return Progress(
+        done=plan.number,
+        positions={**progress.positions, **positions},
+        versions={**progress.versions, **versions},
+    )
+
+
+def offsets_of(progress: Progress) -> dict[TopicPartition, int]:
+    """Return the positions in the form in which a broker stores a group's offsets."""
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for (topic, _, partition), offset in ((name.rpartition("/"), at) for name, at in progress.positions.items())
+    }

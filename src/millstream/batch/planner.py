@@ -1,0 +1,112 @@
+"""Choose the ranges of the next batch.
+
+With a backlog the ranges end at the same event time in all partitions, so that a task never sees one partition run
+ahead of another and take its records for late: a replay gives what the live run gave.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from millstream.batch.plan import BatchPlan, Progress
+from millstream.broker import Broker
+from millstream.errors import OffsetOutOfRangeError
+from millstream.records import TopicPartition
+from millstream.task.work import Range
+
+_SMALLEST_BATCH = 1_000
+
+
+class BatchSize:
+    """How many records a batch may take, so that it takes about as long as wanted."""
+
+    def __init__(self, most: int, target_seconds: float) -> None:
+        self._most = most
+        self._target = target_seconds
+        self.records = min(most, 50_000)
+
+    def adapt(self, records: int, seconds: float) -> None:
+        """Learn from a batch; a small one says little about large ones."""
+        if records >= self.records // 2 and seconds > 0:
+            wanted = int(records / seconds * self._target)
+            self.records = max(min(self._most, _SMALLEST_BATCH), min(self._most, wanted, self.records * 2))
+
+
+class Planner:
+    """Plans batches over the source topics of an app."""
+
+    def __init__(self, broker: Broker, topics: Sequence[str], size: BatchSize) -> None:
+        self._broker = broker
+        self._topics = topics
+        self._size = size
+
+    def backlog(self, progress: Progress) -> list[Range]:
+        """Return everything that could be read now."""
+        found: list[Range] = []
+        for topic in self._topics:
+            for partition, offsets in enumerate(self._broker.offsets(topic)):
+                start = progress.position(topic, partition)
+                if start is not None and start > offsets.end:
+                    raise OffsetOutOfRangeError(
+                        f"{topic}[{partition}] ends at {offsets.end}, but {start} records of it were already processed",
+                        hint="the topic was deleted and created again; reset the app to start over",
+                        topic=topic,
+                    )
+                start = offsets.begin if start is None else max(start, offsets.begin)
+                if start < offsets.end:
+                    found.append(Range(topic, partition, start, offsets.end))
+        return found
+
+    def positions(self, progress: Progress) -> dict[TopicPartition, int]:
+        """Return for each partition the offset from which new records are waited for."""
+        return {
+            TopicPartition(topic, partition): progress.position(topic, partition) or offsets.begin
+            for topic in self._topics
+            for partition, offsets in enumerate(self._broker.offsets(topic))
+        }
+
+    def plan(self, progress: Progress) -> BatchPlan | None:
+        """Return the next batch, or None if there is nothing to read."""
+        backlog = self.backlog(progress)
+        if not backlog:
+            return None
+        ranges = backlog
+        if sum(one.stop - one.start for one in backlog) > self._size.records:
+            ranges = self._aligned(backlog, _shares(backlog, self._size.records))
+        return BatchPlan(number=progress.done + 1, wall_time=time.time_ns() // 1_000_000, ranges=tuple(ranges))
+
+    def _aligned(self, backlog: list[Range], shares: list[int]) -> list[Range]:
+        """Cut where the first partition that has to wait ends, in event time."""
+        cuts = [one.start + share for one, share in zip(backlog, shares, strict=True)]
+        horizons = [self._timestamp_at(one, cut) for one, cut in zip(backlog, cuts, strict=True) if cut < one.stop]
+        horizon = min(horizons)
+        ranges = [
+            Range(one.topic, one.partition, one.start, self._cut_at(one, cut, horizon))
+            for one, cut in zip(backlog, cuts, strict=True)
+        ]
+        # out-of-order timestamps can move every cut to the start; then going on matters more than keeping together
+        kept = [one for one in ranges if one.stop > one.start]
+        return kept or [Range(one.topic, one.partition, one.start, cut) for one, cut in zip(backlog, cuts, strict=True)]
+
+    def _cut_at(self, one: Range, cut: int, horizon: int) -> int:
+        if cut < one.stop and self._timestamp_at(one, cut) == horizon:
+            return cut
+        found = self._broker.offset_at(one.topic, one.partition, horizon)
+        return one.stop if found is None else max(one.start, min(one.stop, found))
+
+    def _timestamp_at(self, one: Range, offset: int) -> int:
+        chunk = next(iter(self._broker.read(one.topic, one.partition, offset, offset + 1)), None)
+        return 0 if chunk is None else int(chunk.block.column(2)[0].as_py())
+
+
+def _shares(backlog: list[Range], records: int) -> list[int]:
+    """Divide the records of a batch over partitions: equal parts, and what one does not need goes to the others."""
+    shares = [0] * len(backlog)
+    left = records
+    waiting = sorted(range(len(backlog)), key=lambda number: backlog[number].stop - backlog[number].start)
+    for place, number in enumerate(waiting):
+        one = backlog[number]
+        shares[number] = min(one.stop - one.start, max(1, left // (len(waiting) - place)))
+        left -= shares[number]
+    return shares

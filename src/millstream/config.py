@@ -1,0 +1,48 @@
+"""Settings of an app, all with defaults that suit one machine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from millstream.durations import Duration, milliseconds
+from millstream.errors import DefinitionError
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """How an app runs; pass as ``App(..., config=Config(...))``.
+
+    >>> Config(partitions=8).partitions
+    8
+    """
+
+    partitions: int = 4
+    """Partitions of topics that the app creates."""
+    create_topics: bool = True
+    """Create missing topics at start; otherwise a missing one is an error."""
+    caching: bool = True
+    """Pass on only the last update per key and batch; off: every update."""
+    durability: Literal["sync", "os"] = "sync"
+    """sync: a batch that is done survives a power cut; os: it survives the process but not the machine."""
+    on_error: Literal["fail", "skip", "dead_letter"] = "fail"
+    """What happens when a user function raises."""
+    on_decode_error: Literal["fail", "skip", "dead_letter"] = "dead_letter"
+    """What happens to a record that cannot be decoded."""
+    dead_letter_topic: str | None = None
+    """Where dead letters go; by default ``<app>.dead-letters``."""
+    max_batch_records: int = 500_000
+    """The most records that one batch takes."""
+    target_batch: Duration = "1 s"
+    """How long a batch should take when there is a backlog; its size is adapted to it."""
+    master: str = "local[*]"
+    """Where Spark runs."""
+    spark: dict[str, str] = {}
+    """Further settings of the Spark session; they win over ours."""
+
+    def __post_init__(self) -> None:
+        if self.partitions < 1 or self.max_batch_records < 1:
+            name = "partitions" if self.partitions < 1 else "max_batch_records"
+            raise DefinitionError(f"{name}={getattr(self, name)} is not possible", hint="use 1 or more")
+        if milliseconds(self.target_batch) < 1:
+            raise DefinitionError(f"target_batch={self.target_batch!r} is not possible", hint='for example "1 s"')

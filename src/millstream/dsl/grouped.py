@@ -1,0 +1,61 @@
+"""The handle of a grouped stream: records that meet by key."""
+
+from __future__ import annotations
+
+from millstream.dsl.handle import Handle
+from millstream.dsl.table import Table
+from millstream.functions import AnyFunction, by_arity
+from millstream.plan.stateful import Aggregate, Count, Reduce
+from millstream.serdes import SerdeLike, serde_for
+
+_ADDER = {2: "(aggregate, value)", 3: "(key, aggregate, value)"}
+_REDUCER = {2: "(result so far, value)", 3: "(key, result so far, value)"}
+_INITIAL = {0: "()", 1: "() with an optional argument"}
+
+
+class GroupedStream(Handle):
+    """Records of the same key, waiting for an aggregation. Null keys and null values are dropped and counted."""
+
+    def count(self, *, name: str | None = None) -> Table:
+        """Count the records of each key.
+
+        >>> app = App("doc")
+        >>> app.stream("w", value=str).group_by(lambda w: w).count(name="words").to_stream().to("out")
+        >>> outputs(app, w=["a", "b", "a"])
+        [('a', 1), ('b', 1), ('a', 2)]
+        """
+        return Table(self._draft, Count(source=self._node, name=name))
+
+    def reduce(self, reducer: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Table:
+        """Combine the values of each key two by two; the first value is the first result, None deletes the row.
+
+        >>> app = App("doc")
+        >>> app.stream("n", value=int).group_by(lambda n: n % 2).reduce(max).to_stream().to("out")
+        >>> outputs(app, n=[1, 5, 3])
+        [('1', 1), ('1', 5), ('1', 5)]
+        """
+        function = by_arity("reduce", reducer, _REDUCER)
+        return Table(self._draft, Reduce(source=self._node, reducer=function, value=serde_for(value), name=name))
+
+    def aggregate(
+        self, initial: AnyFunction, add: AnyFunction, *, value: SerdeLike = None, name: str | None = None
+    ) -> Table:
+        """Add each value to the aggregate of its key, which begins as ``initial()``.
+
+        ``add`` returns the new aggregate; None deletes the row, and the next record begins anew.
+
+        >>> app = App("doc")
+        >>> (app.stream("n", value=int).group_by(lambda n: "all")
+        ...     .aggregate(lambda: [], lambda seen, n: [*seen, n]).to_stream().to("out"))
+        >>> outputs(app, n=[1, 2])
+        [('all', [1]), ('all', [1, 2])]
+        """
+        by_arity("aggregate", initial, _INITIAL)
+        node = Aggregate(
+            source=self._node,
+            initial=initial,
+            adder=by_arity("aggregate", add, _ADDER),
+            value=serde_for(value),
+            name=name,
+        )
+        return Table(self._draft, node)

@@ -1,0 +1,294 @@
+"""The handle of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.dsl.grouped import GroupedStream
+from millstream.dsl.handle import Handle
+from millstream.dsl.table import Table
+from millstream.errors import DefinitionError
+from millstream.functions import AnyFunction, by_arity
+from millstream.plan.sinks import Sink
+from millstream.plan.stateful import StreamTableJoin, ToTable
+from millstream.plan.stateless import (
+    Branch,
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Foreach,
+    Map,
+    MapValues,
+    Merge,
+    Peek,
+    Repartition,
+    SelectKey,
+    Split,
+)
+from millstream.serdes import SerdeLike, serde_for
+
+_JOINER = {2: "(stream value, table value)", 3: "(key, stream value, table value)"}
+
+
+class Stream(Handle):
+    """Records as facts, each on its own.
+
+    Functions take ``(value)``, ``(key, value)`` or ``(key, value, context)``; null keys and values reach them as None.
+    """
+
+    def filter(self, predicate: AnyFunction, *, name: str | None = None) -> Stream:
+        """Keep the records for which ``predicate`` holds.
+
+        >>> app = App("doc")
+        >>> app.stream("n", value=int).filter(lambda n: n > 1).to("out")
+        >>> outputs(app, n=[1, 2, 3])
+        [(None, 2), (None, 3)]
+        """
+        return Stream(self._draft, Filter(source=self._node, predicate=by_arity("filter", predicate), name=name))
+
+    def filter_not(self, predicate: AnyFunction, *, name: str | None = None) -> Stream:
+        """Drop the records for which ``predicate`` holds.
+
+        >>> app = App("doc")
+        >>> app.stream("n", value=int).filter_not(lambda n: n > 1).to("out")
+        >>> outputs(app, n=[1, 2, 3])
+        [(None, 1)]
+        """
+        function = by_arity("filter_not", predicate)
+        return Stream(self._draft, Filter(source=self._node, predicate=function, negate=True, name=name))
+
+    def map(
+        self, mapper: AnyFunction, *, key: SerdeLike = None, value: SerdeLike = None, name: str | None = None
+    ) -> Stream:
+        """Replace key and value by the pair that ``mapper`` returns.
+
+        Marks the stream as re-keyed: the next grouping, join or table moves records to the task of their new key.
+
+        >>> app = App("doc")
+        >>> app.stream("w", value=str).map(lambda w: (w, len(w))).to("out")
+        >>> outputs(app, w=["mill"])
+        [('mill', 4)]
+        """
+        node = Map(
+            source=self._node,
+            mapper=by_arity("map", mapper),
+            key=serde_for(key),
+            value=serde_for(value),
+            name=name,
+        )
+        return Stream(self._draft, node)
+
+    def map_values(self, mapper: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Stream:
+        """Replace the value; the key stays.
+
+        >>> app = App("doc")
+        >>> app.stream("n", value=int).map_values(lambda n: n * 10).to("out")
+        >>> outputs(app, n=[1, 2])
+        [(None, 10), (None, 20)]
+        """
+        function = by_arity("map_values", mapper)
+        return Stream(self._draft, MapValues(source=self._node, mapper=function, value=serde_for(value), name=name))
+
+    def flat_map(
+        self, mapper: AnyFunction, *, key: SerdeLike = None, value: SerdeLike = None, name: str | None = None
+    ) -> Stream:
+        """Replace each record by the key-value pairs that ``mapper`` returns, none or many.
+
+        Marks the stream as re-keyed, as ``map`` does. If the function raises, none of its pairs is passed on.
+
+        >>> app = App("doc")
+        >>> app.stream("line", value=str).flat_map(lambda line: [(w, 1) for w in line.split()]).to("out")
+        >>> outputs(app, line=["a b"])
+        [('a', 1), ('b', 1)]
+        """
+        node = FlatMap(
+            source=self._node,
+            mapper=by_arity("flat_map", mapper),
+            key=serde_for(key),
+            value=serde_for(value),
+            name=name,
+        )
+        return Stream(self._draft, node)
+
+    def flat_map_values(self, mapper: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Stream:
+        """Replace each value by the values that ``mapper`` returns, none or many; the key stays.
+
+        >>> app = App("doc")
+        >>> app.stream("line", value=str).flat_map_values(str.split).to("out")
+        >>> outputs(app, line=["a b"])
+        [(None, 'a'), (None, 'b')]
+        """
+        function = by_arity("flat_map_values", mapper)
+        return Stream(self._draft, FlatMapValues(source=self._node, mapper=function, value=serde_for(value), name=name))
+
+    def select_key(self, mapper: AnyFunction, *, key: SerdeLike = None, name: str | None = None) -> Stream:
+        """Give each record the key that ``mapper`` returns; marks the stream as re-keyed.
+
+        >>> app = App("doc")
+        >>> app.stream("w", value=str).select_key(lambda w: w[0]).to("out")
+        >>> outputs(app, w=["mill"])
+        [('m', 'mill')]
+        """
+        function = by_arity("select_key", mapper)
+        return Stream(self._draft, SelectKey(source=self._node, mapper=function, key=serde_for(key), name=name))
+
+    def peek(self, action: AnyFunction, *, name: str | None = None) -> Stream:
+        """Call ``action`` with each record and pass the record on.
+
+        Side effects are not exactly-once: after a failure a batch may be run again.
+
+        >>> app = App("doc")
+        >>> seen = []
+        >>> app.stream("n", value=int).peek(seen.append).to("out")
+        >>> outputs(app, n=[1]), seen
+        ([(None, 1)], [1])
+        """
+        return Stream(self._draft, Peek(source=self._node, action=by_arity("peek", action), name=name))
+
+    def foreach(self, action: AnyFunction, *, name: str | None = None) -> None:
+        """Call ``action`` with each record; nothing follows. Not exactly-once, see ``peek``."""
+        self._draft.add(Foreach(source=self._node, action=by_arity("foreach", action), name=name))
+
+    def print(self, label: str | None = None) -> None:
+        """Print each record of the stream where its task runs."""
+        prefix = "" if label is None else f"[{label}] "
+        self.foreach(lambda key, value: print(f"{prefix}{key!r}: {value!r}"))  # noqa: T201
+
+    def merge(self, *others: Stream, name: str | None = None) -> Stream:
+        """Put several streams together; each keeps its order, and a stream merged with itself counts once.
+
+        >>> app = App("doc")
+        >>> app.stream("a", value=int).merge(app.stream("b", value=int)).to("out")
+        >>> outputs(app, a=[1], b=[2])
+        [(None, 1), (None, 2)]
+        """
+        return Stream(self._draft, Merge(sources=(self._node, *(other._node for other in others)), name=name))
+
+    def split(self) -> Splitter:
+        """Start to send records different ways: ``.branch(predicate, use).default(use)``.
+
+        >>> app = App("doc")
+        >>> (app.stream("n", value=int).split()
+        ...     .branch(lambda n: n < 0, lambda negative: negative.to("out"))
+        ...     .default(lambda rest: rest.map_values(lambda n: n * 100).to("out")))
+        >>> outputs(app, n=[-1, 2])
+        [(None, -1), (None, 200)]
+        """
+        return Splitter(self)
+
+    def repartition(
+        self,
+        partitions: int | None = None,
+        *,
+        key: SerdeLike = None,
+        value: SerdeLike = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Move each record to the task that owns its key, over ``partitions`` tasks if given.
+
+        Records without key are dropped and counted. Groupings and joins do this by themselves where needed.
+        """
+        node = Repartition(
+            source=self._node, partitions=partitions, key=serde_for(key), value=serde_for(value), name=name
+        )
+        return Stream(self._draft, node)
+
+    def group_by(self, mapper: AnyFunction, *, key: SerdeLike = None, name: str | None = None) -> GroupedStream:
+        """Group by the key that ``mapper`` returns; records for which it is None are dropped.
+
+        >>> app = App("doc")
+        >>> app.stream("w", value=str).group_by(lambda w: w[0]).count().to_stream().to("out")
+        >>> outputs(app, w=["mill", "stream", "mud"])
+        [('m', 1), ('s', 1), ('m', 2)]
+        """
+        function = by_arity("group_by", mapper)
+        return GroupedStream(self._draft, SelectKey(source=self._node, mapper=function, key=serde_for(key), name=name))
+
+    def group_by_key(self) -> GroupedStream:
+        """Group by the key that records have; moves them only if a verb before may have changed it."""
+        return GroupedStream(self._draft, self._node)
+
+    def to_table(self, *, key: SerdeLike = None, value: SerdeLike = None, name: str | None = None) -> Table:
+        """Take each record as the newest row of its key; a null value deletes the row, a null key is dropped.
+
+        >>> app = App("doc")
+        >>> app.stream("n", value=int).select_key(lambda n: n % 2).to_table(name="last").to_stream().to("out")
+        >>> outputs(app, n=[1, 2, 3])
+        [('1', 1), ('0', 2), ('1', 3)]
+        """
+        node = ToTable(source=self._node, key=serde_for(key), value=serde_for(value), name=name)
+        return Table(self._draft, node)
+
+    def join(self, table: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Stream:
+        """Join each record with the table's row of its key as it is then; without a row nothing is passed on.
+
+        Table changes emit nothing. Both sides must have the same number of partitions.
+        """
+        return self._join("join", table, joiner, value, name, left=False)
+
+    def left_join(
+        self, table: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None
+    ) -> Stream:
+        """Join each record with the table's row of its key, or with None if there is none."""
+        return self._join("left_join", table, joiner, value, name, left=True)
+
+    def _join(
+        self, verb: str, table: Table, joiner: AnyFunction, value: SerdeLike, name: str | None, *, left: bool
+    ) -> Stream:
+        if not isinstance(table, Table):
+            raise DefinitionError(f"{verb}() wants a table, not {table!r}", hint="make one with .to_table()")
+        node = StreamTableJoin(
+            stream=self._node,
+            table=table._node,
+            joiner=by_arity(verb, joiner, _JOINER),
+            left=left,
+            value=serde_for(value),
+            name=name,
+        )
+        return Stream(self._draft, node)
+
+    def to(
+        self,
+        topic: str | AnyFunction,
+        *,
+        key: SerdeLike = None,
+        value: SerdeLike = None,
+        name: str | None = None,
+    ) -> None:
+        """Write each record to a topic, fixed or computed by a function of the record.
+
+        Keys are written as text, or JSON if they are not text; values as JSON, unless types were declared.
+        Exactly-once: the records of a batch appear once, whatever fails.
+        """
+        target = topic if isinstance(topic, str) else by_arity("to", topic)
+        self._draft.add(Sink(source=self._node, topic=target, key=serde_for(key), value=serde_for(value), name=name))
+
+
+Table._stream = Stream
+
+
+class Splitter:
+    """A stream on its way apart: each branch takes what matches, the rest goes on to the next."""
+
+    def __init__(self, rest: Stream, branches: dict[str, Stream] | None = None) -> None:
+        self._rest = rest
+        self.branches: dict[str, Stream] = branches or {}
+
+    def branch(
+        self, predicate: AnyFunction, use: Callable[[Stream], Any] | None = None, *, name: str | None = None
+    ) -> Splitter:
+        """Take the records for which ``predicate`` holds and no earlier one did; ``use`` gets them as a stream."""
+        draft = self._rest._draft
+        split = draft.add(Split(source=self._rest._node, predicate=by_arity("branch", predicate)))
+        taken = Stream(draft, Branch(split=split, matched=True, name=name))
+        rest = Stream(draft, Branch(split=split, matched=False))
+        if use is not None:
+            use(taken)
+        return Splitter(rest, {**self.branches, name or str(len(self.branches) + 1): taken})
+
+    def default(self, use: Callable[[Stream], Any] | None = None) -> None:
+        """Take the records that no branch took; without this they end here."""
+        if use is not None:
+            use(self._rest)
+        self.branches["default"] = self._rest

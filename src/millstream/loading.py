@@ -1,0 +1,159 @@
+"""Find an app by file or module, in the command line as in Spark's workers.
+
+Workers import the user's code instead of unpickling it, under the same module name, so that classes are the same on
+both sides. A script that runs itself is imported once more for that reason: ``__main__`` never crosses.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from millstream.errors import DefinitionError
+
+MARK = "__millstream_app__"
+"""Attribute by which an app is recognised without importing its class."""
+
+_loading: list[str] = []
+
+
+class AppReference(msgspec.Struct, frozen=True):
+    """Where an app's topology can be imported from."""
+
+    module: str
+    attribute: str
+    file: str | None
+    paths: tuple[str, ...]
+
+
+def load_app(target: str) -> Any:
+    """Load an app from ``FILE.py``, ``FILE.py:NAME``, ``MODULE`` or ``MODULE:NAME``."""
+    place, _, name = target.partition(":")
+    if place.endswith(".py"):
+        module = _import_file(Path(place).stem, Path(place))
+    else:
+        _put_first(str(Path.cwd()))
+        module = _import_module(place)
+    return _app_in(module, name or None, target)
+
+
+def reference_to(app: Any) -> AppReference | None:
+    """Return where ``app`` can be imported from, or None if it is not a variable of a module."""
+    module = sys.modules.get(app.defined_in)
+    if module is None or app.defined_in == "__main__":
+        return None
+    for name, value in vars(module).items():
+        if value is app:
+            file = getattr(module, "__file__", None)
+            paths = tuple(dict.fromkeys([str(Path.cwd()), *filter(None, sys.path)]))
+            return AppReference(app.defined_in, name, None if file is None else str(Path(file).absolute()), paths)
+    return None
+
+
+def follow(reference: AppReference) -> Any:
+    """Import the app that a reference names, in whichever process."""
+    for path in reference.paths:
+        if path not in sys.path:
+            sys.path.append(path)
+    try:
+        module = importlib.import_module(reference.module)
+    except ModuleNotFoundError:
+        if reference.file is None:
+            raise
+        module = _import_file(reference.module, Path(reference.file))
+    return getattr(module, reference.attribute)
+
+
+def imported_twin(app: Any) -> Any:
+    """Return the app as its file defines it when imported, for an app that was made by a running script."""
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if file is None:
+        return app  # a notebook or the interpreter: there is no file to import
+    main = vars(sys.modules["__main__"])
+    name = next((name for name, value in main.items() if value is app), None)
+    if name is None:
+        return app
+    return getattr(_import_file(Path(file).stem, Path(file)), name)
+
+
+def check_not_loading(verb: str) -> None:
+    """Refuse to run an app while its own file is being imported."""
+    if _loading:
+        raise DefinitionError(
+            f"app.{verb}() is called while {_loading[-1]!r} is being imported",
+            hint='put it under: if __name__ == "__main__":',
+        )
+
+
+def _import_file(name: str, path: Path) -> ModuleType:
+    file = str(path.absolute())
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == file:
+        return known
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise DefinitionError(f"there is no Python file {str(path)!r}", hint="give the path of a .py file with an App")
+    _put_first(str(path.absolute().parent))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _being_loaded(file):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    try:
+        with _being_loaded(name):
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise DefinitionError(
+            f"there is no module {name!r}", hint="give a file such as app.py, or a module as in `import`"
+        ) from error
+
+
+def _app_in(module: ModuleType, name: str | None, target: str) -> Any:
+    if name is not None:
+        found = getattr(module, name, None)
+        made = found() if callable(found) and not hasattr(found, MARK) else found
+        if not hasattr(made, MARK):
+            raise DefinitionError(f"{target!r} is not an App", hint=f"apps in it: {_names(module) or 'none'}")
+        return made
+    apps = {id(value): value for value in vars(module).values() if hasattr(value, MARK)}
+    if len(apps) != 1:
+        raise DefinitionError(
+            f"{target!r} has {len(apps)} apps" + (f": {_names(module)}" if apps else ""),
+            hint=f"name one: {target}:NAME" if apps else "make one at module level: app = App(...)",
+        )
+    return next(iter(apps.values()))
+
+
+def _names(module: ModuleType) -> str:
+    return ", ".join(name for name, value in vars(module).items() if hasattr(value, MARK))
+
+
+def _put_first(path: str) -> None:
+    if path not in sys.path:
+        sys.path.insert(0, path)
+
+
+@contextmanager
+def _being_loaded(what: str) -> Iterator[None]:
+    _loading.append(what)
+    try:
+        yield
+    finally:
+        _loading.pop()

@@ -1,0 +1,161 @@
+"""Read the tables of an app from any process of the host, while it runs or after.
+
+Each look-up sees the state as of the last batch that the row's task has committed, and never waits for the app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from millstream.batch.journal import Journal
+from millstream.errors import UnknownTableError
+from millstream.native import NATIVE, encode_key, value_codec
+from millstream.partitioning import partition_of
+from millstream.places import app_names, journal_dir, state_dir
+from millstream.plan.layout import Layout
+from millstream.plan.topology import Plan
+from millstream.serdes import READABLE, Serde, serde_named
+from millstream.state.keyvalue import fetch, scan
+from millstream.state.task import store_database
+from millstream.storage import environment
+
+
+class TableEntry(msgspec.Struct, frozen=True):
+    """Where a table lies; ``key`` decides the partition of a row, ``value`` how it is read."""
+
+    name: str
+    stage: str
+    partitions: int
+    key: str
+    value: str
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A row of a table."""
+
+    key: Any
+    value: Any
+    timestamp: int
+
+
+class TableReader:
+    """A table, read only; ``table[key]`` and ``key in table`` work as in a dict."""
+
+    def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
+        self.name = entry.name
+        self._directory = directory / entry.stage
+        self._partitions = entry.partitions
+        self._key = key
+        self._decode = value.decode
+        self._database = store_database(entry.name)
+
+    def row(self, key: Any) -> Row | None:
+        """Return the row of a key with its timestamp, or None."""
+        path = self._directory / str(partition_of(self._key.encode(key), self._partitions))
+        if not path.exists():
+            return None
+        place = environment(path, (self._database,))
+        with place.read() as txn:
+            found = fetch(txn, place.databases[self._database], self._decode, key)
+        return None if found is None else Row(key, *found)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key, or ``default``."""
+        row = self.row(key)
+        return default if row is None else row.value
+
+    def __getitem__(self, key: Any) -> Any:
+        row = self.row(key)
+        if row is None:
+            raise KeyError(key)
+        return row.value
+
+    def __contains__(self, key: Any) -> bool:
+        return self.row(key) is not None
+
+    def scan(self, *, start: Any = None, stop: Any = None, prefix: str | None = None) -> Iterator[Row]:
+        """Yield rows in key order within each partition; ``stop`` is not included, ``prefix`` is for text keys."""
+        first = b"" if start is None else encode_key(start)
+        last = None if stop is None else encode_key(stop)
+        if prefix is not None:
+            first = encode_key(prefix)
+            last = first + b"\xff"
+        for partition in range(self._partitions):
+            yield from self._scan_partition(partition, first, last)
+
+    def _scan_partition(self, partition: int, first: bytes, last: bytes | None) -> list[Row]:
+        path = self._directory / str(partition)
+        if not path.exists():
+            return []
+        place = environment(path, (self._database,))
+        with place.read() as txn:
+            database = place.databases[self._database]
+            return [Row(*found) for found in scan(txn, database, self._decode, first, last)]
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Yield all keys and values."""
+        return ((row.key, row.value) for row in self.scan())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.scan())
+
+
+def catalog_of(layout: Layout) -> dict[str, Any]:
+    """Return what other processes need in order to read the tables of a layout."""
+    plan = layout.plan
+    entries = [
+        TableEntry(
+            name=node.name or "",
+            stage=stage.name,
+            partitions=layout.partitions[number],
+            key=(plan.declared[node].key or READABLE).name,
+            value=value_codec(plan.declared[node].value).name,
+        )
+        for number, stage in enumerate(plan.stages)
+        for node in stage.stores
+    ]
+    return {"tables": [msgspec.to_builtins(entry) for entry in entries]}
+
+
+def readers_of(layout: Layout, directory: Path) -> dict[str, TableReader]:
+    """Return readers of all tables of a layout, whose state lies in ``directory``."""
+    entries = msgspec.convert(catalog_of(layout)["tables"], list[TableEntry])
+    return {entry.name: _reader(directory, entry, layout.plan) for entry in entries}
+
+
+def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[str, TableReader]:
+    """Return the tables of an app; with its plan rows come back as the declared types, else as plain data."""
+    if app not in app_names(data_dir):
+        known = ", ".join(app_names(data_dir)) or "none yet"
+        raise UnknownTableError(f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {known}")
+    journal = Journal(journal_dir(data_dir, app))
+    tables = Tables(app)
+    for entry in msgspec.convert(journal.catalog().get("tables", []), list[TableEntry]):
+        tables[entry.name] = _reader(state_dir(data_dir, app), entry, plan)
+    return tables
+
+
+def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReader:
+    nodes = () if plan is None else plan.nodes
+    declared = next((plan.declared[node] for node in nodes if plan and node.name == entry.name), None)
+    if declared is None:
+        key, value = serde_named(entry.key) or READABLE, serde_named(entry.value) or NATIVE
+    else:
+        key, value = declared.key or READABLE, value_codec(declared.value)
+    return TableReader(directory, entry, key, value)
+
+
+class Tables(dict[str, TableReader]):
+    """Tables by name; a name that is not there gets a helpful error."""
+
+    def __init__(self, app: str) -> None:
+        super().__init__()
+        self._app = app
+
+    def __missing__(self, name: str) -> TableReader:
+        known = ", ".join(sorted(self)) or "none"
+        raise UnknownTableError(f"app {self._app!r} has no table {name!r}", hint=f"its tables: {known}")
