@@ -37,16 +37,20 @@ _open_lock = threading.Lock()
 class Environment:
     """One LMDB environment with named databases, as this process sees it."""
 
-    def __init__(self, path: Path, databases: tuple[str, ...], *, sync: bool) -> None:
+    def __init__(self, path: Path, databases: tuple[str, ...], *, sync: bool, readonly: bool = False) -> None:
         self.path = path
+        self.readonly = readonly
         self._pid = os.getpid()
         self._writing = threading.RLock()
         self._readers = 0
         self._mapping = threading.Condition()
         with translated(path):
-            make_private(path)
+            if not readonly:
+                make_private(path)
             self._lmdb: Any = lmdb.open(
                 str(path),
+                readonly=readonly,
+                create=not readonly,
                 map_size=max(_FIRST_MAP_BYTES, 4 * _file_bytes(path)),
                 max_dbs=_MAX_DATABASES,
                 max_readers=_MAX_READERS,
@@ -67,6 +71,8 @@ class Environment:
     def _check_format(self) -> None:
         with self._lmdb.begin() as txn:
             stored = txn.get(_FORMAT_KEY)
+        if stored is None and self.readonly:
+            return
         if stored is None:
             with self._lmdb.begin(write=True) as txn:
                 txn.put(_FORMAT_KEY, b"%d" % FORMAT_VERSION)
@@ -80,12 +86,11 @@ class Environment:
     def open_databases(self, names: tuple[str, ...]) -> None:
         """Open or create named databases; not inside a transaction, which LMDB would wait for."""
         for name in names:
-            if name not in self.databases:
-                try:  # as a reader first, so that nobody has to wait for the writer in order to read
-                    with self._lmdb.begin() as txn:
-                        self.databases[name] = self._lmdb.open_db(name.encode(), txn=txn, create=False)
-                except lmdb.NotFoundError:
-                    self.databases[name] = self._lmdb.open_db(name.encode())
+            if self.databases.get(name) is None:
+                try:
+                    self.databases[name] = self._lmdb.open_db(name.encode(), create=not self.readonly)
+                except lmdb.NotFoundError:  # a reader came before the first commit
+                    self.databases[name] = None
 
     @contextmanager
     def read(self, *, buffers: bool = False) -> Iterator[Any]:
@@ -204,17 +209,22 @@ class Environment:
         self._lmdb.close()
 
 
-def environment(path: Path, databases: tuple[str, ...] = (), *, sync: bool = True) -> Environment:
-    """Return this process's environment at ``path``, opening it if it is not open yet."""
+def environment(
+    path: Path, databases: tuple[str, ...] = (), *, sync: bool = True, readonly: bool = False
+) -> Environment:
+    """Return this process's environment at ``path``, opening it if it is not open yet.
+
+    A read-only one never waits for a writer, not even when it is opened; its missing databases are None.
+    """
     path = path.resolve()  # LMDB refuses to open a directory twice, however it is spelt
     name = str(path)
     with _open_lock:
         found = _open.get(name)
-        if found is not None and found._pid != os.getpid():
+        if found is not None and (found._pid != os.getpid() or (found.readonly and not readonly)):
             found._release()
             found = None
         if found is None:
-            found = _open[name] = Environment(path, databases, sync=sync)
+            found = _open[name] = Environment(path, databases, sync=sync, readonly=readonly)
         else:
             found.open_databases(databases)
         return found

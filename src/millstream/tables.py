@@ -56,11 +56,9 @@ class TableReader:
     def row(self, key: Any) -> Row | None:
         """Return the row of a key with its timestamp, or None."""
         path = self._directory / str(partition_of(self._key.encode(key), self._partitions))
-        if not path.exists():
-            return None
-        place = environment(path, (self._database,))
-        with place.read() as txn:
-            found = fetch(txn, place.databases[self._database], self._decode, key)
+        found: tuple[Any, int] | None = None
+        for txn, database in self._snapshot(path):
+            found = fetch(txn, database, self._decode, key)
         return None if found is None else Row(key, *found)
 
     def get(self, key: Any, default: Any = None) -> Any:
@@ -88,13 +86,19 @@ class TableReader:
             yield from self._scan_partition(partition, first, last)
 
     def _scan_partition(self, partition: int, first: bytes, last: bytes | None) -> list[Row]:
-        path = self._directory / str(partition)
-        if not path.exists():
-            return []
-        place = environment(path, (self._database,))
-        with place.read() as txn:
+        rows: list[Row] = []
+        for txn, database in self._snapshot(self._directory / str(partition)):
+            rows = [Row(*found) for found in scan(txn, database, self._decode, first, last)]
+        return rows
+
+    def _snapshot(self, path: Path) -> Iterator[tuple[Any, Any]]:
+        """Yield a snapshot of a partition, or nothing if no batch has been committed there yet."""
+        if (path / "data.mdb").exists():
+            place = environment(path, (self._database,), readonly=True)
             database = place.databases[self._database]
-            return [Row(*found) for found in scan(txn, database, self._decode, first, last)]
+            if database is not None:
+                with place.read() as txn:
+                    yield txn, database
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yield all keys and values."""
@@ -132,7 +136,7 @@ def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[s
     if app not in app_names(data_dir):
         known = ", ".join(app_names(data_dir)) or "none yet"
         raise UnknownTableError(f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {known}")
-    journal = Journal(journal_dir(data_dir, app))
+    journal = Journal(journal_dir(data_dir, app), readonly=True)
     tables = Tables(app)
     for entry in msgspec.convert(journal.catalog().get("tables", []), list[TableEntry]):
         tables[entry.name] = _reader(state_dir(data_dir, app), entry, plan)

@@ -24,8 +24,8 @@ _CATALOG = b"catalog"
 class Journal:
     """The journal of one app."""
 
-    def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self._environment: Environment = environment(path, (_JOURNAL,), sync=durable)
+    def __init__(self, path: Path, *, durable: bool = True, readonly: bool = False) -> None:
+        self._environment: Environment = environment(path, (_JOURNAL,), sync=durable, readonly=readonly)
         self._database = self._environment.databases[_JOURNAL]
 
     def read(self) -> tuple[Progress, BatchPlan | None]:

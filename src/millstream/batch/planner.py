@@ -27,10 +27,11 @@ class BatchSize:
         self.records = min(most, 50_000)
 
     def adapt(self, records: int, seconds: float) -> None:
-        """Learn from a batch; a small one says little about large ones."""
+        """Learn from a batch; a small one says little about large ones, and a slow one may just have been the first."""
         if records >= self.records // 2 and seconds > 0:
             wanted = int(records / seconds * self._target)
-            self.records = max(min(self._most, _SMALLEST_BATCH), min(self._most, wanted, self.records * 2))
+            bounded = max(self.records // 2, min(wanted, self.records * 2))
+            self.records = min(self._most, max(_SMALLEST_BATCH, bounded))
 
 
 class Planner:

@@ -1,0 +1,1 @@
+"""Batches as Spark jobs: the only place that knows Spark."""

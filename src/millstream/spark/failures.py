@@ -1,0 +1,59 @@
+"""Errors on their way from a worker to the driver: as data, so that they arrive whole and Spark does not retry them."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from typing import Any
+
+import msgspec
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from millstream import errors
+from millstream.errors import EngineError, MillstreamError
+
+_KINDS = {
+    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MillstreamError)
+}
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """An error as data."""
+
+    code: str
+    message: str
+    hint: str | None
+    facts: dict[str, Any]
+    stack: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Describe an error; one that is not ours is a fault of the engine or of the user's imports."""
+        stack = "".join(traceback.format_exception(error))
+        if isinstance(error, MillstreamError):
+            facts = {name: value for name, value in error.facts.items() if isinstance(value, str | int | None)}
+            return cls(error.code, error.message, error.hint, facts, stack)
+        return cls(EngineError.code, f"a worker failed: {type(error).__name__}: {error}", None, {}, stack)
+
+    def raised(self) -> MillstreamError:
+        """Return the error again, with the worker's stack as its cause."""
+        error = _KINDS[self.code](self.message, hint=self.hint, **self.facts)
+        error.__cause__ = WorkerStackError(self.stack)
+        return error
+
+
+class WorkerStackError(Exception):
+    """The stack of an error as it was in a worker."""
+
+
+def explained(error: Exception) -> EngineError:
+    """Say in one sentence why Spark could not run a job."""
+    text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+    reason = next(
+        (line.strip() for line in text.splitlines() if re.search(r"(Error|Exception|exited|killed)", line)), ""
+    )
+    stopped = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+    return EngineError(
+        f"Spark could not run a batch: {reason[:300] or type(error).__name__}",
+        hint="Spark has stopped; start the app again" if stopped else "the batch is run again",
+    )

@@ -1,0 +1,42 @@
+"""What a job tells its workers: everything small that they need to find the topology and run their tasks."""
+
+from __future__ import annotations
+
+import msgspec
+
+from millstream.batch.plan import BatchPlan
+from millstream.broker import TopicConfig
+from millstream.loading import AppReference
+from millstream.state.task import Version
+from millstream.task.policy import Policies
+
+
+class AppHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The part that stays the same for all batches of a run."""
+
+    app: str
+    reference: AppReference | None
+    pickled: bytes
+    """The topology of an app that cannot be imported (notebooks, the interpreter), else empty."""
+    fingerprint: str
+    partitions: tuple[int, ...]
+    widths: tuple[int, ...]
+    """Spark tasks on each level."""
+    broker: str
+    state_dir: str
+    policies: Policies
+    caching: bool
+    durable: bool
+    new_topic: TopicConfig | None
+
+
+class JobHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole, sent with each job."""
+
+    app: AppHeader
+    plan: BatchPlan
+    versions: dict[str, Version]
+
+
+encode_header = msgspec.msgpack.Encoder().encode
+decode_header = msgspec.msgpack.Decoder(JobHeader).decode

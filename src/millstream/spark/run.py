@@ -1,0 +1,182 @@
+"""A running app: its lock, its loop in a thread, and how it is stopped."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark import SparkContext, cloudpickle
+
+from millstream.batch.execute import task_names
+from millstream.batch.journal import Journal
+from millstream.batch.loop import BatchLoop, Until
+from millstream.batch.plan import BatchReport
+from millstream.batch.planner import BatchSize, Planner
+from millstream.broker import Broker, TopicConfig
+from millstream.durations import milliseconds
+from millstream.errors import AlreadyRunningError, DefinitionError, UnknownTopicError
+from millstream.loading import reference_to
+from millstream.places import journal_dir, lock_file, state_dir
+from millstream.plan.describe import fingerprint
+from millstream.plan.layout import Layout
+from millstream.spark.header import AppHeader
+from millstream.spark.job import BatchJob
+from millstream.spark.session import spark_context
+from millstream.storage import FileLock, make_private
+from millstream.tables import catalog_of
+from millstream.task.policy import Policies
+
+if TYPE_CHECKING:
+    from millstream.app import App
+
+
+class SparkRun:
+    """One run of an app, from the lock to the drain."""
+
+    def __init__(self, lock: FileLock, broker: Broker, loop: BatchLoop, until: Until) -> None:
+        self._lock = lock
+        self._broker = broker
+        self._loop = loop
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, args=(until,), name="millstream-loop", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def start(cls, app: App, until: Until, on_batch: Callable[[BatchReport], None] | None) -> SparkRun:
+        """Take the app's lock, lay out its tasks, start Spark and the loop."""
+        make_private(app.data_dir)
+        lock = _locked(app)
+        try:
+            broker = app.broker
+            layout = _layout(app, broker)
+            config = app.config
+            journal = Journal(journal_dir(app.data_dir, app.id), durable=config.durability == "sync")
+            journal.describe_as(catalog_of(layout))
+            context = spark_context(config.master, config.spark)
+            size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
+            loop = BatchLoop(
+                app=app.id,
+                broker=broker,
+                journal=journal,
+                planner=Planner(broker, layout.plan.source_topics, size),
+                size=size,
+                task_names=task_names(layout),
+                execute=BatchJob(context, _header(app, broker, layout, context.defaultParallelism)),
+                on_batch=on_batch,
+            )
+        except BaseException:
+            lock.release()
+            raise
+        return cls(lock, broker, loop, until)
+
+    def _work(self, until: Until) -> None:
+        try:
+            self._loop.run(until)
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._broker.close()
+            self._lock.release()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Ask the run to finish its batch and to end; does not wait."""
+        self._loop.stop()
+
+    def wait(self, timeout: float | None = None, *, handle_signals: bool = False) -> bool:
+        """Wait for the end and raise the error that caused it, if any; False if the run still goes on."""
+        if handle_signals and threading.current_thread() is threading.main_thread():
+            with self._draining_on_signals():
+                self._thread.join(timeout)
+        else:
+            self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    @contextmanager
+    def _draining_on_signals(self) -> Iterator[None]:
+        """Make the first Ctrl-C or SIGTERM drain; the second one of Ctrl-C interrupts."""
+
+        def drain(*_: Any) -> None:
+            self.stop()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        before = {number: signal.signal(number, drain) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def stop_spark() -> None:
+    """Stop this process's Spark, if it runs."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        context.stop()
+
+
+def _locked(app: App) -> FileLock:
+    lock = FileLock(lock_file(app.data_dir, app.id))
+    if not lock.acquire():
+        raise AlreadyRunningError(
+            f"app {app.id!r} is already running on {str(app.data_dir)!r} (process {lock.holder()})",
+            hint="stop that run first, or give this one another id or data_dir",
+            process=lock.holder(),
+        )
+    return lock
+
+
+def _layout(app: App, broker: Broker) -> Layout:
+    """Create missing topics if that is allowed, and lay the plan out over what is there."""
+    plan = app.plan
+    topics: dict[str, int] = {}
+    for topic in dict.fromkeys((*plan.source_topics, *plan.sink_topics)):
+        try:
+            topics[topic] = broker.topic(topic).partitions
+        except UnknownTopicError:
+            if not app.config.create_topics:
+                raise
+            broker.create_topic(topic, TopicConfig(partitions=app.config.partitions))
+            topics[topic] = app.config.partitions
+    return Layout.of(plan, topics)
+
+
+def _header(app: App, broker: Broker, layout: Layout, cores: int) -> AppHeader:
+    reference = reference_to(app)
+    tasks_by_level = [len(layout.tasks_on(level)) for level in range(layout.plan.levels)]
+    config = app.config
+    return AppHeader(
+        app=app.id,
+        reference=reference,
+        pickled=b"" if reference is not None else _pickled(app, layout),
+        fingerprint=fingerprint(layout.plan),
+        partitions=layout.partitions,
+        widths=tuple(min(count, max(1, cores)) for count in tasks_by_level),
+        broker=broker.url,
+        state_dir=str(state_dir(app.data_dir, app.id)),
+        policies=Policies.of(app.id, config),
+        caching=config.caching,
+        durable=config.durability == "sync",
+        new_topic=TopicConfig(partitions=config.partitions) if config.create_topics else None,
+    )
+
+
+def _pickled(app: App, layout: Layout) -> bytes:
+    """Pickle the topology of an app that is not a variable of a module."""
+    try:
+        return cloudpickle.dumps(layout.plan)  # type: ignore[no-any-return]
+    except Exception as error:
+        raise DefinitionError(
+            f"the topology of {app.id!r} cannot be sent to Spark's workers: {error}",
+            hint="make the app a variable of a module or file, so that workers can import it",
+        ) from error

@@ -1,0 +1,143 @@
+"""What runs inside Spark's Python workers.
+
+A worker keeps topologies and brokers between jobs; it builds them when it first needs them, so that nothing crosses a
+fork. What it yields are pairs of a number and bytes: an arrival for a task (the number), a report, or a failure.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark import cloudpickle
+
+from millstream.batch.execute import delivered, run_here, task_names, work_of
+from millstream.broker import Broker
+from millstream.brokers import open_broker
+from millstream.errors import StateError
+from millstream.loading import follow
+from millstream.plan.describe import fingerprint
+from millstream.plan.layout import Layout
+from millstream.plan.topology import Plan
+from millstream.spark.failures import Failure
+from millstream.spark.header import AppHeader, JobHeader, decode_header
+from millstream.state.task import Version
+from millstream.task.report import TaskReport
+from millstream.task.runner import run_task
+from millstream.task.work import Arrival
+from millstream.task.worksite import Worksite
+
+REPORT = -1
+FAILURE = -2
+"""A failure for Spark partition p has the number FAILURE - p, so that every partition of a level hears of it."""
+
+Item = tuple[int, bytes]
+_encode = msgspec.msgpack.Encoder().encode
+_decode_arrival = msgspec.msgpack.Decoder(Arrival).decode
+_plans: dict[bytes, Plan] = {}
+
+
+def destination(number: int) -> int:
+    """Return the Spark partition that an item goes to, before it is wrapped around the width of the level."""
+    if number >= 0:
+        return number
+    return 0 if number == REPORT else FAILURE - number
+
+
+def run_level(header: bytes, level: int, index: int, incoming: Iterator[Item]) -> Iterator[Item]:
+    """Run the tasks of one level that belong to one Spark task."""
+    job = decode_header(header)
+    arrivals: dict[int, list[Arrival]] = defaultdict(list)
+    failures: list[bytes] = []
+    for number, data in incoming:
+        if number >= 0:
+            arrivals[number].append(_decode_arrival(data))
+        elif number == REPORT:
+            yield REPORT, data
+        else:
+            failures.append(data)
+    try:
+        if not failures:
+            yield from _run_tasks(job, level, index, arrivals)
+    except Exception as error:
+        failures.append(_encode(Failure.of(error)))
+    following = job.app.widths[level + 1] if level + 1 < len(job.app.widths) else 1
+    for data in failures:
+        yield from ((FAILURE - partition, data) for partition in range(following))
+
+
+def _run_tasks(job: JobHeader, level: int, index: int, arrivals: dict[int, list[Arrival]]) -> Iterator[Item]:
+    site = worksite(job.app)
+    names = task_names(site.layout)
+    width = job.app.widths[level]
+    mine = [task for task in site.layout.tasks_on(level) if task % width == index]
+    for task in mine:
+        version = job.versions.get(names[task], Version())
+        work = work_of(site.layout, job.plan, task, version, arrivals.pop(task, ()))
+        report, letters = run_task(site, work)
+        yield REPORT, _encode(report)
+        for receiver, arrival in delivered(site.layout, task, letters):
+            yield receiver, _encode(arrival)
+    for receiver, later in arrivals.items():  # they are for a level further down
+        yield from ((receiver, _encode(arrival)) for arrival in later)
+
+
+def run_whole(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
+    """Run a whole batch in one Spark task."""
+    try:
+        job = decode_header(header)
+        reports = run_here(worksite(job.app), job.plan, job.versions)
+    except Exception as error:
+        yield FAILURE, _encode(Failure.of(error))
+    else:
+        yield from ((REPORT, _encode(report)) for report in reports)
+
+
+def results(items: Iterable[Item]) -> list[TaskReport]:
+    """Return the reports of a job, or raise what a worker raised."""
+    reports: list[TaskReport] = []
+    for number, data in items:
+        if number <= FAILURE:
+            raise msgspec.msgpack.decode(data, type=Failure).raised()
+        reports.append(msgspec.msgpack.decode(data, type=TaskReport))
+    return reports
+
+
+def worksite(header: AppHeader) -> Worksite:
+    """Return the worksite of an app in this worker."""
+    return Worksite(
+        app=header.app,
+        layout=Layout(_plan(header), header.partitions),
+        broker=_broker(header.broker, header.durable),
+        state_dir=Path(header.state_dir),
+        policies=header.policies,
+        caching=header.caching,
+        durable=header.durable,
+        new_topic=header.new_topic,
+    )
+
+
+@functools.cache
+def _broker(url: str, durable: bool) -> Broker:
+    return open_broker(url, Path(), durability="sync" if durable else "os")
+
+
+def _plan(header: AppHeader) -> Plan:
+    known = hashlib.sha256(_encode((header.fingerprint, header.reference, header.pickled))).digest()
+    if known not in _plans:
+        if header.reference is not None:
+            plan = follow(header.reference).plan
+        else:
+            plan = cloudpickle.loads(header.pickled)
+        if fingerprint(plan) != header.fingerprint:
+            raise StateError(
+                f"the topology of {header.app!r} is another one in a worker than it was at the start",
+                hint="its file was changed while it ran, or it depends on something outside of it; restart the app",
+            )
+        _plans[known] = plan
+    return _plans[known]
