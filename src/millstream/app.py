@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from millstream.config import Config
+from millstream.dsl.handle import Handle
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.errors import DefinitionError
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from millstream.producer import Producer
     from millstream.spark.run import SparkRun
     from millstream.tables import TableReader
+
+
+H = TypeVar("H", bound=Handle)
 
 
 class App:
@@ -59,7 +63,7 @@ class App:
         self.config = config or Config()
         self.defined_in: str = sys._getframe(1).f_globals.get("__name__", "__main__")
         self._draft = Draft()
-        self._sources: dict[frozenset[str], tuple[Source, Stream | Table]] = {}
+        self._sources: dict[frozenset[str], Handle] = {}
         self._run: SparkRun | None = None
 
     def __repr__(self) -> str:
@@ -101,13 +105,13 @@ class App:
         node = TableSource(topics=(topic,), name=name, **_source_settings(key, value, timestamp))
         return self._source(node, Table)
 
-    def _source(self, node: Source, kind: Callable[[Draft, Source], Any]) -> Any:
+    def _source(self, node: Source, kind: type[H]) -> H:
         topics = frozenset(node.topics)
         known = self._sources.get(topics)
-        if known is not None and type(known[0]) is type(node):
-            return known[1]
+        if isinstance(known, kind):
+            return known
         handle = kind(self._draft, node)
-        self._sources[topics] = (node, handle)
+        self._sources[topics] = handle
         return handle
 
     @property
@@ -129,9 +133,7 @@ class App:
         check_not_loading("run")
         self._twin().start(until, on_batch=on_batch).wait(handle_signals=True)
 
-    def start(
-        self, until: Until = "stopped", *, on_batch: Callable[[BatchReport], None] | None = None
-    ) -> SparkRun:
+    def start(self, until: Until = "stopped", *, on_batch: Callable[[BatchReport], None] | None = None) -> SparkRun:
         """Start to run in the background and return the run: ``stop()`` drains it, ``wait()`` waits for its end."""
         check_not_loading("start")
         twin = self._twin()
@@ -154,7 +156,8 @@ class App:
         return self._run is None or self._run.wait(timeout)
 
     def _twin(self) -> App:
-        return imported_twin(self) if self.defined_in == "__main__" else self  # type: ignore[no-any-return]
+        twin: App = imported_twin(self) if self.defined_in == "__main__" else self
+        return twin
 
     # Reading and feeding
 

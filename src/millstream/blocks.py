@@ -18,9 +18,7 @@ from millstream.records import Headers
 Block: TypeAlias = pa.RecordBatch
 Buffer: TypeAlias = bytes | memoryview
 
-SCHEMA = pa.schema(
-    [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", pa.binary())]
-)
+SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", pa.binary())])
 SPARSE_SCHEMA = SCHEMA.append(pa.field("offset", pa.int64()))
 
 _pack = msgspec.msgpack.Encoder().encode

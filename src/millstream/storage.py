@@ -240,13 +240,6 @@ def close_under(directory: Path) -> None:
 os.register_at_fork(before=_open_lock.acquire, after_in_parent=_open_lock.release, after_in_child=_open_lock.release)
 
 
-def close_under(directory: Path) -> None:
-    """Close all environments of this process below a directory, so that it can be deleted."""
-    for name in list(_open):
-        if Path(name).is_relative_to(directory):
-            _open[name].close()
-
-
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """Turn LMDB's and the file system's errors into ours, in one place; a full map is left to ``update``."""

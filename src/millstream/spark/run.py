@@ -174,7 +174,7 @@ def _header(app: App, broker: Broker, layout: Layout, cores: int) -> AppHeader:
 def _pickled(app: App, layout: Layout) -> bytes:
     """Pickle the topology of an app that is not a variable of a module."""
     try:
-        return cloudpickle.dumps(layout.plan)  # type: ignore[no-any-return]
+        return bytes(cloudpickle.dumps(layout.plan))  # type: ignore[no-untyped-call]
     except Exception as error:
         raise DefinitionError(
             f"the topology of {app.id!r} cannot be sent to Spark's workers: {error}",

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from millstream.errors import EngineError
 from millstream.spark.noise import filtered_stderr
 
+_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true")
 _SETTINGS = {
     "spark.app.name": "millstream",
     "spark.ui.enabled": "false",
@@ -30,7 +31,7 @@ _SETTINGS = {
     "spark.shuffle.spill.compress": "false",
     "spark.broadcast.compress": "false",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Djava.net.preferIPv4Stack=true",
+    "spark.driver.extraJavaOptions": " ".join(_JVM_OPTIONS),
     "spark.log.level": "OFF",
     "spark.locality.wait": "0",
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl",

@@ -130,10 +130,8 @@ def _broker(url: str, durable: bool) -> Broker:
 def _plan(header: AppHeader) -> Plan:
     known = hashlib.sha256(_encode((header.fingerprint, header.reference, header.pickled))).digest()
     if known not in _plans:
-        if header.reference is not None:
-            plan = follow(header.reference).plan
-        else:
-            plan = cloudpickle.loads(header.pickled)
+        reference = header.reference
+        plan: Plan = follow(reference).plan if reference is not None else cloudpickle.loads(header.pickled)
         if fingerprint(plan) != header.fingerprint:
             raise StateError(
                 f"the topology of {header.app!r} is another one in a worker than it was at the start",
