@@ -64,7 +64,7 @@ def by_arity(verb: str, call: object, allowed: dict[int, str] | None = None) -> 
     allowed = allowed or _WHAT
     if not callable(call):
         raise DefinitionError(f"{verb}() wants a function, not {call!r}", hint=f"pass one of {_forms(allowed)}")
-    arity = _required_arguments(call)
+    arity = _required_arguments(call, otherwise=min(allowed))
     if arity not in allowed:
         raise DefinitionError(
             f"{verb}() cannot call {_describe(call)}: it takes {arity} arguments",
@@ -83,13 +83,13 @@ def _describe(call: AnyFunction) -> str:
     return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
-def _required_arguments(call: AnyFunction) -> int:
-    """Count the arguments without default; a function that could also do with none is given the value."""
+def _required_arguments(call: AnyFunction, *, otherwise: int) -> int:
+    """Count the arguments without default, or return ``otherwise`` for a function that leaves its number open."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):
-        return 1  # builtins such as int or str.upper tell nothing about themselves and take one
+        return otherwise  # builtins such as int or max tell nothing about themselves
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = sum(p.default is p.empty for p in positional)
     takes_some = bool(positional) or any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    return 1 if required == 0 and takes_some else required
+    return otherwise if required == 0 and takes_some else required
