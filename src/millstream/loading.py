@@ -109,6 +109,8 @@ def _import_file(name: str, path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
+        if known is not None:
+            sys.modules[name] = known
         raise
     return module
 
@@ -118,7 +120,7 @@ def _import_module(name: str) -> ModuleType:
         with _being_loaded(name):
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != name:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         raise DefinitionError(
             f"there is no module {name!r}", hint="give a file such as app.py, or a module as in `import`"
@@ -128,11 +130,11 @@ def _import_module(name: str) -> ModuleType:
 def _app_in(module: ModuleType, name: str | None, target: str) -> Any:
     if name is not None:
         found = getattr(module, name, None)
-        made = found() if callable(found) and not hasattr(found, MARK) else found
-        if not hasattr(made, MARK):
+        made = found() if callable(found) and not _is_app(found) else found
+        if not _is_app(made):
             raise DefinitionError(f"{target!r} is not an App", hint=f"apps in it: {_names(module) or 'none'}")
         return made
-    apps = {id(value): value for value in vars(module).values() if hasattr(value, MARK)}
+    apps = {id(value): value for value in vars(module).values() if _is_app(value)}
     if len(apps) != 1:
         raise DefinitionError(
             f"{target!r} has {len(apps)} apps" + (f": {_names(module)}" if apps else ""),
@@ -142,7 +144,11 @@ def _app_in(module: ModuleType, name: str | None, target: str) -> Any:
 
 
 def _names(module: ModuleType) -> str:
-    return ", ".join(name for name, value in vars(module).items() if hasattr(value, MARK))
+    return ", ".join(name for name, value in vars(module).items() if _is_app(value))
+
+
+def _is_app(value: object) -> bool:
+    return hasattr(value, MARK) and not isinstance(value, type)  # the class is imported beside its apps
 
 
 def _put_first(path: str) -> None:
