@@ -28,8 +28,8 @@ def build(stage: Stage, runtime: Runtime) -> dict[Node, Process]:
         return built[node]
 
     def after(node: Node) -> Process:
-        unique = dict.fromkeys(ports(reader)[port] for reader, port in runtime.plan.readers[node] if reader in inside)
-        return _fan_out(tuple(unique))
+        readers = ((reader, ports(reader)[port]) for reader, port in runtime.plan.readers[node] if reader in inside)
+        return _fan_out(tuple(process for _, process in dict.fromkeys(readers)))
 
     def _forward_of(node: Node) -> Any:
         if isinstance(node, Split):
