@@ -130,7 +130,7 @@ def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime
 
     def from_stream(key: Any, value: Any, timestamp: int) -> None:
         if value is None or (key is None and not left):
-            return dropped(node, "null_key" if key is None else "null_value")
+            return dropped(node, "null_value" if value is None else "null_key")
         row = None if key is None else find(key).value
         if row is None and not left:
             return None
