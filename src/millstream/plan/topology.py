@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
+from millstream.errors import DefinitionError
 from millstream.plan.declared import Declared, declared_serdes
-from millstream.plan.node import Node, Nodes, consumers
+from millstream.plan.node import Node, Nodes, consumers, inputs
 from millstream.plan.rules import RULES
 from millstream.plan.sinks import Sink
 from millstream.plan.sources import Source
@@ -25,6 +26,12 @@ class Draft:
 
     def add(self, node: N) -> N:
         """Take a new node into the topology."""
+        for source in inputs(node):
+            if source not in self.nodes:
+                raise DefinitionError(
+                    f"{node.verb} wants to read a {source.verb} that belongs to another app",
+                    hint="connect apps by a topic: write it with .to() in one and read it in the other",
+                )
         self.nodes.append(node)
         return node
 
