@@ -105,6 +105,24 @@ def value_codec(declared: Serde | None) -> Serde:
     return declared if isinstance(declared, type(TEXT) | type(RAW) | Binary) else NATIVE
 
 
+class Presence:
+    """Keeps of a value only that there is one, for steps that do not look at it."""
+
+    __slots__ = ()
+    name = "presence"
+
+    @staticmethod
+    def encode(_value: Any) -> bytes:
+        return b""
+
+    @staticmethod
+    def decode(_data: bytes) -> bool:
+        return True
+
+
+PRESENCE = Presence()
+
+
 _SIGN = 1 << 63
 _pack_number = struct.Struct(">Q").pack
 _pack_float = struct.Struct(">d").pack
@@ -132,6 +150,14 @@ def encode_key(key: Any) -> bytes:
 def decode_key(data: bytes) -> Any:
     """Return the key that ``encode_key`` encoded."""
     return _KEY_DECODERS[data[0]](data[1:])
+
+
+class KeyMemory(dict[bytes, Any]):
+    """Decoded keys of a batch by their bytes: ``memory[data]`` decodes each key once."""
+
+    def __missing__(self, data: bytes) -> Any:
+        key = self[data] = decode_key(data)
+        return key
 
 
 def _decode_float(data: bytes) -> float:

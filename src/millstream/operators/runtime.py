@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from millstream.errors import DefinitionError
 from millstream.functions import Context
+from millstream.native import encode_key
 from millstream.plan.node import Node
 from millstream.plan.topology import Plan
 from millstream.records import Headers
@@ -26,21 +27,54 @@ class RecordContext(Context, Protocol):
 
 
 class Columns:
-    """Encoded records on their way out, column by column; ``routes`` are the bytes that decide the partition."""
+    """Encoded records on their way to a topic, column by column."""
 
-    __slots__ = ("headers", "keys", "routes", "timestamps", "values")
+    __slots__ = ("headers", "keys", "timestamps", "values")
 
     def __init__(self) -> None:
         self.keys: list[bytes | None] = []
-        self.routes: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.timestamps: list[int] = []
         self.headers: dict[int, Headers] = {}
 
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
     def note_headers(self, headers: Headers) -> None:
         """Attach headers to the record added last."""
         if headers:
-            self.headers[len(self.keys) - 1] = headers
+            self.headers[len(self.timestamps) - 1] = headers
+
+
+class EdgeColumns(Columns):
+    """Encoded records on their way to another stage; each key is encoded once, and records name it by number."""
+
+    __slots__ = ("_numbers", "codes", "routes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes: list[int] = []
+        self.routes: list[bytes] = []
+        """What decides the partition of each key in ``keys``: its bytes as they would stand in a topic."""
+        self._numbers: dict[Any, int] = {}
+
+    def numbering(self, route_of: Callable[[Any], bytes]) -> Callable[[Any], int]:
+        """Return what gives each key its number."""
+        numbers, keys, routes = self._numbers, self.keys, self.routes
+
+        def number_of(key: Any) -> int:
+            # text and numbers stand for themselves; other keys are told apart by their bytes, as True == 1 == 1.0
+            kind = type(key)
+            handle = key if kind is str or kind is int else encode_key(key)
+            number = numbers.get(handle)
+            if number is None:
+                route, name = route_of(key), encode_key(key)
+                number = numbers[handle] = len(keys)
+                keys.append(name)
+                routes.append(route)
+            return number
+
+        return number_of
 
 
 class Runtime(Protocol):
@@ -58,7 +92,7 @@ class Runtime(Protocol):
     def to_topic(self, topic: str) -> Columns:
         """Return where records for a topic are collected."""
 
-    def to_edge(self, edge: Node) -> Columns:
+    def to_edge(self, edge: Node) -> EdgeColumns:
         """Return where records for another stage are collected."""
 
     def on_flush(self, node: Node, flush: Callable[[], None]) -> None:

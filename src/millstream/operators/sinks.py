@@ -7,7 +7,7 @@ from typing import Any
 from millstream.errors import SerdeError
 from millstream.functions import Function
 from millstream.names import check_name
-from millstream.native import encode_key, value_codec
+from millstream.native import PRESENCE, value_codec
 from millstream.operators.runtime import Columns, Process, Runtime, operator
 from millstream.plan.sinks import Sink
 from millstream.plan.stateless import Repartition
@@ -74,21 +74,20 @@ def _explained(error: Exception, key: Any, key_serde: Serde, value: Any, value_s
 def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Process:
     """Null keys belong to no task: they are dropped here and counted."""
     declared = runtime.plan.declared[node]
-    key_serde, codec = declared.key or READABLE, value_codec(declared.value)
-    route_of, encode_value = key_serde.encode, codec.encode
+    key_serde, codec = declared.key or READABLE, edge_codec(node, declared.value)
     columns, context, failed, dropped = runtime.to_edge(node), runtime.context, runtime.failed, runtime.dropped
-    keys, routes, values, timestamps = columns.keys, columns.routes, columns.values, columns.timestamps
+    number_of, encode_value = columns.numbering(key_serde.encode), codec.encode
+    codes, values, timestamps = columns.codes, columns.values, columns.timestamps
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None:
             return dropped(node, "null_key")
         try:
-            route, name = route_of(key), encode_key(key)
+            code = number_of(key)
             data = None if value is None else encode_value(value)
         except Exception as error:
             return failed(node, _explained(error, key, key_serde, value, codec), key)
-        keys.append(name)
-        routes.append(route)
+        codes.append(code)
         values.append(data)
         timestamps.append(timestamp)
         if context.has_headers:
@@ -96,3 +95,8 @@ def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Proc
         return None
 
     return process
+
+
+def edge_codec(edge: Repartition, declared: Serde | None) -> Serde:
+    """Return how values cross an edge."""
+    return value_codec(declared) if edge.carries_values else PRESENCE

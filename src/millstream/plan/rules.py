@@ -7,9 +7,9 @@ from typing import Any
 
 from millstream.plan.declared import Declared, declared_serdes
 from millstream.plan.names import name_nodes
-from millstream.plan.node import Node, Nodes, fold, inputs, rewrite
+from millstream.plan.node import Node, Nodes, consumers, fold, inputs, rewrite
 from millstream.plan.sources import Source
-from millstream.plan.stateful import AGGREGATIONS, StreamTableJoin, ToTable
+from millstream.plan.stateful import AGGREGATIONS, Count, StreamTableJoin, ToTable
 from millstream.plan.stateless import REKEYING, Repartition
 from millstream.serdes import Serde
 
@@ -73,4 +73,18 @@ def _moved(nodes: Nodes) -> dict[Node, bool]:
     return fold(nodes, step)
 
 
-RULES = (name_nodes, insert_repartitions)
+def leave_values_behind(nodes: Nodes) -> Nodes:
+    """Send no values over an edge whose readers only count: they need not be encoded, stored, moved and decoded."""
+    readers = consumers(nodes)
+    originals = iter(nodes)
+
+    def step(node: Node) -> list[Node]:
+        reading = readers[next(originals)]
+        if isinstance(node, Repartition) and reading and all(isinstance(reader, Count) for reader, _ in reading):
+            return [dataclasses.replace(node, carries_values=False)]
+        return [node]
+
+    return rewrite(nodes, step)
+
+
+RULES = (name_nodes, insert_repartitions, leave_values_behind)

@@ -109,13 +109,15 @@ class Branch(Node):
 class Repartition(Node):
     """Send each record to the task that owns its key: the edge between two stages.
 
-    A record without key goes nowhere: it is dropped and counted.
+    A record without key goes nowhere: it is dropped and counted. Without ``carries_values`` the readers only learn
+    whether there is a value.
     """
 
     source: Node
     partitions: int | None = None
     key: Serde | None = None
     value: Serde | None = None
+    carries_values: bool = True
 
     def __post_init__(self) -> None:
         if self.partitions is not None and self.partitions < 1:

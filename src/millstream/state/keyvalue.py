@@ -39,13 +39,14 @@ class KeyValueStore:
         self._database = database
         self._encode = codec.encode
         self._decode = codec.decode
-        self._rows: dict[str | bytes, Row] = {}
+        self._rows: dict[Any, Row] = {}
         self._changed: list[Row] = []
 
     def row(self, key: Any) -> Row:
         """Return the row of a key, an empty one if there is none; changes to it must be marked."""
-        # text is its own handle; other keys are told apart by their bytes, since 1 == True == 1.0 in Python
-        handle = key if type(key) is str else encode_key(key)
+        # text and numbers are their own handles; other keys are told apart by their bytes, as True == 1 == 1.0
+        kind = type(key)
+        handle = key if kind is str or kind is int else encode_key(key)
         row = self._rows.get(handle)
         if row is None:
             row = self._rows[handle] = self._load(key)

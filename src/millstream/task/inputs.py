@@ -13,7 +13,7 @@ from typing import Any
 from millstream.blocks import Block, headers_of
 from millstream.errors import SerdeError
 from millstream.functions import Function
-from millstream.native import decode_key
+from millstream.native import KeyMemory
 from millstream.records import Headers
 from millstream.serdes import Serde
 
@@ -59,7 +59,7 @@ class Decoder:
     """Turns blocks of one input into decoded records."""
 
     def __init__(self, key: Serde | None, value: Serde, timestamp: Function | None, reject: Reject) -> None:
-        self._key = decode_key if key is None else key.decode
+        self._key = KeyMemory().__getitem__ if key is None else key.decode
         self._value = value.decode
         self._value_serde = value
         self._timestamp = timestamp

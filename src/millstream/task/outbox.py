@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from millstream.blocks import Block, block_of, from_bytes, to_bytes
 from millstream.broker import Output
-from millstream.operators.runtime import Columns
+from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.partitioning import partitions_of
 
 
@@ -27,7 +29,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self.topics: dict[str, Columns] = {}
-        self.edges: dict[str, Columns] = {}
+        self.edges: dict[str, EdgeColumns] = {}
 
     def letters(
         self, topic_partitions: Callable[[str], int], edge_partitions: Callable[[str], int], spread: int
@@ -35,35 +37,47 @@ class Outbox:
         """Split everything by partition; records without key go to partition ``spread``, wrapped around."""
         found: list[Letter] = []
         for topic, columns in self.topics.items():
-            count = topic_partitions(topic)
-            for partition, block in _split(columns, columns.keys, count, spread % count):
-                found.append(Letter(partition=partition, data=to_bytes(block), topic=topic))
-        for edge, columns in self.edges.items():
-            for partition, block in _split(columns, columns.routes, edge_partitions(edge), 0):
-                found.append(Letter(partition=partition, data=to_bytes(block), edge=edge))
+            if len(columns):
+                count = topic_partitions(topic)
+                targets = _targets(columns.keys, count, spread % count)
+                parts = _split(_block(columns, columns.keys), targets, count)
+                found.extend(Letter(partition=part, data=to_bytes(block), topic=topic) for part, block in parts)
+        for edge, sent in self.edges.items():
+            if len(sent):
+                count, codes = edge_partitions(edge), np.array(sent.codes, np.int64)
+                keys = pa.array(sent.keys, pa.binary()).take(pa.array(codes))
+                parts = _split(_block(sent, keys), partitions_of(sent.routes, count)[codes], count)
+                found.extend(Letter(partition=part, data=to_bytes(block), edge=edge) for part, block in parts)
         return found
 
     @property
     def records(self) -> int:
         """Number of records for topics."""
-        return sum(len(columns.keys) for columns in self.topics.values())
+        return sum(len(columns) for columns in self.topics.values())
 
 
-def _split(columns: Columns, routes: list[bytes | None], count: int, keyless: int) -> Iterator[tuple[int, Block]]:
-    if not columns.keys:
-        return
-    headers = [columns.headers.get(row, ()) for row in range(len(columns.keys))] if columns.headers else None
-    block = block_of(columns.keys, columns.values, columns.timestamps, headers)
+def _block(columns: Columns, keys: Any) -> Block:
+    headers = [columns.headers.get(row, ()) for row in range(len(columns))] if columns.headers else None
+    return block_of(keys, columns.values, columns.timestamps, headers)
+
+
+def _targets(keys: list[bytes | None], count: int, keyless: int) -> Any:
+    """Return the partition of each record."""
+    if None not in keys:
+        return partitions_of(keys, count)  # type: ignore[arg-type]
+    targets = np.full(len(keys), keyless, np.int64)
+    targets[[key is not None for key in keys]] = partitions_of([key for key in keys if key is not None], count)
+    return targets
+
+
+def _split(block: Block, targets: Any, count: int) -> Iterator[tuple[int, Block]]:
     if count == 1:
         yield 0, block
         return
-    keyed = [route for route in routes if route is not None]
-    targets = np.full(len(routes), keyless, np.int64)
-    targets[[route is not None for route in routes]] = partitions_of(keyed, count)
     for partition in range(count):
         rows = np.flatnonzero(targets == partition)
         if len(rows):
-            yield partition, block if len(rows) == len(block) else block.take(rows)
+            yield partition, block if len(rows) == len(block) else block.take(pa.array(rows))
 
 
 def outputs(letters: list[Letter]) -> list[Output]:

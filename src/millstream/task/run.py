@@ -8,9 +8,9 @@ from typing import Any
 
 from millstream.blocks import from_bytes
 from millstream.errors import ProcessingError
-from millstream.native import value_codec
 from millstream.operators.build import build
-from millstream.operators.runtime import Columns, Process
+from millstream.operators.runtime import Columns, EdgeColumns, Process
+from millstream.operators.sinks import edge_codec
 from millstream.plan.node import Node
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
@@ -59,9 +59,9 @@ class TaskRun:
     def to_topic(self, topic: str) -> Columns:
         return self.outbox.topics.setdefault(topic, Columns())
 
-    def to_edge(self, edge: Node) -> Columns:
+    def to_edge(self, edge: Node) -> EdgeColumns:
         assert edge.name is not None
-        return self.outbox.edges.setdefault(edge.name, Columns())
+        return self.outbox.edges.setdefault(edge.name, EdgeColumns())
 
     def on_flush(self, node: Node, flush: Callable[[], None]) -> None:
         self._flushes.append((node, flush))
@@ -106,7 +106,7 @@ class TaskRun:
                 for topic in head.topics:
                     yield heads[head], self._from_topic(topic, decoder)
             else:
-                codec = value_codec(self.plan.declared[head].value)
+                codec = edge_codec(head, self.plan.declared[head].value)
                 decoder = Decoder(None, codec, None, self._reject(head))
                 for arrival in sorted(
                     (one for one in self._work.arrivals if one.edge == head.name), key=lambda one: one.sender
