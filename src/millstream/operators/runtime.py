@@ -68,7 +68,7 @@ class EdgeColumns(Columns):
             handle = key if kind is str or kind is int else encode_key(key)
             number = numbers.get(handle)
             if number is None:
-                route, name = route_of(key), encode_key(key)
+                route, name = (b"", None) if key is None else (route_of(key), encode_key(key))
                 number = numbers[handle] = len(keys)
                 keys.append(name)
                 routes.append(route)

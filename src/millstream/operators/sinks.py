@@ -72,15 +72,16 @@ def _explained(error: Exception, key: Any, key_serde: Serde, value: Any, value_s
 
 @operator.register(Repartition)
 def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Process:
-    """Null keys belong to no task: they are dropped here and counted."""
+    """Null keys belong to no task: they are dropped here and counted, unless somebody behind can do without a key."""
     declared = runtime.plan.declared[node]
     key_serde, codec = declared.key or READABLE, edge_codec(node, declared.value)
     columns, context, failed, dropped = runtime.to_edge(node), runtime.context, runtime.failed, runtime.dropped
     number_of, encode_value = columns.numbering(key_serde.encode), codec.encode
+    null_keys = node.null_keys
     codes, values, timestamps = columns.codes, columns.values, columns.timestamps
 
     def process(key: Any, value: Any, timestamp: int) -> None:
-        if key is None:
+        if key is None and not null_keys:
             return dropped(node, "null_key")
         try:
             code = number_of(key)

@@ -5,40 +5,53 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from millstream.errors import DefinitionError
 from millstream.plan.declared import Declared, declared_serdes
 from millstream.plan.names import name_nodes
 from millstream.plan.node import Node, Nodes, consumers, fold, inputs, rewrite
 from millstream.plan.sources import Source
 from millstream.plan.stateful import AGGREGATIONS, Count, StreamTableJoin, ToTable
 from millstream.plan.stateless import REKEYING, Repartition
-from millstream.serdes import Serde
+from millstream.serdes import READABLE, Serde
 
 
 def insert_repartitions(nodes: Nodes) -> Nodes:
     """Put a re-keying edge before each step that needs its records by key, where the key may have changed.
 
-    Steps that read the same re-keyed stream share one edge.
+    Steps that read the same re-keyed stream share one edge, if they agree on how keys are spread over tasks.
     """
     moved = _moved(nodes)
     declared = declared_serdes(nodes)
-    edges: dict[Node, Repartition] = {}
+    edges: dict[tuple[Node, str], Repartition] = {}
+    left = {node.stream for node in nodes if isinstance(node, StreamTableJoin) and node.left}
     originals = iter(nodes)
 
     def step(node: Node) -> list[Node]:
         original = next(originals)
         port = _port_by_key(original)
-        if port is None or not moved[inputs(original)[0]]:
+        if port is None or not moved[read := inputs(original)[0]]:
             return [node]
-        source: Node = getattr(node, port)
-        edge = edges.get(source)
-        if edge is not None:
-            return [_reading(node, port, edge)]
-        edges[source] = edge = Repartition(
-            source=source, name=f"{node.name}-repartition", key=_key_of_partner(original, declared)
+        key = _key_of_partner(original, declared)
+        spread = (read, (key or declared[read].key or READABLE).name)
+        if spread in edges:
+            return [_reading(node, port, edges[spread])]
+        edges[spread] = edge = Repartition(
+            source=getattr(node, port), name=_edge_name(node, nodes), key=key, null_keys=read in left
         )
         return [edge, _reading(node, port, edge)]
 
     return rewrite(nodes, step)
+
+
+def _edge_name(node: Node, nodes: Nodes) -> str:
+    name = f"{node.name}-repartition"
+    if any(other.name == name for other in nodes):
+        raise DefinitionError(
+            f"{name!r} is the name of the edge that {node.name!r} needs, and of another node",
+            hint="give that node another name",
+            name=name,
+        )
+    return name
 
 
 def _reading(node: Node, port: str, edge: Repartition) -> Node:

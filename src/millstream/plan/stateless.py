@@ -109,14 +109,15 @@ class Branch(Node):
 class Repartition(Node):
     """Send each record to the task that owns its key: the edge between two stages.
 
-    A record without key goes nowhere: it is dropped and counted. Without ``carries_values`` the readers only learn
-    whether there is a value.
+    A record without key goes nowhere: it is dropped and counted, unless ``null_keys`` lets it through for a left join.
+    Without ``carries_values`` the readers only learn whether there is a value.
     """
 
     source: Node
     partitions: int | None = None
     key: Serde | None = None
     value: Serde | None = None
+    null_keys: bool = False
     carries_values: bool = True
 
     def __post_init__(self) -> None:
