@@ -73,7 +73,8 @@ class Layout:
 def _check_copartitioned(stage: Stage, count: int, topics: Mapping[str, int]) -> None:
     for node in stage.nodes:
         if isinstance(node, StreamTableJoin):
-            left, right = (_partitions_of(source, count, topics) for source in inputs(node))
+            found = [one for source in inputs(node) for one in _partitions_of(source, count, topics)]
+            left, right = min(found, key=lambda one: one[1]), max(found, key=lambda one: one[1])
             if left[1] != right[1]:
                 raise DefinitionError(
                     f"cannot join {left[0]!r} ({left[1]} partitions) with {right[0]!r} ({right[1]} partitions): "
@@ -83,11 +84,11 @@ def _check_copartitioned(stage: Stage, count: int, topics: Mapping[str, int]) ->
                 )
 
 
-def _partitions_of(node: Node, count: int, topics: Mapping[str, int]) -> tuple[str, int]:
-    """Return the nearest name above a join's input and its number of partitions."""
-    while not isinstance(node, Source | Repartition):
-        node = inputs(node)[0]
-    assert node.name is not None
+def _partitions_of(node: Node, count: int, topics: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return where the records of a join's input come from, each with its number of partitions."""
     if isinstance(node, Source):
-        return node.name, max(topics[topic] for topic in node.topics)
-    return node.name, node.partitions or count
+        return [(topic, topics[topic]) for topic in node.topics]
+    if isinstance(node, Repartition):
+        return [(node.name or "", node.partitions or count)]
+    sources = inputs(node)[:1] if isinstance(node, StreamTableJoin) else inputs(node)
+    return [one for source in sources for one in _partitions_of(source, count, topics)]
