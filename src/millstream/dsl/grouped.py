@@ -10,7 +10,7 @@ from millstream.serdes import SerdeLike, serde_for
 
 _ADDER = {2: "(aggregate, value)", 3: "(key, aggregate, value)"}
 _REDUCER = {2: "(result so far, value)", 3: "(key, result so far, value)"}
-_INITIAL = {0: "()", 1: "() with an optional argument"}
+_INITIAL = {0: "()"}
 
 
 class GroupedStream(Handle):
