@@ -10,6 +10,8 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from millstream.blocks import Block, headers_of
 from millstream.errors import SerdeError
 from millstream.functions import Function
@@ -44,7 +46,8 @@ class Decoded:
     def without(self, rows: set[int]) -> Decoded:
         """Return the same records but for some."""
         kept = [row for row in range(len(self.timestamps)) if row not in rows]
-        rest = Decoded(self.topic, self.partition, self.block.take(kept), [self.offsets[row] for row in kept])
+        block = self.block.take(pa.array(kept, pa.int64()))
+        rest = Decoded(self.topic, self.partition, block, [self.offsets[row] for row in kept])
         rest.keys = [self.keys[row] for row in kept]
         rest.values = [self.values[row] for row in kept]
         rest.timestamps = [self.timestamps[row] for row in kept]
@@ -75,6 +78,7 @@ class Decoder:
             decoded.values = [None if item is None else value(item) for item in values]
             if self._timestamp is not None:
                 decoded.timestamps = self._extracted(decoded)
+            _check_time(min(decoded.timestamps, default=0))
         except Exception:
             return self._decode_singly(decoded, keys, values)
         return decoded
@@ -102,6 +106,7 @@ class Decoder:
                 decoded.values[row] = None if raw_value is None else self._value(raw_value)
                 if self._timestamp is not None:
                     decoded.timestamps[row] = self._extract(decoded, row)
+                _check_time(decoded.timestamps[row])
             except Exception as error:
                 bad.add(row)
                 self._reject(decoded, row, self._explained(decoded, row, error))
@@ -146,6 +151,11 @@ def _milliseconds(moment: Any) -> int:
     if isinstance(moment, float):
         return int(moment)
     return round(float(moment.timestamp()) * 1000)
+
+
+def _check_time(timestamp: int) -> None:
+    if timestamp < 0:
+        raise ValueError(f"its timestamp is {timestamp}, before 1970")
 
 
 Run = tuple[int, Decoded, int, int]
