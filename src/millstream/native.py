@@ -1,8 +1,10 @@
 """The codecs of state and shuffles: every plain Python object comes back as what it was, and no code can hide in it.
 
 Values are MessagePack. An object whose type MessagePack would forget (tuple, set, Struct, dataclass …) is preceded by
-a byte that MessagePack never uses and by the name of its type; decoding looks the name up among the classes that are
-already loaded and never imports anything. Keys are encoded so that the order of bytes is the order of keys.
+a byte that MessagePack never uses and by the name of its type, and inside of lists, dicts, tuples and sets it is an
+extension that holds the same; decoding looks the name up among the classes that are already loaded and never imports
+anything. Fields of Structs and dataclasses come back as they are declared. Keys are encoded so that the order of bytes
+is the order of keys.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from millstream.errors import SerdeError
 from millstream.serdes import RAW, TEXT, Binary, Json, MessagePack, Serde
 
 _MARK = b"\xc1"
-_PLAIN = frozenset({type(None), bool, int, float, str, bytes, list, dict})
+_OBJECT, _PAIRS = 1, 2  # codes of extensions
+_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+_COLLECTIONS = frozenset({list, tuple, set, frozenset})
 _BUILTIN = {
     kind.__name__: kind
     for kind in (
@@ -33,7 +37,6 @@ _BUILTIN = {
 }  # fmt: skip
 
 _pack: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
-_unpack: Callable[[bytes], Any] = msgspec.msgpack.Decoder().decode
 _prefixes: dict[type, bytes] = {}
 _decoders: dict[bytes, Callable[[bytes], Any]] = {}
 
@@ -51,9 +54,12 @@ class Native:
     @staticmethod
     def encode(value: Any) -> bytes:
         kind = type(value)
-        if kind in _PLAIN:
+        if kind in _SCALARS:
             return _pack(value)
-        return (_prefixes.get(kind) or _prefix_of(kind)) + _pack(value)
+        if kind is list or kind is dict:
+            return _pack(value if _is_plain(value) else _packable(value))
+        items = _packable(value) if kind in _COLLECTIONS else value
+        return (_prefixes.get(kind) or _prefix_of(kind)) + _pack(items)
 
     @staticmethod
     def decode(data: bytes) -> Any:
@@ -65,6 +71,46 @@ class Native:
 
 
 NATIVE = Native()
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether MessagePack alone brings a list or dict back as it was; most are, and this is quick for them."""
+    if type(value) is dict:
+        if not _SCALARS.issuperset(map(type, value)):
+            return False
+        value = value.values()
+    if _SCALARS.issuperset(map(type, value)):
+        return True
+    return all(type(item) in _SCALARS or (type(item) in (list, dict) and _is_plain(item)) for item in value)
+
+
+def _packable(value: Any) -> Any:
+    """Return the collection with everything in it that MessagePack does not know wrapped as an extension."""
+    if type(value) is dict:
+        if _SCALARS.issuperset(map(type, value)):
+            return {key: _packable_item(item) for key, item in value.items()}
+        pairs = [part for key, item in value.items() for part in (_wrapped(key), _packable_item(item))]
+        return msgspec.msgpack.Ext(_PAIRS, _pack(pairs))
+    items = [_packable_item(item) for item in value]
+    return items if type(value) in (list, tuple) else sorted(items, key=_pack)  # equal sets are equal bytes, as keys
+
+
+def _packable_item(item: Any) -> Any:
+    return _packable(item) if type(item) in (list, dict) else _wrapped(item)
+
+
+def _wrapped(item: Any) -> Any:
+    return item if type(item) in _SCALARS else msgspec.msgpack.Ext(_OBJECT, Native.encode(item))
+
+
+def _unwrapped(code: int, data: memoryview) -> Any:
+    if code == _OBJECT:
+        return Native.decode(bytes(data))
+    parts = iter(_unpack(bytes(data)))
+    return dict(zip(parts, parts, strict=True))
+
+
+_unpack: Callable[[bytes], Any] = msgspec.msgpack.Decoder(ext_hook=_unwrapped).decode
 
 
 def _prefix_of(kind: type) -> bytes:
@@ -95,7 +141,13 @@ def _decoder_of(name: bytes) -> Callable[[bytes], Any]:
             kind = getattr(kind, part, None)
         if not isinstance(kind, type) or not _is_data(kind):
             return _unpack  # the class is not loaded here, as in the command line: show the plain data
-    return _decoders.setdefault(name, msgspec.msgpack.Decoder(kind).decode)
+    return _decoders.setdefault(name, _decoder(kind))
+
+
+def _decoder(kind: Any) -> Callable[[bytes], Any]:
+    if kind in _COLLECTIONS:
+        return lambda data: kind(_unpack(data))
+    return msgspec.msgpack.Decoder(kind).decode
 
 
 def value_codec(declared: Serde | None) -> Serde:
