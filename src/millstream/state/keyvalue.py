@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from millstream.errors import SerdeError
 from millstream.native import decode_key, encode_key
 from millstream.serdes import Serde
 
@@ -34,7 +35,9 @@ class KeyValueStore:
     Operators change rows through ``row`` and ``mark``; nothing reaches the disk before ``flush``.
     """
 
-    def __init__(self, txn: Any, database: Any, codec: Serde) -> None:
+    def __init__(self, txn: Any, database: Any, codec: Serde, name: str = "") -> None:
+        self._name = name
+        self._serde = codec
         self._txn = txn
         self._database = database
         self._encode = codec.encode
@@ -85,8 +88,18 @@ class KeyValueStore:
         stored = self._txn.get(_physical(encode_key(key)), db=self._database)
         if stored is None:
             return Row(key, None, -1)
-        value, timestamp = _read(encode_key(key), stored, self._decode)
+        try:
+            value, timestamp = _read(encode_key(key), stored, self._decode)
+        except Exception as error:
+            raise self._problem("read", key, error) from error
         return Row(key, value, timestamp)
+
+    def _problem(self, verb: str, key: Any, error: Exception) -> SerdeError:
+        return SerdeError(
+            f"row {key!r:.60} of table {self._name!r} cannot be {verb} as {self._serde.name}: {error}",
+            hint="say what the table holds with value=, for example value=MyType",
+            table=self._name,
+        )
 
     def _write(self, rows: list[Row]) -> None:
         encode, pack = self._encode, _timestamp.pack
@@ -95,10 +108,14 @@ class KeyValueStore:
             key = encode_key(row.key)
             if row.value is None:
                 self._txn.delete(_physical(key), db=self._database)
-            elif len(key) <= _LONGEST_KEY:
-                puts.append((key, pack(row.timestamp) + encode(row.value)))
-            else:
-                puts.append((_physical(key), _length.pack(len(key)) + key + pack(row.timestamp) + encode(row.value)))
+                continue
+            try:
+                data = pack(row.timestamp) + encode(row.value)
+            except Exception as error:
+                raise self._problem("written", row.key, error) from error
+            puts.append(
+                (key, data) if len(key) <= _LONGEST_KEY else (_physical(key), _length.pack(len(key)) + key + data)
+            )
         if puts:
             puts.sort()
             with self._txn.cursor(self._database) as cursor:

@@ -53,7 +53,7 @@ class TaskRun:
     def store(self, node: Node, codec: Serde) -> KeyValueStore:
         assert node.name is not None
         if node.name not in self.stores:
-            self.stores[node.name] = KeyValueStore(self._txn, self._state.database(node.name), codec)
+            self.stores[node.name] = KeyValueStore(self._txn, self._state.database(node.name), codec, node.name)
         return self.stores[node.name]
 
     def to_topic(self, topic: str) -> Columns:
