@@ -23,9 +23,12 @@ from millstream.serdes import Serde
 class Decoded:
     """Consecutive records of one input, ready to be processed."""
 
-    __slots__ = ("_headers", "block", "has_headers", "keys", "offsets", "partition", "timestamps", "topic", "values")
+    __slots__ = (
+        "_headers", "_written", "block", "has_headers", "keys", "offsets", "partition", "timestamps", "topic", "values",
+    )  # fmt: skip
 
-    def __init__(self, topic: str, partition: int, block: Block, offsets: Any) -> None:
+    def __init__(self, topic: str, partition: int, block: Block, offsets: Any, written: Written = None) -> None:
+        self._written = written
         self.topic = topic
         self.partition = partition
         self.block = block
@@ -40,19 +43,26 @@ class Decoded:
         return () if self._headers is None else self._headers[row]
 
     def raw(self, row: int) -> tuple[bytes | None, bytes | None]:
-        """Return the key and value as they came."""
-        return self.block.column(0)[row].as_py(), self.block.column(1)[row].as_py()
+        """Return key and value as they came from a topic or, from another stage, as they would stand in one."""
+        if self._written is None:
+            return self.block.column(0)[row].as_py(), self.block.column(1)[row].as_py()
+        key, value = self.keys[row], self.values[row]
+        as_key, as_value = self._written
+        return None if key is None else as_key.encode(key), None if value is None else as_value.encode(value)
 
     def without(self, rows: set[int]) -> Decoded:
         """Return the same records but for some."""
         kept = [row for row in range(len(self.timestamps)) if row not in rows]
         block = self.block.take(pa.array(kept, pa.int64()))
-        rest = Decoded(self.topic, self.partition, block, [self.offsets[row] for row in kept])
+        rest = Decoded(self.topic, self.partition, block, [self.offsets[row] for row in kept], self._written)
         rest.keys = [self.keys[row] for row in kept]
         rest.values = [self.values[row] for row in kept]
         rest.timestamps = [self.timestamps[row] for row in kept]
         return rest
 
+
+Written = tuple[Serde, Serde] | None
+"""How key and value of records from another stage would be written to a topic."""
 
 Reject = Callable[[Decoded, int, Exception], None]
 """Called with the row of a record that cannot be decoded; raises if that is to fail."""
@@ -61,16 +71,19 @@ Reject = Callable[[Decoded, int, Exception], None]
 class Decoder:
     """Turns blocks of one input into decoded records."""
 
-    def __init__(self, key: Serde | None, value: Serde, timestamp: Function | None, reject: Reject) -> None:
+    def __init__(
+        self, key: Serde | None, value: Serde, timestamp: Function | None, reject: Reject, written: Written = None
+    ) -> None:
         self._key = KeyMemory().__getitem__ if key is None else key.decode
         self._value = value.decode
         self._value_serde = value
         self._timestamp = timestamp
         self._reject = reject
+        self._written = written
 
     def decode(self, topic: str, partition: int, block: Block, offsets: Any) -> Decoded:
         """Decode a block at one go; only if that fails look for the bad records one by one."""
-        decoded = Decoded(topic, partition, block, offsets)
+        decoded = Decoded(topic, partition, block, offsets, self._written)
         keys, values = block.column(0).to_pylist(), block.column(1).to_pylist()
         key, value = self._key, self._value
         try:

@@ -15,7 +15,7 @@ from millstream.plan.node import Node
 from millstream.plan.sources import Source
 from millstream.plan.stateless import Repartition
 from millstream.records import Headers
-from millstream.serdes import Serde
+from millstream.serdes import JSON, READABLE, Serde
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.task import TaskState
 from millstream.task.current import Current
@@ -106,8 +106,10 @@ class TaskRun:
                 for topic in head.topics:
                     yield heads[head], self._from_topic(topic, decoder)
             else:
-                codec = edge_codec(head, self.plan.declared[head].value)
-                decoder = Decoder(None, codec, None, self._reject(head))
+                declared = self.plan.declared[head]
+                written = declared.key or READABLE, declared.value or JSON
+                codec = edge_codec(head, declared.value)
+                decoder = Decoder(None, codec, None, self._reject(head), written)
                 for arrival in sorted(
                     (one for one in self._work.arrivals if one.edge == head.name), key=lambda one: one.sender
                 ):
