@@ -16,6 +16,7 @@ from millstream.records import TopicPartition
 from millstream.task.work import Range
 
 _SMALLEST_BATCH = 1_000
+_NEVER = 2**63 - 1
 
 
 class BatchSize:
@@ -62,7 +63,7 @@ class Planner:
     def positions(self, progress: Progress) -> dict[TopicPartition, int]:
         """Return for each partition the offset from which new records are waited for."""
         return {
-            TopicPartition(topic, partition): progress.position(topic, partition) or offsets.begin
+            TopicPartition(topic, partition): max(progress.position(topic, partition) or 0, offsets.begin)
             for topic in self._topics
             for partition, offsets in enumerate(self._broker.offsets(topic))
         }
@@ -80,25 +81,31 @@ class Planner:
     def _aligned(self, backlog: list[Range], shares: list[int]) -> list[Range]:
         """Cut where the first partition that has to wait ends, in event time."""
         cuts = [one.start + share for one, share in zip(backlog, shares, strict=True)]
-        horizons = [self._timestamp_at(one, cut) for one, cut in zip(backlog, cuts, strict=True) if cut < one.stop]
-        horizon = min(horizons)
+        times = [self._timestamp_at(one, cut) for one, cut in zip(backlog, cuts, strict=True)]
+        horizon = min(times)
         ranges = [
-            Range(one.topic, one.partition, one.start, self._cut_at(one, cut, horizon))
-            for one, cut in zip(backlog, cuts, strict=True)
+            Range(one.topic, one.partition, one.start, cut if time == horizon else self._cut_at(one, horizon))
+            for one, cut, time in zip(backlog, cuts, times, strict=True)
         ]
-        # out-of-order timestamps can move every cut to the start; then going on matters more than keeping together
-        kept = [one for one in ranges if one.stop > one.start]
-        return kept or [Range(one.topic, one.partition, one.start, cut) for one, cut in zip(backlog, cuts, strict=True)]
+        return [one for one in ranges if one.stop > one.start]
 
-    def _cut_at(self, one: Range, cut: int, horizon: int) -> int:
-        if cut < one.stop and self._timestamp_at(one, cut) == horizon:
-            return cut
+    def _cut_at(self, one: Range, horizon: int) -> int:
+        """Return the first offset of a range whose record is not before the horizon."""
         found = self._broker.offset_at(one.topic, one.partition, horizon)
-        return one.stop if found is None else max(one.start, min(one.stop, found))
+        if found is None or found >= one.start:
+            return one.stop if found is None else min(one.stop, found)
+        # a record of the future, processed long ago, hides where the range reaches the horizon
+        for chunk in self._broker.read(one.topic, one.partition, one.start, one.stop):
+            for offset, timestamp in zip(chunk.offsets, chunk.block.column(2).to_pylist(), strict=True):
+                if timestamp >= horizon:
+                    return int(offset)
+        return one.stop
 
     def _timestamp_at(self, one: Range, offset: int) -> int:
-        chunk = next(iter(self._broker.read(one.topic, one.partition, offset, offset + 1)), None)
-        return 0 if chunk is None else int(chunk.block.column(2)[0].as_py())
+        """Return the time of the next record from ``offset`` on; offsets may have gaps."""
+        for chunk in self._broker.read(one.topic, one.partition, offset, one.stop):
+            return int(chunk.block.column(2)[0].as_py())
+        return _NEVER
 
 
 def _shares(backlog: list[Range], records: int) -> list[int]:
