@@ -35,6 +35,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The most records that one batch takes."""
     target_batch: Duration = "1 s"
     """How long a batch should take when there is a backlog; its size is adapted to it."""
+    small_batch_records: int = 2_000
+    """A batch of up to this many records runs as a single Spark task, which has less overhead; 0: always in parallel."""
     master: str = "local[*]"
     """Where Spark runs."""
     spark: dict[str, str] = {}

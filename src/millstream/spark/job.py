@@ -21,14 +21,10 @@ from millstream.spark.worker import Item, destination, results, run_level, run_w
 from millstream.state.task import Version
 from millstream.task.report import TaskReport
 
-SMALL_BATCH = 2_000
-"""Up to this many records the cost of a shuffle is larger than what a second core saves."""
-
-
 class BatchJob:
     """Runs batches of one app on a Spark context."""
 
-    def __init__(self, context: SparkContext, header: AppHeader, *, small_batch: int = SMALL_BATCH) -> None:
+    def __init__(self, context: SparkContext, header: AppHeader, small_batch: int) -> None:
         self._header = header
         self._small_batch = small_batch
         self._single: RDD[int] = context.parallelize([0], 1)
@@ -52,7 +48,8 @@ class BatchJob:
         rdd: RDD[Item] = self._base.mapPartitionsWithIndex(first)
         for level, width in enumerate(self._header.widths[1:], 1):
             moved = rdd.partitionBy(width, destination)
-            rdd = moved.mapPartitionsWithIndex(functools.partial(run_level, header, level), preservesPartitioning=True)
+            # partitioning must not be preserved: Spark would take the next partitionBy for done and leave it out
+            rdd = moved.mapPartitionsWithIndex(functools.partial(run_level, header, level))
         return rdd
 
 

@@ -64,7 +64,9 @@ class SparkRun:
                 planner=Planner(broker, layout.plan.source_topics, size),
                 size=size,
                 task_names=task_names(layout),
-                execute=BatchJob(context, _header(app, broker, layout, context.defaultParallelism)),
+                execute=BatchJob(
+                    context, _header(app, broker, layout, context.defaultParallelism), config.small_batch_records
+                ),
                 on_batch=on_batch,
             )
         except BaseException:

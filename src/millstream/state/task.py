@@ -19,11 +19,15 @@ _OUTBOX = b"outbox"
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True):
-    """The last batch that a task has committed; ``commit`` is random, so that two histories differ."""
+    """The last batch that a task has committed; ``commit`` is random, so that two histories differ.
+
+    ``after`` is the commit that it was built on.
+    """
 
     batch: int = 0
     commit: str = ""
     stream_time: int = -1
+    after: str = ""
 
 
 class TaskState:
@@ -44,15 +48,18 @@ class TaskState:
         stored = txn.get(_VERSION, db=self._environment.databases[_META])
         return Version() if stored is None else msgspec.msgpack.decode(stored, type=Version)
 
-    def check(self, found: Version, expected: Version) -> None:
-        """Refuse state that another history has written."""
-        if (found.batch, found.commit) != (expected.batch, expected.commit):
-            raise StateError(
-                f"state in {str(self.path)!r} is at batch {found.batch}, but batch {expected.batch} was done last",
-                hint="it was copied, restored or deleted by hand; put it back, or reset the app",
-                found=found.batch,
-                expected=expected.batch,
-            )
+    def has_applied(self, found: Version, batch: int, expected: Version) -> bool:
+        """Whether a batch is in the state already; refuses state that another history has written."""
+        if found.batch == batch and found.after == expected.commit:
+            return True
+        if (found.batch, found.commit) == (expected.batch, expected.commit):
+            return False
+        raise StateError(
+            f"state in {str(self.path)!r} is at batch {found.batch}, but batch {expected.batch} was done last",
+            hint="it was copied, restored or deleted by hand; put it back, or reset the app",
+            found=found.batch,
+            expected=expected.batch,
+        )
 
     def save(self, txn: Any, version: Version, outbox: bytes) -> None:
         """Store version and outbox with the state of the same transaction."""

@@ -39,16 +39,15 @@ def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
 
 def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[TaskReport, list[Letter]]:
     found = state.version(txn)
-    if found.batch == work.batch:
+    if state.has_applied(found, work.batch, work.expected):
         report, letters = _unpack(state.outbox(txn))
         report.replayed = True
         return report, letters
-    state.check(found, work.expected)
     began = time.perf_counter()
     run = TaskRun(site, work, state, txn, found.stream_time)
     run.process()
     letters = run.outbox.letters(site.topic_partitions, site.edge_partitions, work.task + work.batch)
-    version = Version(batch=work.batch, commit=uuid.uuid4().hex, stream_time=run.context.stream_time)
+    version = Version(work.batch, uuid.uuid4().hex, run.context.stream_time, after=found.commit)
     report = TaskReport(
         task=work.task,
         version=version.batch,
