@@ -1,0 +1,48 @@
+"""Apps for the tests of this folder; a test gives them a data directory and, if it likes, other settings."""
+
+from __future__ import annotations
+
+import msgspec
+
+from millstream import App, Config
+
+
+class Ride(msgspec.Struct):
+    zone: int
+    amount: float
+
+
+words = App("words", config=Config(partitions=2))
+(
+    words.stream("lines", value=str)
+    .flat_map_values(str.split)
+    .group_by(lambda word: word)
+    .count(name="words")
+    .to_stream()
+    .to("word-counts")
+)
+
+levels = App("levels", config=Config(partitions=2))
+(
+    levels.stream("lines", value=str)
+    .flat_map_values(str.split)
+    .group_by(lambda word: word)
+    .count(name="counts")
+    .to_stream()
+    .group_by(lambda word, count: count, name="by_count")
+    .count(name="reached")
+    .to_stream()
+    .to("reached-counts")
+)
+
+rides = App("rides", config=Config(partitions=2))
+(
+    rides.stream("rides", value=Ride)
+    .group_by(lambda ride: ride.zone)
+    .reduce(lambda best, ride: ride if ride.amount > best.amount else best, name="best")
+    .to_stream()
+    .to("best-rides")
+)
+
+picky = App("picky", config=Config(partitions=1))
+picky.stream("numbers", value=int).map_values(lambda n: 100 // n, name="divide").to("quotients")

@@ -1,0 +1,64 @@
+"""Tests of this folder share one Spark, which is stopped at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream import App
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.log import EmbeddedLog
+from millstream.spark.run import stop_spark
+from millstream.storage import close_under
+
+Feed = Callable[..., None]
+Read = Callable[[App, str], list[tuple[str | None, Any]]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_spark() -> Iterator[None]:
+    yield
+    stop_spark()
+
+
+@pytest.fixture(autouse=True)
+def _closed_environments(tmp_path: Path) -> Iterator[None]:
+    yield
+    close_under(tmp_path)
+
+
+@pytest.fixture
+def feed() -> Feed:
+    """Append raw values to a topic of an app, one partition after the other."""
+
+    def append(app: App, topic: str, values: Sequence[bytes], *, partitions: int = 2) -> None:
+        with EmbeddedLog(app.data_dir) as log:
+            if topic not in log.topic_names():
+                log.create_topic(topic, TopicConfig(partitions=partitions))
+            for part in range(partitions):
+                mine = values[part::partitions]
+                if mine:
+                    block = block_of([None] * len(mine), mine, list(range(len(mine))))
+                    log.append([Output(topic, part, block)])
+
+    return append
+
+
+@pytest.fixture
+def read() -> Read:
+    """Return (key, raw value) of all records of a topic, partition by partition."""
+
+    def records(app: App, topic: str) -> list[tuple[str | None, Any]]:
+        found: list[tuple[str | None, Any]] = []
+        with EmbeddedLog(app.data_dir) as log:
+            for partition, offsets in enumerate(log.offsets(topic)):
+                for chunk in log.read(topic, partition, offsets.begin, offsets.end):
+                    keys, values = chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist()
+                    found += [(key and key.decode(), value) for key, value in zip(keys, values, strict=True)]
+        return found
+
+    return records

@@ -1,0 +1,94 @@
+"""Apps on real Spark: results, restart, gears."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from millstream import App, Config
+from tests.spark.apps import Ride, levels, rides, words
+from tests.spark.conftest import Feed, Read
+
+pytestmark = pytest.mark.spark
+
+LINES = [b"a b a", b"c", b"b a"] * 40
+
+
+def test_counts_are_in_the_table_and_in_the_topic(tmp_path: Path, feed: Feed, read: Read) -> None:
+    words.data_dir = tmp_path
+    feed(words, "lines", LINES)
+
+    words.run("caught-up")
+
+    expected = {"a": 120, "b": 80, "c": 40}
+    assert dict(words.tables["words"].items()) == expected
+    assert words.tables["words"]["a"] == 120
+    assert {key: int(value) for key, value in read(words, "word-counts")} == expected
+
+
+def test_a_second_run_goes_on_where_the_first_one_stood(tmp_path: Path, feed: Feed) -> None:
+    words.data_dir = tmp_path
+    feed(words, "lines", LINES)
+    words.run("caught-up")
+    feed(words, "lines", [b"a z"])
+
+    words.run("caught-up")
+
+    assert dict(words.tables["words"].items()) == {"a": 121, "b": 80, "c": 40, "z": 1}
+
+
+@pytest.mark.parametrize("small_batch_records", [0, 1_000_000], ids=["parallel", "single"])
+@pytest.mark.parametrize("max_batch_records", [7, 1_000_000])
+def test_gears_and_batch_boundaries_do_not_change_results(
+    tmp_path: Path, feed: Feed, read: Read, small_batch_records: int, max_batch_records: int
+) -> None:
+    levels.data_dir = tmp_path
+    levels.config = Config(
+        partitions=2, caching=False, small_batch_records=small_batch_records, max_batch_records=max_batch_records
+    )
+    feed(levels, "lines", LINES[:30])
+
+    levels.run("caught-up")
+
+    counts = Counter(word for line in LINES[:30] for word in line.decode().split())
+    reached = Counter(number for total in counts.values() for number in range(1, total + 1))
+    assert dict(levels.tables["counts"].items()) == counts
+    assert dict(levels.tables["reached"].items()) == reached
+    updates = [(int(key or ""), int(value)) for key, value in read(levels, "reached-counts")]
+    assert sorted(updates) == sorted((key, n) for key, total in reached.items() for n in range(1, total + 1))
+
+
+def test_typed_values_cross_stages_and_come_back_as_objects(tmp_path: Path, feed: Feed) -> None:
+    rides.data_dir = tmp_path
+    feed(rides, "rides", [msgspec.json.encode(Ride(zone, amount)) for zone, amount in [(1, 5.0), (2, 1.0), (1, 9.5)]])
+
+    rides.run("caught-up")
+
+    assert dict(rides.tables["best"].items()) == {1: Ride(1, 9.5), 2: Ride(2, 1.0)}
+
+
+def test_an_app_that_no_module_holds_is_sent_to_the_workers(tmp_path: Path, feed: Feed, read: Read) -> None:
+    app = App("local", data_dir=tmp_path, config=Config(partitions=2))
+    factor = 3
+    app.stream("numbers", value=int).map_values(lambda n: n * factor).to("tripled")
+    feed(app, "numbers", [b"1", b"2"])
+
+    app.run("caught-up")
+
+    assert sorted(value for _, value in read(app, "tripled")) == [b"3", b"6"]
+
+
+def test_the_background_run_is_woken_by_records_and_stops(tmp_path: Path, feed: Feed) -> None:
+    words.data_dir = tmp_path
+    run = words.start()
+    feed(words, "lines", [b"hello"])
+    with words.consumer(topics=["word-counts"]) as consumer:
+        assert [record.key for record in consumer.poll(timeout=60)] == ["hello"]
+
+    words.stop()
+
+    assert not run.is_alive
+    assert words.tables["words"]["hello"] == 1
