@@ -1,0 +1,70 @@
+import pytest
+
+from millstream import App
+from millstream.testing import TestDriver
+
+
+def counting() -> App:
+    app = App("test")
+    app.stream("n", value=int).group_by_key().count(name="seen").to_stream().to("out")
+    return app
+
+
+def test_every_update_is_passed_on() -> None:
+    with TestDriver(counting()) as driver:
+        driver.topic("n").pipe_pairs([("a", 7), ("b", 7), ("a", 7)])
+        assert driver.topic("out").read_key_values() == [("a", 1), ("b", 1), ("a", 2)]
+        assert dict(driver.table("seen").items()) == {"a": 2, "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"), [(None, 1, "null_key"), ("a", None, "null_value"), (None, None, "null_key")]
+)
+def test_null_keys_and_values_do_not_count(key: str | None, value: int | None, reason: str) -> None:
+    with TestDriver(counting()) as driver:
+        driver.topic("n").pipe(value, key=key)
+        assert [report.dropped for report in driver.reports] == [{f"seen: {reason}": 1}]
+        assert driver.topic("out").read() == []
+
+
+def test_null_values_do_not_count_behind_an_edge_that_carries_no_values() -> None:
+    app = App("test")
+    app.stream("n", value=int).group_by(lambda key, _: key).count(name="seen").to_stream().to("out")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(None, key="a")
+        assert [one.dropped for one in driver.reports if one.dropped] == [{"seen: null_value": 1}]
+        driver.topic("n").pipe(0, key="a")
+        assert driver.topic("out").read_key_values() == [("a", 1)]
+
+
+def test_the_timestamp_of_a_result_never_goes_back() -> None:
+    """
+    record    a@5   a@9   a@3   b@3
+    result    1@5   2@9   3@9   1@3
+    """
+    with TestDriver(counting()) as driver:
+        for key, timestamp in [("a", 5), ("a", 9), ("a", 3), ("b", 3)]:
+            driver.topic("n").pipe(1, key=key, timestamp=timestamp)
+        records = driver.topic("out").read()
+        assert [(one.key, one.value, one.timestamp) for one in records] == [
+            ("a", 1, 5), ("a", 2, 9), ("a", 3, 9), ("b", 1, 3),
+        ]  # fmt: skip
+        row = driver.table("seen").row("a")
+        assert row is not None
+        assert (row.value, row.timestamp) == (3, 9)
+
+
+def test_a_result_has_the_headers_of_the_record_that_caused_it() -> None:
+    with TestDriver(counting()) as driver:
+        driver.topic("n").pipe(1, key="a", headers={"h": b"first"})
+        driver.topic("n").pipe(1, key="a")
+        assert [one.headers for one in driver.topic("out").read()] == [(("h", b"first"),), ()]
+
+
+def test_with_caching_only_the_last_update_of_a_batch_is_passed_on() -> None:
+    """Two records of one word reach the count in one batch, since they come from one record."""
+    app = App("test")
+    app.stream("lines", value=str).flat_map_values(str.split).group_by(lambda word: word).count().to_stream().to("out")
+    with TestDriver(app, caching=True) as driver:
+        driver.topic("lines").pipe("a b a a", "a")
+        assert driver.topic("out").read_key_values() == [("a", 3), ("b", 1), ("a", 4)]

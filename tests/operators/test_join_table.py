@@ -1,0 +1,104 @@
+import pytest
+
+from millstream import App
+from millstream.dsl.stream import Stream
+from millstream.dsl.table import Table
+from millstream.errors import DefinitionError
+from millstream.serdes import INT64
+from millstream.testing import TestDriver
+
+# semantics: side, value, timestamp, inner result, left result, as Kafka Streams' own test has them, one key
+STEPS = [
+    ("L", None, 1, [], []),
+    ("R", None, 2, [], []),
+    ("L", "A", 3, [], ["A-None@3"]),
+    ("R", "a", 4, [], []),
+    ("L", "B", 5, ["B-a@5"], ["B-a@5"]),
+    ("R", "b", 6, [], []),
+    ("L", None, 7, [], []),
+    ("R", None, 8, [], []),
+    ("L", "C", 9, [], ["C-None@9"]),
+    ("R", "c", 10, [], []),
+    ("R", None, 11, [], []),
+    ("R", "d", 7, [], []),
+    ("L", "D", 6, ["D-d@6"], ["D-d@6"]),
+    ("L", None, 2, [], []),
+    ("R", None, 3, [], []),
+    ("R", "e", 14, [], []),
+    ("L", "E", 15, ["E-e@15"], ["E-e@15"]),
+    ("R", None, 9, [], []),
+    ("L", "F", 4, [], ["F-None@4"]),
+]
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_each_step_gives_what_kafka_streams_gives(left: bool) -> None:
+    app = App("test")
+    stream, table = app.stream("L", value=str), app.table("R", value=str)
+    join = stream.left_join if left else stream.join
+    join(table, lambda one, two: f"{one}-{two}").to("out")
+    with TestDriver(app) as driver:
+        for side, value, timestamp, inner, outer in STEPS:
+            driver.topic(side).pipe(value, key="0", timestamp=timestamp)
+            found = [f"{one.value}@{one.timestamp}" for one in driver.topic("out").read()]
+            assert found == (outer if left else inner), (side, value, timestamp)
+
+
+def test_null_keys_are_dropped_by_join_and_joined_with_none_by_left_join() -> None:
+    app = App("test")
+    stream, table = app.stream("s", value=str), app.table("t", value=str)
+    stream.join(table, lambda one, two: [one, two], name="inner").to("inner")
+    stream.left_join(table, lambda one, two: [one, two], name="left").to("left")
+    with TestDriver(app) as driver:
+        driver.topic("s").pipe("a")
+        assert [one.dropped for one in driver.reports] == [{"inner: null_key": 1}]
+        assert driver.topic("left").read_key_values() == [(None, ["a", None])]
+        driver.topic("s").pipe(None, key="k")
+        assert [one.dropped for one in driver.reports] == [{"inner: null_value": 1, "left: null_value": 1}]
+        assert driver.topic("inner").read() == []
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_null_keys_reach_a_left_join_also_behind_a_re_keying(partitions: int) -> None:
+    app = App("test")
+    rekeyed = app.stream("s", value=str).select_key(lambda word: None if word == "b" else word)
+    rekeyed.left_join(app.table("t", value=str), lambda key, one, two: [key, one, two]).to("out")
+    rekeyed.group_by_key().count(name="seen")
+    with TestDriver(app, partitions=partitions) as driver:
+        driver.topic("t").pipe("row", key="a")
+        driver.topic("s").pipe("a", "b")
+        assert sorted(driver.topic("out").read_values(), key=str) == [["a", "a", "row"], [None, "b", None]]
+        assert dict(driver.table("seen").items()) == {"a": 1}
+
+
+def test_a_re_keyed_stream_meets_the_table_whatever_serde_partitions_it() -> None:
+    """The count comes first and spreads keys as text; the join needs them spread as the table's binary numbers."""
+    app = App("test")
+    rekeyed = app.stream("s", value=int).select_key(lambda n: n)
+    rekeyed.group_by_key().count(name="seen")
+    rekeyed.join(app.table("t", key=INT64, value=str), lambda _, row: row).to("out")
+    with TestDriver(app, partitions=4) as driver:
+        for number in range(10):
+            driver.topic("t").pipe(f"row {number}", key=number)
+        driver.topic("s").pipe(*range(10))
+        assert sorted(driver.topic("out").read_values()) == [f"row {number}" for number in range(10)]
+        assert dict(driver.table("seen").items()) == dict.fromkeys(range(10), 1)
+
+
+def test_the_table_may_be_an_aggregation_of_another_stream() -> None:
+    app = App("test")
+    counts = app.stream("clicks", value=str).group_by(lambda user: user).count(name="clicks_per_user")
+    app.stream("visits", value=str).left_join(counts, lambda visit, clicks: [visit, clicks]).to("out")
+    with TestDriver(app) as driver:
+        driver.topic("clicks").pipe("u", "u")
+        driver.topic("visits").pipe_pairs([("u", "home"), ("w", "home")])
+        assert driver.topic("out").read_key_values() == [("u", ["home", 2]), ("w", ["home", None])]
+
+
+@pytest.mark.parametrize("verb", [Stream.join, Stream.left_join])
+def test_a_join_wants_a_table(verb: type) -> None:
+    app = App("test")
+    one, two = app.stream("one"), app.stream("two")
+    with pytest.raises(DefinitionError, match=r"join\(\) wants a table, not <Stream .*>; make one with .to_table\(\)"):
+        verb(one, two, lambda a, b: (a, b))
+    assert isinstance(two.to_table(), Table)

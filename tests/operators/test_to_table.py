@@ -1,0 +1,54 @@
+from millstream import App
+from millstream.testing import TestDriver
+
+
+def test_the_last_record_by_offset_is_the_row_whatever_its_timestamp() -> None:
+    app = App("test")
+    app.stream("n", value=int).to_table(name="last").to_stream().to("out")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(1, key="k", timestamp=9)
+        driver.topic("n").pipe(2, key="k", timestamp=5)
+        assert [(one.value, one.timestamp) for one in driver.topic("out").read()] == [(1, 9), (2, 5)]
+        row = driver.table("last").row("k")
+        assert row is not None
+        assert (row.value, row.timestamp) == (2, 5)
+
+
+def test_null_value_deletes_and_passes_as_a_tombstone() -> None:
+    app = App("test")
+    app.stream("n", value=int).to_table(name="last").to_stream().to("out")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(1, None, key="k")
+        driver.topic("n").pipe(None, key="never there")
+        assert driver.topic("out").read_key_values() == [("k", 1), ("k", None), ("never there", None)]
+        assert list(driver.table("last").items()) == []
+
+
+def test_null_key_is_dropped_and_counted() -> None:
+    app = App("test")
+    app.stream("n", value=int).to_table(name="last").to_stream().to("out")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(1)
+        assert [report.dropped for report in driver.reports] == [{"last: null_key": 1}]
+        assert driver.topic("out").read() == []
+
+
+def test_equal_rows_are_passed_on_again() -> None:
+    app = App("test")
+    app.stream("n", value=int).to_table().to_stream().to("out")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(1, 1, key="k")
+        assert driver.topic("out").read_values() == [1, 1]
+
+
+def test_a_re_keyed_stream_is_moved_first_and_headers_travel() -> None:
+    app = App("test")
+    app.stream("words", value=str).select_key(lambda word: word[0]).to_table(name="last").to_stream().to("out")
+    with TestDriver(app, partitions=3) as driver:
+        driver.topic("words").pipe("mill", key="a", headers={"h": b"1"})
+        driver.topic("words").pipe("mud", key="b", headers={"h": b"2"})
+        assert [(one.value, one.headers) for one in driver.topic("out").read()] == [
+            ("mill", (("h", b"1"),)),
+            ("mud", (("h", b"2"),)),
+        ]
+        assert dict(driver.table("last").items()) == {"m": "mud"}
