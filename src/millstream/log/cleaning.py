@@ -25,13 +25,14 @@ def clean(topic: Topic, now: int | None = None, *, thorough: bool = True) -> boo
 
     Unless ``thorough``, a compacted partition is only compacted when enough of it is new.
     """
-    now = time_ns() // 1_000_000 if now is None else now
+    today = time_ns() // 1_000_000
+    now = today if now is None else now
     lock = FileLock(topic.directory / "clean.lock")
     if not lock.acquire():
         return False
     try:
         topic.clear_dead_readers()
-        topic.update(lambda snapshot: _start_counting(snapshot, topic.config.partitions, now))
+        topic.update(lambda snapshot: _start_counting(snapshot, topic.config.partitions, today))
         for partition in range(topic.config.partitions):
             expire(topic, partition, now)
             if topic.config.compact and (thorough or is_worthwhile(topic, partition)):

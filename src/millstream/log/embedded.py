@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import pyarrow.compute as pc
-
 from millstream.broker import Acks, Chunk, GroupInfo, Offsets, Output, TopicConfig, TopicInfo
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError, UnknownTopicError
@@ -19,7 +17,7 @@ from millstream.log.catalog import Catalog
 from millstream.log.cleaning import Sweeper, clean
 from millstream.log.groups import Groups
 from millstream.log.members import Member, is_alive
-from millstream.log.reading import read_chunks, viewed
+from millstream.log.reading import offset_at, read_chunks, viewed
 from millstream.log.waiting import Waiter
 from millstream.log.writing import check_partition
 from millstream.records import TopicPartition
@@ -145,13 +143,8 @@ class EmbeddedLog:
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
         """Return the first offset whose record has ``timestamp`` or later, or None if there is none."""
         found = self._catalog.get(topic)
-        while (span := found.offset_at(partition, timestamp)) is not None:
-            begin = max(span.base, found.offsets()[partition].begin)
-            for chunk in read_chunks(found, partition, begin, span.next_offset):
-                row = pc.index(pc.greater_equal(chunk.block.column(2), timestamp), True).as_py()
-                if row >= 0:
-                    return int(chunk.offsets[row])
-        return None
+        check_partition(topic, partition, found.config)
+        return offset_at(found, partition, timestamp)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
         """Yield the records with ``start <= offset < end`` in order; chunks own their memory."""

@@ -19,7 +19,7 @@ from millstream.log.snapshot import out_of_range
 
 if TYPE_CHECKING:
     from millstream.blocks import Block
-    from millstream.log.layout import Span
+    from millstream.log.layout import Bounds, Span
     from millstream.log.snapshot import Snapshot
     from millstream.log.topic import Topic
 
@@ -56,6 +56,32 @@ def viewed(topic: Topic, partition: int, start: int, end: int) -> Iterator[Itera
         check_start(snapshot, topic.name, partition, start)
         fetched = ((span, snapshot.blob(partition, span.base)) for span in _until(snapshot, partition, start, end))
         yield (Chunk(*piece) for piece in _pieces(fetched, start, end))
+
+
+def offset_at(topic: Topic, partition: int, timestamp: int) -> int | None:
+    """Return the first offset whose record has ``timestamp`` or later."""
+    with topic.reading() as snapshot:
+        bounds = snapshot.bounds(partition)
+        for span in snapshot.spans(partition, _search(snapshot, partition, bounds, timestamp)):
+            if span.last_time >= timestamp:
+                for piece in _pieces([(span, snapshot.blob(partition, span.base))], bounds.begin, bounds.end):
+                    rows = np.flatnonzero(piece.block.column(2).to_numpy() >= timestamp)
+                    if len(rows):
+                        return int(piece.offsets[int(rows[0])])
+    return None
+
+
+def _search(snapshot: Snapshot, partition: int, bounds: Bounds, timestamp: int) -> int:
+    """Return the first offset whose blob has ``peak_time >= timestamp``; earlier blobs cannot have the record."""
+    low, high = bounds.begin, bounds.end
+    while low < high:
+        middle = (low + high) // 2
+        span = next(snapshot.spans(partition, middle), None)
+        if span is None or span.peak_time >= timestamp:
+            high = middle
+        else:
+            low = span.next_offset
+    return low
 
 
 def check_start(snapshot: Snapshot, topic: str, partition: int, start: int) -> None:

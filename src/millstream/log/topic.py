@@ -138,17 +138,6 @@ class Topic:
         notify(self.waiters)
         return result
 
-    def offset_at(self, partition: int, timestamp: int) -> Span | None:
-        """Return the span of the first blob that has a record of ``timestamp`` or later."""
-        check_partition(self.name, partition, self.config)
-        with self.reading() as snapshot:
-            bounds = snapshot.bounds(partition)
-            start = _search(snapshot, partition, bounds, timestamp)
-            for span in snapshot.spans(partition, start):
-                if span.last_time >= timestamp:
-                    return span
-        return None
-
     def delete_before(self, partition: int, offset: int) -> None:
         """Forget the records before ``offset``; the next one keeps its offset."""
         check_partition(self.name, partition, self.config)
@@ -210,16 +199,3 @@ def _append_blob(snapshot: Snapshot, blob: Blob, bounds: Bounds, now: int) -> Bo
     )
     snapshot.put_bounds(blob.partition, bounds)
     return bounds
-
-
-def _search(snapshot: Snapshot, partition: int, bounds: Bounds, timestamp: int) -> int:
-    """Return the first offset whose blob has ``peak_time >= timestamp``; earlier blobs cannot have the record."""
-    low, high = bounds.begin, bounds.end
-    while low < high:
-        middle = (low + high) // 2
-        span = next(snapshot.spans(partition, middle), None)
-        if span is None or span.peak_time >= timestamp:
-            high = middle
-        else:
-            low = span.next_offset
-    return low
