@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from millstream.batch.journal import Journal
 from millstream.batch.plan import BatchPlan, BatchReport, Progress, advanced, offsets_of
@@ -18,6 +17,7 @@ from millstream.records import TopicPartition
 from millstream.state.task import Version
 from millstream.task.report import TaskReport
 
+T = TypeVar("T")
 Until = Literal["stopped", "caught-up"]
 _NAP_SECONDS = 0.25  # how long a wait for records lasts before the loop looks whether it is to stop
 _FIRST_PAUSE_SECONDS = 0.2
@@ -68,10 +68,10 @@ class BatchLoop:
             if plan is None:
                 if until == "caught-up":
                     return
-                self._wait()
+                self._retrying(self._wait)
                 plan = self._retrying(self._plan_durably)
                 continue
-            plan = self._retrying(functools.partial(self._run_batch, plan))
+            plan = self._run_batch(plan)
 
     def _plan_durably(self) -> BatchPlan | None:
         plan = self._planner.plan(self._progress)
@@ -80,14 +80,15 @@ class BatchLoop:
         return plan
 
     def _run_batch(self, plan: BatchPlan) -> BatchPlan | None:
+        """Run a batch; each step is retried by itself, since a batch that is noted as done must not run again."""
         began = time.perf_counter()
-        reports = self._execute(plan, self._progress.versions)
+        reports = self._retrying(lambda: self._execute(plan, self._progress.versions))
         progress = advanced(self._progress, plan, self._names, reports)
         self._size.adapt(plan.records, time.perf_counter() - began)
-        following = None if self._stopping.is_set() else self._planner.plan(progress)
-        self._journal.write(progress, following)
+        following = None if self._stopping.is_set() else self._retrying(lambda: self._planner.plan(progress))
+        self._retrying(lambda: self._journal.write(progress, following))
         self._progress, self._planned = progress, following
-        self._broker.commit(self._app, offsets_of(progress))
+        self._retrying(lambda: self._broker.commit(self._app, offsets_of(progress)))
         if self._on_batch is not None:
             lag = self._lag(progress)
             self._on_batch(BatchReport(plan=plan, tasks=reports, seconds=time.perf_counter() - began, lag=lag))
@@ -105,7 +106,7 @@ class BatchLoop:
             if self._broker.wait(positions, _NAP_SECONDS):
                 return
 
-    def _retrying(self, step: Callable[[], BatchPlan | None]) -> BatchPlan | None:
+    def _retrying(self, step: Callable[[], T]) -> T:
         """Run a step of the loop, again after a growing pause if the error says that waiting can help."""
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             try:

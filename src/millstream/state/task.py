@@ -50,7 +50,7 @@ class TaskState:
 
     def has_applied(self, found: Version, batch: int, expected: Version) -> bool:
         """Whether a batch is in the state already; refuses state that another history has written."""
-        if found.batch == batch and found.after == expected.commit:
+        if found.batch == batch and expected.commit in (found.after, found.commit):
             return True
         if (found.batch, found.commit) == (expected.batch, expected.commit):
             return False
