@@ -1,0 +1,55 @@
+"""The broker of a command, open for as long as the command works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from click.shell_completion import CompletionItem
+
+from millstream.broker import Broker
+from millstream.brokers import EMBEDDED, open_broker
+from millstream.cli.settings import Settings, settings_of
+from millstream.errors import MillstreamError, StorageError
+
+
+@contextmanager
+def connected(settings: Settings, *, create: bool = False) -> Iterator[Broker]:
+    """Open the broker; only with ``create`` may this make a new embedded log."""
+    if not create:
+        check_there(settings)
+    broker = open_broker(settings.broker_url, settings.data_dir)
+    try:
+        yield broker
+    finally:
+        broker.close()
+
+
+def check_there(settings: Settings) -> None:
+    """Refuse to look for anything in a data directory that is not there, rather than make an empty one."""
+    url = settings.broker_url
+    if (url is None or url.startswith(EMBEDDED)) and not settings.data_dir.exists():
+        raise StorageError(
+            f"there is no data directory {str(settings.data_dir)!r}",
+            hint="choose one with --data-dir, or make it: millstream run FILE, millstream topics create NAME",
+            path=str(settings.data_dir),
+        )
+
+
+def complete_topic(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the topics whose names go on from what was typed."""
+    try:
+        with connected(settings_of(ctx)) as broker:
+            return [CompletionItem(name) for name in broker.topic_names() if name.startswith(incomplete)]
+    except MillstreamError:
+        return []
+
+
+def complete_group(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the groups whose names go on from what was typed."""
+    try:
+        with connected(settings_of(ctx)) as broker:
+            return [CompletionItem(name) for name in broker.group_names() if name.startswith(incomplete)]
+    except MillstreamError:
+        return []

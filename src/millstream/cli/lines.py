@@ -1,0 +1,70 @@
+"""How a line becomes a key and a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from millstream.cli.output import text_of
+from millstream.errors import SerdeError
+
+Pair: TypeAlias = tuple[bytes | None, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class LineForm:
+    r"""What lines look like: where the key is, which value means null, and whether values are JSON.
+
+    >>> LineForm.of(None, ":", "-").take(1, [b"a:1", b"b:-", b"c"])[0]
+    [(b'a', b'1'), (b'b', None)]
+    """
+
+    key: bytes | None
+    separator: bytes | None
+    null: bytes | None
+    is_json: bool
+
+    @classmethod
+    def of(cls, key: str | None, separator: str | None, null: str | None, *, is_json: bool = False) -> LineForm:
+        """Build a form from options."""
+        return cls(_bytes(key), _bytes(separator), _bytes(null), is_json)
+
+    def take(self, number: int, lines: list[bytes]) -> tuple[list[Pair], SerdeError | None]:
+        """Return the records of lines, counted from ``number``, up to the first one that is not as it should be."""
+        pairs: list[Pair] = []
+        try:
+            for line in lines:
+                pairs.append(self._pair(number + len(pairs), line))
+        except SerdeError as error:
+            return pairs, error
+        return pairs, None
+
+    def _pair(self, number: int, line: bytes) -> Pair:
+        key, value = self.key, line
+        if self.separator is not None:
+            key, found, value = line.partition(self.separator)
+            if not found:
+                raise SerdeError(
+                    f"line {number} has no key: {text_of(line)!r:.80}",
+                    hint=f"separate it from the value by {text_of(self.separator)!r}",
+                )
+        if value == self.null:
+            return key, None
+        if self.is_json:
+            _check_json(number, value)
+        return key, value
+
+
+def _check_json(number: int, value: bytes) -> None:
+    try:
+        msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SerdeError(
+            f"line {number} is not JSON: {error}", hint="use --value text to write lines as they are"
+        ) from error
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8", "surrogateescape")

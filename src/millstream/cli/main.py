@@ -1,0 +1,67 @@
+"""The entry of the command line: which commands there are, and what becomes of errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from millstream.app import App
+from millstream.cli.command import LazyGroup, Place
+from millstream.cli.output import printable
+from millstream.cli.settings import Settings, settings_of
+from millstream.errors import MillstreamError
+
+FAILED = 1
+INTERRUPTED = 130
+
+PLACES = {
+    "run": Place("millstream.cli.run:run", "Run an app on Spark and show its progress."),
+    "describe": Place("millstream.cli.describe:describe", "Show the topology of an app."),
+    "topics": Place("millstream.cli.topics:topics", "List, create, change and delete topics."),
+    "produce": Place("millstream.cli.produce:produce", "Write lines from standard input to a topic."),
+    "consume": Place("millstream.cli.consume:consume", "Print the records of topics."),
+    "groups": Place("millstream.cli.groups:groups", "See how far consumer groups are, and move them."),
+    "tables": Place("millstream.cli.tables:tables", "Read the tables of an app, also while it runs."),
+    "apps": Place("millstream.cli.apps:apps", "List the apps that have run."),
+    "completion": Place("millstream.cli.completion:completion", "Print a script that completes commands with TAB."),
+}
+
+
+class Root(LazyGroup):
+    """All commands; an error of ours becomes one line and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MillstreamError as error:
+            if settings_of(ctx).debug:
+                raise
+            click.echo(f"error: {printable(str(error))}", err=True)
+            ctx.exit(FAILED)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except click.Abort as abort:  # a question was answered by Ctrl-C, or by the end of the input
+            click.echo("\naborted", err=True)
+            ctx.exit(INTERRUPTED if isinstance(abort.__context__, KeyboardInterrupt) else FAILED)
+
+
+@click.command(cls=Root, places=PLACES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="millstream", message="%(prog)s %(version)s")
+def root() -> None:
+    """Run streaming apps, and look into their topics, groups and tables.
+
+    Start with `millstream run FILE`, where FILE is a Python file with an App. Every command explains itself with
+    --help. Everything lies in one data directory, so that commands find it from any terminal.
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    root.main(prog_name="millstream")
+
+
+def main_for(app: App) -> None:
+    """Run the command line with the commands bound to ``app``."""
+    root.main(obj=Settings(app=app))

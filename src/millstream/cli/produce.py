@@ -1,0 +1,105 @@
+"""``millstream produce``: write lines to a topic."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import click
+
+from millstream.blocks import block_of
+from millstream.broker import Broker, Output
+from millstream.cli.command import Command
+from millstream.cli.connection import complete_topic, connected
+from millstream.cli.lines import LineForm, Pair
+from millstream.cli.output import say
+from millstream.cli.settings import Settings, pass_settings
+from millstream.errors import SerdeError
+from millstream.partitioning import partition_of
+
+_BLOCK_BYTES = 1 << 20
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        'echo "all streams lead to kafka" | millstream produce lines',
+        "millstream produce orders --value json --key-separator : < orders.txt",
+        "echo u17: | millstream produce profiles --key-separator : --null-marker ''",
+    ],
+)
+@click.argument("topic", shell_complete=complete_topic)
+@click.option("--key", help="The key of all records.")
+@click.option("--key-separator", metavar="TEXT", help="What stands before it in a line is the key, the rest the value.")
+@click.option("--null-marker", metavar="TEXT", help="A value that is this is null, which deletes a row of a table.")
+@click.option(
+    "--value",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Take lines as they are, or refuse those that are not JSON.",
+)
+@pass_settings
+def produce(
+    settings: Settings,
+    topic: str,
+    key: str | None,
+    key_separator: str | None,
+    null_marker: str | None,
+    value: Literal["text", "json"],
+) -> None:
+    """Write lines from standard input to a topic, a record each, as they come.
+
+    The bytes of a line are the value, without quotes or any other change. A record without key goes to any
+    partition. A line that cannot be taken ends the command; those before it are written.
+    """
+    if key is not None and key_separator is not None:
+        raise click.UsageError("use only one of --key, --key-separator")
+    if key_separator == "":
+        raise click.UsageError("--key-separator is empty")
+    form = LineForm.of(key, key_separator, null_marker, is_json=value == "json")
+    with connected(settings) as broker:
+        broker.topic(topic)  # whether it is there is told before the first line is typed
+        if sys.stdin.isatty():
+            say("type a record per line; Ctrl-D ends")
+        written = 0
+        try:
+            for pairs, problem in _blocks(form):
+                _append(broker, topic, pairs)
+                written += len(pairs)
+                if problem is not None:
+                    raise problem
+        finally:
+            say(f"wrote {written} records to {topic}")
+
+
+def _blocks(form: LineForm) -> Iterator[tuple[list[Pair], SerdeError | None]]:
+    """Yield records as they come, many at once if they come quickly, up to the first line that cannot be taken."""
+    stream: Any = sys.stdin.buffer  # its type does not promise read1
+    number, rest = 1, b""
+    while data := stream.read1(_BLOCK_BYTES):
+        *lines, rest = (rest + data).split(b"\n")
+        yield form.take(number, lines)
+        number += len(lines)
+    if rest:
+        yield form.take(number, [rest])
+
+
+def _append(broker: Broker, topic: str, pairs: list[Pair]) -> None:
+    """Write records; those without key go to one partition by chance, those with a key where Kafka would put them."""
+    partitions = broker.topic(topic).partitions
+    chosen = random.randrange(partitions)
+    now = time.time_ns() // 1_000_000
+    shares: dict[int, list[Pair]] = {}
+    for key, value in pairs:
+        at = chosen if key is None else partition_of(key, partitions)
+        shares.setdefault(at, []).append((key, value))
+    broker.append(
+        [
+            Output(topic, at, block_of([key for key, _ in share], [value for _, value in share], [now] * len(share)))
+            for at, share in shares.items()
+        ]
+    )

@@ -1,0 +1,133 @@
+"""What a run has done so far, drawn live on a terminal or told line by line."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from millstream.batch.plan import BatchReport
+from millstream.cli.output import printable
+
+Style = Literal["live", "lines", "quiet"]
+_RATE_SECONDS = 10.0
+_LINE_SECONDS = 1.0
+
+
+class Tally:
+    """The sum of all batches of a run; rows of a table are known once each of its tasks has run."""
+
+    def __init__(self, app: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.app = app
+        self.batches = self.records_in = self.records_out = self.dead_letters = 0
+        self.dropped: Counter[str] = Counter()
+        self.lag: dict[str, int] = {}
+        self.batch_seconds = 0.0
+        self._clock = clock
+        self._began = clock()
+        self._recent: deque[tuple[float, int]] = deque()
+        self._rows: dict[str, dict[int, int]] = {}
+
+    def add(self, report: BatchReport) -> None:
+        """Count a batch."""
+        self.batches += 1
+        self.records_in += report.records_in
+        self.records_out += report.records_out
+        self.batch_seconds = report.seconds
+        self.lag = dict(report.lag)
+        self._recent.append((self._clock(), report.records_in))
+        for task in report.tasks:
+            self.dead_letters += task.dead_letters
+            self.dropped.update(task.dropped)
+            for table, rows in task.rows.items():
+                self._rows[table] = {**self._rows.get(table, {}), task.task: rows}
+
+    @property
+    def seconds(self) -> float:
+        return self._clock() - self._began
+
+    @property
+    def rows(self) -> dict[str, int]:
+        return {table: sum(by_task.values()) for table, by_task in list(self._rows.items())}
+
+    @property
+    def rate(self) -> float:
+        """Records per second, over the last seconds."""
+        since = self._clock() - _RATE_SECONDS
+        records = sum(count for when, count in list(self._recent) if when >= since)
+        while self._recent and self._recent[0][0] < since:
+            self._recent.popleft()
+        return records / max(0.001, min(_RATE_SECONDS, self.seconds))
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return what there is to show, each with its name."""
+        told = [
+            ("records", f"{self.records_in:,} in, {self.records_out:,} out, {self.rate:,.0f}/s"),
+            ("batches", f"{self.batches:,}, the last one took {self.batch_seconds:.2f} s"),
+            ("lag", _listed(self.lag) or "none"),
+            ("rows", _listed(self.rows)),
+            ("dropped", _listed(self.dropped)),
+            ("dead letters", f"{self.dead_letters:,}" if self.dead_letters else ""),
+        ]
+        return [(name, fact) for name, fact in told if fact]
+
+    def line(self) -> str:
+        """Return all in one line."""
+        return f"{self.app}: " + "; ".join(f"{name} {fact}" for name, fact in self.facts())
+
+    def summary(self) -> str:
+        """Return the last word on a run."""
+        total = f"{self.batches:,} batches, {self.records_in:,} records in, {self.records_out:,} out"
+        problems = f", {self.dead_letters:,} dead letters" if self.dead_letters else ""
+        return f"{self.app} stopped after {self.seconds:.1f} s: {total}{problems}"
+
+
+def _listed(numbers: dict[str, int]) -> str:
+    return ", ".join(f"{printable(name)} {number:,}" for name, number in sorted(numbers.items()))
+
+
+@contextmanager
+def shown(tally: Tally, style: Style) -> Iterator[Callable[[BatchReport], None]]:
+    """Yield what to call after each batch; whatever happens, the summary comes last."""
+    try:
+        if style == "live":
+            with _live(tally):
+                yield tally.add
+        else:
+            yield tally.add if style == "quiet" else _teller(tally)
+    finally:
+        if style != "quiet":
+            click.echo(tally.summary())
+
+
+def _live(tally: Tally) -> Live:
+    def picture() -> Table:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row(Text(tally.app, style="bold"), Text(f"running for {tally.seconds:.0f} s, Ctrl-C stops it"))
+        for name, fact in tally.facts():
+            grid.add_row(Text(name, style="dim"), Text(fact))
+        return grid
+
+    return Live(get_renderable=picture, console=Console(), refresh_per_second=4, transient=True)
+
+
+def _teller(tally: Tally) -> Callable[[BatchReport], None]:
+    """Return a function that tells about batches, but not about more than one per second."""
+    last = float("-inf")
+
+    def tell(report: BatchReport) -> None:
+        nonlocal last
+        tally.add(report)
+        if time.monotonic() - last >= _LINE_SECONDS:
+            last = time.monotonic()
+            click.echo(tally.line())
+
+    return tell

@@ -1,0 +1,47 @@
+"""``millstream run``: run an app on Spark."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from millstream.batch.loop import Until
+from millstream.cli.command import TARGET, Command
+from millstream.cli.output import say
+from millstream.cli.progress import Style, Tally, shown
+from millstream.cli.settings import Settings, pass_settings
+
+
+@click.command(
+    cls=Command,
+    examples=[
+        "millstream run word_count.py",
+        "millstream run shop.streams:orders --until caught-up --data-dir /srv/orders",
+        "millstream run word_count.py --no-progress >> word_count.log",
+    ],
+)
+@click.argument(TARGET)
+@click.option(
+    "--until",
+    type=click.Choice(["stopped", "caught-up"]),
+    default="stopped",
+    show_default=True,
+    help="When to end: when stopped, or when all records are processed.",
+)
+@click.option("--no-progress", is_flag=True, help="Tell in lines, not more than one per second, also on a terminal.")
+@click.option("--quiet", is_flag=True, help="Tell only of errors.")
+@pass_settings
+def run(settings: Settings, until: Until, no_progress: bool, quiet: bool, target: str | None = None) -> None:
+    """Run an app on Spark and show its progress.
+
+    TARGET is a Python file or a module, with ":NAME" if there are several apps in it. Topics that are missing are
+    created. Ctrl-C or SIGTERM ends the run after the batch at hand, with exit code 0; a second Ctrl-C interrupts it.
+    Whatever ends a run, the next one goes on exactly where it stood.
+    """
+    app = settings.load(target)
+    style: Style = "quiet" if quiet else "lines" if no_progress or not sys.stdout.isatty() else "live"
+    if style != "quiet":
+        say(f"starting Spark for {app.id} on {app.broker_url or app.data_dir}")
+    with shown(Tally(app.id), style) as on_batch:
+        app.start(until, on_batch=on_batch).wait(handle_signals=True)

@@ -1,0 +1,73 @@
+"""Which data directory, broker and app a command works on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from millstream.app import App
+from millstream.errors import DefinitionError
+from millstream.loading import load_app
+from millstream.places import DEFAULT_DATA_DIR, app_names
+
+
+@dataclass
+class Settings:
+    """What was said on the command line; what was not said comes from the bound app, then from the environment."""
+
+    app: App | None = None
+    given_data_dir: str | None = None
+    given_broker: str | None = None
+    debug: bool = False
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory, absolute."""
+        if self.given_data_dir is not None:
+            return Path(self.given_data_dir).absolute()
+        if self.app is not None:
+            return self.app.data_dir
+        return Path(os.environ.get("MILLSTREAM_DATA_DIR") or DEFAULT_DATA_DIR).absolute()
+
+    @property
+    def broker_url(self) -> str | None:
+        """The broker's URL, or None for the embedded log of the data directory."""
+        if self.given_broker is not None:
+            return self.given_broker
+        if self.app is not None:
+            return self.app.broker_url
+        return os.environ.get("MILLSTREAM_BROKER") or None
+
+    def load(self, target: str | None) -> App:
+        """Return the bound app or the one that ``target`` names, moved to where the command line says."""
+        app: App = self.app if self.app is not None else load_app(target or "")
+        if self.given_data_dir is not None:
+            app.data_dir = self.data_dir
+        if self.given_broker is not None:
+            app.broker_url = self.given_broker
+        return app
+
+    def app_id(self, given: str | None) -> str:
+        """Return the id of the app that is meant: the given one, the bound one, or the only one there is."""
+        if given is not None:
+            return given
+        if self.app is not None:
+            return self.app.id
+        known = app_names(self.data_dir)
+        if len(known) != 1:
+            raise DefinitionError(
+                f"{len(known)} apps have run on {str(self.data_dir)!r}",
+                hint=f"say which one with --app: {', '.join(known)}" if known else "run one: millstream run FILE",
+            )
+        return known[0]
+
+
+pass_settings = click.make_pass_decorator(Settings, ensure=True)
+
+
+def settings_of(ctx: click.Context) -> Settings:
+    """Return the settings that all commands of one call share."""
+    return ctx.find_root().ensure_object(Settings)

@@ -1,0 +1,188 @@
+"""``millstream topics``: list, create, change and delete topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from millstream.broker import Broker, TopicConfig, TopicInfo
+from millstream.cli.command import Group
+from millstream.cli.connection import complete_topic, connected
+from millstream.cli.moments import UNLIMITED, as_duration, as_size, span
+from millstream.cli.output import json_option, say, show_json, show_table
+from millstream.cli.settings import Settings, pass_settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SETTINGS = (
+    click.option("--partitions", type=click.IntRange(min=1), help="How many partitions; they can only grow."),
+    click.option("--retention", "retention_ms", type=as_duration, metavar="DURATION", help='As "7 d", or "none".'),
+    click.option("--retention-bytes", type=as_size, metavar="SIZE", help='Per partition, as "512MB", or "none".'),
+    click.option("--compact/--no-compact", default=None, help="Keep the last record of each key."),
+    click.option("--timestamps", type=click.Choice(["create", "append"]), help="The producer's times, or the log's."),
+    click.option("--max-record-bytes", type=as_size, metavar="SIZE", help="The largest record it takes."),
+)
+names_argument = click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topic)
+
+
+def topic_settings(command: F) -> F:
+    """Add the options for all settings of a topic."""
+    for option in reversed(_SETTINGS):
+        command = option(command)
+    return command
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that were given, with None for those that shall be without limit."""
+    in_order = {name: options[name] for name in TopicConfig.__struct_fields__ if options.get(name) is not None}
+    return {name: None if value == UNLIMITED else value for name, value in in_order.items()}
+
+
+@click.group(cls=Group)
+def topics() -> None:
+    """List, create, change and delete topics."""
+
+
+@topics.command("list", examples=["millstream topics list", "millstream topics list --json"])
+@json_option
+@pass_settings
+def list_(settings: Settings, as_json: bool) -> None:
+    """List all topics with their partitions, records and bytes."""
+    with connected(settings) as broker:
+        found = [broker.topic(name) for name in broker.topic_names()]
+    if as_json:
+        show_json([_summary(topic) for topic in found])
+    elif found:
+        rows = [
+            [topic.name, topic.partitions, _records(topic), sum(topic.bytes), _kept(topic.config)] for topic in found
+        ]
+        show_table(["topic", "partitions", "records", "bytes", "kept"], rows)
+    else:
+        say("there are no topics yet")
+
+
+@topics.command(
+    examples=[
+        "millstream topics create lines",
+        'millstream topics create clicks --partitions 8 --retention "7 d"',
+        "millstream topics create profiles --compact",
+    ]
+)
+@names_argument
+@topic_settings
+@pass_settings
+def create(settings: Settings, /, names: tuple[str, ...], **options: Any) -> None:
+    """Create topics. An app creates the topics it reads and writes by itself; this is for other settings."""
+    try:
+        config = msgspec.convert(given(options), TopicConfig)
+    except msgspec.ValidationError as error:
+        raise click.UsageError(str(error)) from error
+    with connected(settings, create=True) as broker:
+        for name in names:
+            broker.create_topic(name, config)
+            say(f"created {name} with {config.partitions} partitions")
+
+
+@topics.command(examples=["millstream topics describe lines", "millstream topics describe lines clicks --json"])
+@names_argument
+@json_option
+@pass_settings
+def describe(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
+    """Show the settings of topics, and offsets and bytes of each partition."""
+    with connected(settings) as broker:
+        found = [broker.topic(name) for name in names]
+    if as_json:
+        show_json(found)
+        return
+    for topic in found:
+        shown = ", ".join(f"{name} {_shown(value)}" for name, value in msgspec.structs.asdict(topic.config).items())
+        click.echo(f"{topic.name}: {shown}")
+        rows = [
+            [partition, offsets.begin, offsets.end, size]
+            for partition, (offsets, size) in enumerate(zip(topic.offsets, topic.bytes, strict=True))
+        ]
+        show_table(["partition", "begin", "end", "bytes"], rows)
+
+
+@topics.command(
+    examples=[
+        'millstream topics alter lines --retention "30 d"',
+        "millstream topics alter lines --partitions 8 --retention-bytes none",
+    ]
+)
+@names_argument
+@topic_settings
+@pass_settings
+def alter(settings: Settings, /, names: tuple[str, ...], **options: Any) -> None:
+    """Change settings of topics; those that are not given stay as they are.
+
+    More partitions change where keys go from then on: do this before an app keeps state from the topic.
+    """
+    changes = given(options)
+    if not changes:
+        raise click.UsageError("give at least one setting to change, for example --retention")
+    with connected(settings) as broker:
+        for name in names:
+            broker.alter_topic(name, **changes)
+            say(f"changed {name}: " + ", ".join(f"{setting} {_shown(value)}" for setting, value in changes.items()))
+
+
+@topics.command(examples=["millstream topics delete lines --dry-run", "millstream topics delete lines --yes"])
+@names_argument
+@click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_settings
+def delete(settings: Settings, names: tuple[str, ...], dry_run: bool, yes: bool) -> None:
+    """Delete topics with all their records. Shows first what would be lost, and asks."""
+    with connected(settings) as broker:
+        for name in names:
+            say(_loss(broker, broker.topic(name)))
+        if dry_run:
+            return
+        if not yes and not click.confirm("Delete?", err=True):
+            say("nothing was deleted")
+            return
+        for name in names:
+            broker.delete_topic(name)
+            say(f"deleted {name}")
+
+
+def _summary(topic: TopicInfo) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "partitions": topic.partitions,
+        "records": _records(topic),
+        "bytes": sum(topic.bytes),
+        "compact": topic.config.compact,
+        "retention_ms": topic.config.retention_ms,
+        "retention_bytes": topic.config.retention_bytes,
+    }
+
+
+def _kept(config: TopicConfig) -> str:
+    """Return how long records are kept."""
+    limits = [
+        "last of each key" if config.compact else "",
+        "" if config.retention_ms is None else span(config.retention_ms),
+        "" if config.retention_bytes is None else f"{config.retention_bytes} bytes per partition",
+    ]
+    return ", ".join(filter(None, limits)) or "all"
+
+
+def _records(topic: TopicInfo) -> int:
+    """Return how many records there are at most: offsets may have gaps."""
+    return sum(offsets.end - offsets.begin for offsets in topic.offsets)
+
+
+def _loss(broker: Broker, topic: TopicInfo) -> str:
+    readers = [group for group in broker.group_names() if any(at.topic == topic.name for at in broker.committed(group))]
+    used = f", read by {', '.join(readers)}" if readers else ""
+    return f"would delete {topic.name}: {_records(topic)} records, {sum(topic.bytes)} bytes{used}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return UNLIMITED if value is None else str(value)

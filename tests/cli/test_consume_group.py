@@ -1,0 +1,43 @@
+from pathlib import Path
+
+from tests.cli.conftest import Call, Fill
+
+from millstream.log import EmbeddedLog
+
+
+def lag(data_dir: Path) -> int:
+    with EmbeddedLog(data_dir) as log:
+        ends = log.offsets("lines")
+        return sum(ends[at.partition].end - offset for at, offset in log.committed("audit").items())
+
+
+def test_a_group_goes_on_where_it_stood(call: Call, fill: Fill, data_dir: Path) -> None:
+    fill("lines", (None, b"a", 1), (None, b"c", 3))
+    fill("lines", (None, b"b", 2), partition=1)
+    first = call("consume", "lines", "--group", "audit", "--max", "2")
+    assert (first.exit_code, first.stdout) == (0, "null\ta\nnull\tb\n")
+    assert lag(data_dir) == 1
+    assert call("consume", "lines", "--group", "audit").stdout == "null\tc\n"
+    assert call("consume", "lines", "--group", "audit").stdout == ""
+    fill("lines", (None, b"d", 4), partition=1)
+    assert call("consume", "lines", "--group", "audit", "--from-beginning").stdout == "null\td\n"
+    assert lag(data_dir) == 0
+
+
+def test_a_member_leaves_when_it_is_done(call: Call, fill: Fill, data_dir: Path) -> None:
+    fill("lines", (None, b"a", 1))
+    call("consume", "lines", "--group", "audit")
+    with EmbeddedLog(data_dir) as log:
+        assert log.group("audit").members == ()
+
+
+def test_members_share(call: Call, fill: Fill, data_dir: Path) -> None:
+    """Another member holds one of the two partitions: its records are not ours."""
+    fill("lines", (None, b"a", 1))
+    fill("lines", (None, b"b", 2), partition=1)
+    with EmbeddedLog(data_dir) as log:
+        other = log.join_group("audit", ["lines"])
+        other.refresh(lambda lost: None)
+        assert call("consume", "lines", "--group", "audit").stdout == ""
+        other.leave()
+    assert call("consume", "lines", "--group", "audit").stdout == "null\ta\nnull\tb\n"

@@ -1,0 +1,133 @@
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+from tests.cli.conftest import Call, Fill
+
+from millstream.cli.main import PLACES, root
+from millstream.errors import UnknownTopicError
+
+HEAVY = ("pyspark", "pyarrow", "numpy", "lmdb", "rich")
+
+
+def test_help_lists_all_commands(call: Call) -> None:
+    helped = call("--help")
+    assert helped.exit_code == 0
+    assert all(name in helped.stdout for name in PLACES)
+
+
+def test_the_version(call: Call) -> None:
+    assert call("--version").stdout.startswith("millstream 0.")
+
+
+def test_help_is_quick() -> None:
+    program = (
+        "import sys, click; from millstream.cli.main import root\n"
+        "try: root.main(['--help'])\n"
+        "except SystemExit: print('heavy:', *(name for name in sys.argv[1:] if name in sys.modules))"
+    )
+    began = time.process_time()
+    ran = subprocess.run([sys.executable, "-c", program, *HEAVY], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "heavy:"
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_every_command_has_its_place(name: str) -> None:
+    command = root.get_command(click.Context(root), name)
+    assert command is not None
+    assert command.name == name
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["topics", "nonsense"], ["topics", "list", "--nonsense"], ["run"]])
+def test_usage_errors(call: Call, arguments: list[str]) -> None:
+    assert call(*arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--data-dir", "{}", "topics", "list"],
+        ["topics", "--data-dir", "{}", "list"],
+        ["topics", "list", "--data-dir", "{}"],
+        ["--data-dir", "nowhere", "topics", "list", "--data-dir", "{}"],
+        ["topics", "list", "--broker", "embedded:{}"],
+    ],
+)
+def test_common_options_stand_anywhere(
+    call: Call, fill: Fill, data_dir: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    fill("lines")
+    monkeypatch.setenv("MILLSTREAM_DATA_DIR", str(data_dir.parent))
+    listed = call(*(argument.format(data_dir) for argument in arguments))
+    assert listed.exit_code == 0
+    assert "lines" in listed.stdout
+
+
+def test_the_broker_of_the_environment(call: Call, fill: Fill, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill("lines")
+    monkeypatch.setenv("MILLSTREAM_DATA_DIR", str(data_dir.parent))
+    monkeypatch.setenv("MILLSTREAM_BROKER", f"embedded:{data_dir}")
+    assert "lines" in call("topics", "list").stdout
+
+
+def test_an_unknown_broker(call: Call) -> None:
+    refused = call("topics", "list", "--broker", "pigeon://loft")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("error: broker 'pigeon://loft' is not known")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topics", "list"],
+        ["topics", "describe", "lines"],
+        ["consume", "lines"],
+        ["groups", "list"],
+        ["tables", "list"],
+        ["tables", "get", "words", "a"],
+        ["apps", "list"],
+    ],
+)
+def test_looking_makes_no_data_directory(call: Call, data_dir: Path, arguments: list[str]) -> None:
+    refused = call(*arguments)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(f"error: there is no data directory {str(data_dir)!r}; choose one with --data-dir")
+    assert not data_dir.exists()
+
+
+def test_a_data_directory_that_cannot_be_used(call: Call, data_dir: Path) -> None:
+    data_dir.write_text("I am a file")
+    refused = call("topics", "list")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("error: cannot use ")
+    assert "Traceback" not in refused.stderr
+
+
+def test_debug_shows_where_an_error_comes_from(call: Call, fill: Fill) -> None:
+    fill("lines")
+    with pytest.raises(UnknownTopicError):
+        call("topics", "describe", "other", "--debug")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(call: Call, shell: str) -> None:
+    printed = call("completion", shell)
+    assert printed.exit_code == 0
+    assert "_MILLSTREAM_COMPLETE" in printed.stdout
+
+
+def test_topics_are_completed(fill: Fill, data_dir: Path) -> None:
+    fill("lines")
+    fill("words")
+    environment = {
+        "_MILLSTREAM_COMPLETE": "bash_complete",
+        "COMP_WORDS": f"millstream --data-dir {data_dir} consume li",
+        "COMP_CWORD": "4",
+    }
+    program = "from millstream.cli.main import main; main()"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    assert ran.stdout.split() == ["plain,lines"]
