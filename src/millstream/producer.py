@@ -1,0 +1,376 @@
+"""Sending records one by one; they travel in blocks."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from time import monotonic, time_ns
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+
+from millstream.blocks import block_of
+from millstream.broker import Acks, Output
+from millstream.durations import Duration, milliseconds
+from millstream.errors import BrokerError, BufferFullError, DefinitionError, MillstreamError, RecordTooLargeError
+from millstream.partitioning import partitions_of
+from millstream.serdes import JSON, READABLE, SerdeLike, encode_error, serde_for
+
+if TYPE_CHECKING:
+    from millstream.broker import Broker
+    from millstream.records import Headers
+
+WhenFull: TypeAlias = Literal["block", "raise", "drop"]
+HeadersLike: TypeAlias = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
+
+_log = logging.getLogger(__name__)
+_OVERHEAD = 64  # bytes that a waiting record costs besides its key and value, roughly
+_RETRY_SECONDS = 0.1
+_METADATA_SECONDS = 5.0
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """What became of a record: where it is, or why it is not there; ``append_once`` does not tell offsets."""
+
+    topic: str
+    partition: int | None = None
+    offset: int | None = None
+    error: Exception | None = None
+
+
+OnDelivery: TypeAlias = Callable[[Delivery], None]
+
+
+class Producer:
+    """Send records to topics; they leave after ``linger``, or when ``batch_records`` are waiting.
+
+    Nothing is lost in silence: an error is raised by the next ``send``, ``flush`` or ``close``. Records that met a
+    passing one, such as a full disk, are kept and sent again; others are counted in ``failed``. With ``acks="none"``
+    errors are counted only. When ``buffer_bytes`` are waiting, ``send`` blocks, raises ``BufferFullError``, or drops
+    the record and counts it in ``dropped``. With ``name``, what is sent again is never stored twice, even where an
+    answer can get lost. Threads may share a producer.
+
+    >>> from tempfile import mkdtemp
+    >>> from pathlib import Path
+    >>> from millstream.broker import TopicConfig
+    >>> from millstream.log import EmbeddedLog
+    >>> log = EmbeddedLog(Path(mkdtemp()))
+    >>> log.create_topic("lines", TopicConfig(partitions=1))
+    >>> with Producer(log, value=str) as producer:
+    ...     producer.send("lines", "hello", key="greeting")
+    >>> log.offsets("lines")
+    [Offsets(begin=0, end=1)]
+    >>> log.close()
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        acks: Acks = "synced",
+        linger: Duration = "5 ms",
+        batch_records: int = 10_000,
+        buffer_bytes: int = 64 << 20,
+        when_full: WhenFull = "block",
+        key: SerdeLike = None,
+        value: SerdeLike = None,
+        name: str | None = None,
+    ) -> None:
+        _check_choice("acks", acks, ("none", "written", "synced"))
+        _check_choice("when_full", when_full, ("block", "raise", "drop"))
+        self.dropped = 0
+        self.failed = 0
+        self._broker = broker
+        self._acks: Acks = acks
+        self._linger = milliseconds(linger) / 1000
+        self._batch_records = batch_records
+        self._buffer_bytes = buffer_bytes
+        self._when_full = when_full
+        self._key = serde_for(key) or READABLE
+        self._value = serde_for(value) or JSON
+        self._encode_key, self._encode_value = self._key.encode, self._value.encode
+        self._once = None if name is None else f"{name}-{uuid4().hex[:12]}"
+        self._sequence = count()
+        self._places: dict[str, _Place] = {}
+        self._filling: dict[str, _Batch] = {}
+        self._since = 0.0
+        self._accepted = self._finished = 0  # bytes, ever
+        self._error: Exception | None = None
+        self._urgent = self._closed = False
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._done = threading.Condition(self._lock)
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        timestamp: int | None = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        """Queue a record; ``timestamp`` is in milliseconds since 1970, and now unless given.
+
+        A missing value is a tombstone. The partition follows from the key; records without a key go to one partition
+        after the other, a block to each. ``on_delivery`` is called from the sending thread and should be quick.
+        """
+        packed_key, packed = self._encode(key, value)
+        size = (len(packed_key) if packed_key else 0) + (len(packed) if packed else 0)
+        if timestamp is None:
+            timestamp = time_ns() // 1_000_000
+        elif type(timestamp) is not int:
+            raise DefinitionError(f"timestamp {timestamp!r} is not a whole number", hint="give milliseconds since 1970")
+        with self._lock:
+            if self._error is not None or self._closed:
+                self._raise()
+            batch = self._filling.get(topic) or self._begin(topic)
+            if size > batch.place.max_record_bytes:
+                raise RecordTooLargeError.of(topic, size, batch.place.max_record_bytes)
+            if self._accepted - self._finished + size > self._buffer_bytes:
+                if not self._make_room(size):
+                    return
+                batch = self._filling.get(topic) or self._begin(topic)
+            if headers is not None or partition is not None or on_delivery is not None:
+                batch.add_rare(headers, partition, on_delivery)
+            batch.keys.append(packed_key)
+            batch.values.append(packed)
+            batch.timestamps.append(timestamp)
+            size += _OVERHEAD
+            self._accepted += size
+            batch.bytes += size
+            if len(batch.keys) >= self._batch_records and not self._urgent:
+                self._hurry()
+
+    def _encode(self, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
+        try:
+            packed_key = None if key is None else self._encode_key(key)
+        except Exception as error:
+            raise encode_error("key", key, self._key, error) from error
+        try:
+            return packed_key, None if value is None else self._encode_value(value)
+        except Exception as error:
+            raise encode_error("value", value, self._value, error) from error
+
+    def flush(self) -> None:
+        """Wait until everything sent so far is acknowledged; raise if something is not."""
+        with self._lock:
+            target = self._accepted
+            while self._finished < target and self._error is None:
+                self._hurry()
+                self._done.wait()
+            if self._error is not None:
+                self._raise()
+
+    def close(self) -> None:
+        """Flush and stop; raise if something was not sent, which is given up then."""
+        try:
+            if not self._closed:
+                self.flush()
+        finally:
+            with self._lock:
+                self._closed = True
+                self._work.notify()
+            if self._thread is not None:
+                self._thread.join()
+
+    def _begin(self, topic: str) -> _Batch:
+        place = self._places.get(topic)
+        if place is None or monotonic() - place.looked > _METADATA_SECONDS:
+            before = -1 if place is None else place.turn
+            place = self._places[topic] = _Place(self._broker, topic, before)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="millstream-producer", daemon=True)
+            self._thread.start()
+        if not self._filling:
+            self._since = monotonic()
+            self._work.notify()
+        batch = self._filling[topic] = _Batch(place)
+        return batch
+
+    def _hurry(self) -> None:
+        self._urgent = True
+        self._work.notify()
+
+    def _make_room(self, size: int) -> bool:
+        """Do what the user chose for a full buffer; False means that the record is dropped."""
+        while (waiting := self._accepted - self._finished) and waiting + size > self._buffer_bytes:
+            if self._when_full == "drop":
+                self.dropped += 1
+                return False
+            if self._when_full == "raise":
+                raise BufferFullError(
+                    f"{waiting} bytes are waiting to be sent, the buffer takes {self._buffer_bytes}",
+                    hint="send again later, raise buffer_bytes, or choose when_full='block'",
+                )
+            self._hurry()
+            self._done.wait()
+            if self._error is not None or self._closed:
+                self._raise()
+        return True
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        raise error or BrokerError("the producer is closed", hint="make another one")
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                while not self._filling and not self._closed:
+                    self._work.wait()
+                while not (self._urgent or self._closed) and (left := self._since + self._linger - monotonic()) > 0:
+                    self._work.wait(left)
+                batches, self._filling = list(self._filling.values()), {}
+                self._urgent = False
+            if not batches:
+                return
+            for batch in batches:
+                self._deliver(batch)
+
+    def _deliver(self, batch: _Batch) -> None:
+        error = self._attempt(batch)
+        while isinstance(error, MillstreamError) and error.retryable and self._acks != "none":
+            with self._lock:
+                self._error = batch.error = error
+                self._done.notify_all()
+                if self._closed:
+                    break
+                self._work.wait(_RETRY_SECONDS)
+            error = self._attempt(batch)
+        with self._lock:
+            if error is None:
+                self._error = None if self._error is batch.error else self._error
+            else:
+                self.failed += len(batch.keys)
+                self._error = self._error if self._acks == "none" else error
+            self._finished += batch.bytes
+            self._done.notify_all()
+        batch.report(error)
+
+    def _attempt(self, batch: _Batch) -> Exception | None:
+        try:
+            outputs = batch.outputs(self._batch_records)
+            if self._once is None:
+                batch.offsets = self._broker.append(outputs, acks=self._acks)
+            else:
+                batch.sequence = next(self._sequence) if batch.sequence is None else batch.sequence
+                self._broker.append_once(self._once, batch.sequence, outputs, acks=self._acks)
+        except Exception as error:
+            return error
+        return None
+
+
+class _Place:
+    """A topic as the producer knows it, and which partition the next keyless block goes to."""
+
+    def __init__(self, broker: Broker, topic: str, turn: int) -> None:
+        info = broker.topic(topic)
+        self.topic = topic
+        self.partitions = info.partitions
+        self.max_record_bytes = info.config.max_record_bytes
+        self.turn = turn
+        self.looked = monotonic()
+
+
+class _Batch:
+    """Records of one topic that leave together; what is rare is kept by row."""
+
+    def __init__(self, place: _Place) -> None:
+        self.place = place
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.timestamps: list[int] = []
+        self.bytes = 0
+        self.sequence: int | None = None
+        self.offsets: Sequence[int] | None = None
+        self.error: Exception | None = None
+        self._headers: dict[int, Headers] = {}
+        self._partitions: dict[int, int] = {}
+        self._callbacks: dict[int, OnDelivery] = {}
+        self._outputs: list[Output] | None = None
+        self._rows: list[Any] = []
+
+    def add_rare(self, headers: HeadersLike | None, partition: int | None, on_delivery: OnDelivery | None) -> None:
+        """Note what only some records have, for the next row."""
+        row = len(self.keys)
+        pairs = _pairs(headers) if headers else ()
+        if partition is not None:
+            if not 0 <= partition < self.place.partitions:
+                raise BrokerError(
+                    f"topic {self.place.topic!r} has no partition {partition!r}",
+                    hint=f"it has {self.place.partitions}, counted from 0",
+                )
+            self._partitions[row] = partition
+        if pairs:
+            self._headers[row] = pairs
+        if on_delivery is not None:
+            self._callbacks[row] = on_delivery
+
+    def outputs(self, most: int) -> list[Output]:
+        """Return the records as blocks of at most ``most``, by partition; the same ones if asked again."""
+        if self._outputs is None:
+            headers = [self._headers.get(row, ()) for row in range(len(self.keys))] if self._headers else None
+            block = block_of(self.keys, self.values, self.timestamps, headers)
+            self._outputs = []
+            for partition, rows in self._by_partition():
+                mine = block if len(rows) == len(block) else block.take(rows)
+                for start in range(0, len(rows), most):
+                    self._outputs.append(Output(self.place.topic, partition, mine.slice(start, most)))
+                    self._rows.append(rows[start : start + most])
+        return self._outputs
+
+    def _by_partition(self) -> Iterator[tuple[int, Any]]:
+        size, partitions = len(self.keys), self.place.partitions
+        if None in self.keys:
+            self.place.turn = (self.place.turn + 1) % partitions
+            where = np.full(size, self.place.turn)
+            keyed = [row for row, key in enumerate(self.keys) if key is not None]
+            where[keyed] = partitions_of([key for key in self.keys if key is not None], partitions)
+        else:
+            where = partitions_of([key for key in self.keys if key is not None], partitions)
+        for row, partition in self._partitions.items():
+            where[row] = partition
+        for partition in np.unique(where).tolist():
+            yield partition, np.flatnonzero(where == partition)
+
+    def report(self, error: Exception | None) -> None:
+        """Tell those who asked what became of their records; they cannot undo it by raising."""
+        if self._callbacks:
+            for row, delivery in self._deliveries(error):
+                try:
+                    self._callbacks[row](delivery)
+                except Exception:
+                    _log.exception("producer.on_delivery_failed topic=%s", self.place.topic)
+
+    def _deliveries(self, error: Exception | None) -> Iterator[tuple[int, Delivery]]:
+        if error is not None:
+            yield from ((row, Delivery(self.place.topic, error=error)) for row in self._callbacks)
+            return
+        for at, (output, rows) in enumerate(zip(self._outputs or (), self._rows, strict=True)):
+            for place, row in enumerate(rows.tolist()):
+                if row in self._callbacks:
+                    offset = None if self.offsets is None else self.offsets[at] + place
+                    yield row, Delivery(output.topic, output.partition, offset)
+
+
+def _pairs(headers: HeadersLike) -> Headers:
+    given = headers.items() if isinstance(headers, Mapping) else headers
+    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in given)
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise DefinitionError(f"{name} is {value!r}", hint=f"choose one of {choices!r}")
