@@ -92,12 +92,13 @@ def _text(data: dict[str, Any]) -> str:
         lines.append(f"stage {stage['name']} (level {stage['level']}) reads {', '.join(reads)}")
         for name in stage["nodes"]:
             node = nodes[name]
-            if name in stage["reads"] or (name == stage["name"] and not node["in"]):
-                continue
             kind = node["op"].split("/")[0]
+            if name in stage["reads"] or (kind == "stream_source" and node["topics"] == [name]):
+                continue
             extra = f" → topic {node['topic']}" if kind == "sink" else " → next stage" if kind == "repartition" else ""
             table = f" [table {name}]" if node["table"] else ""
-            lines.append(f"  {kind:<16} {name} ← {', '.join(node['in'])}{table}{extra}")
+            sources = node["in"] or [f"topic {topic}" for topic in node["topics"]]
+            lines.append(f"  {kind:<16} {name} ← {', '.join(sources)}{table}{extra}")
     return "\n".join(lines) + "\n"
 
 
