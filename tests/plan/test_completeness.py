@@ -1,0 +1,48 @@
+"""A node kind that somebody adds must be known to every walk over the plan."""
+
+import pytest
+
+from millstream.operators import build
+from millstream.operators.runtime import operator
+from millstream.plan import declared, sinks, sources, stateful, stateless
+from millstream.plan.node import Node
+
+FAMILIES = (sources, stateless, stateful, sinks)
+KINDS = (*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *sinks.SINKS)
+HEADS = {sources.StreamSource}
+"""Nobody calls these: their records go straight to the readers (operators/build.py)."""
+PASS_ON = {
+    *(stateless.Filter, stateless.Peek, stateless.Foreach, stateless.Merge, stateless.Split, stateless.Branch),
+    stateful.ToStream,
+}
+"""Records leave these with the types with which they came, which is what a walk assumes if it is told nothing."""
+
+
+def test_the_families_list_all_of_their_nodes() -> None:
+    defined = {
+        kind
+        for family in FAMILIES
+        for kind in vars(family).values()
+        if isinstance(kind, type) and issubclass(kind, Node) and kind.__module__ == family.__name__
+    }
+    assert defined - {sources.Source} == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_node_has_an_operator(kind: type[Node]) -> None:
+    assert build.FAMILIES
+    known = operator.dispatch(kind) is not operator.dispatch(object)
+    assert known != (kind in HEADS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_node_says_what_it_declares_or_passes_it_on(kind: type[Node]) -> None:
+    registry = declared._leaving
+    assert (registry.dispatch(kind) is registry.dispatch(object)) == (kind in PASS_ON)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_node_is_frozen_and_known_by_identity(kind: type[Node]) -> None:
+    assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert kind.__eq__ is object.__eq__
+    assert "__dict__" not in dir(kind)

@@ -1,0 +1,99 @@
+from collections.abc import Callable
+
+import pytest
+
+from millstream import App
+from millstream.dsl.stream import Stream
+from millstream.plan.stateless import Repartition
+from millstream.serdes import INT64
+
+
+def edges(app: App) -> list[Repartition]:
+    return [node for node in app.plan.nodes if isinstance(node, Repartition)]
+
+
+@pytest.mark.parametrize(
+    "rekey",
+    [
+        lambda stream: stream.select_key(str),
+        lambda stream: stream.map(lambda value: (value, value)),
+        lambda stream: stream.flat_map(lambda value: []),
+        lambda stream: stream.select_key(str).filter(bool).map_values(str).peek(print),
+        lambda stream: stream.merge(stream.select_key(str)),
+        lambda stream: stream.select_key(str).split().branch(bool).branches["1"],
+    ],
+)
+def test_an_edge_comes_before_a_step_by_key_where_the_key_may_have_changed(rekey: Callable[[Stream], Stream]) -> None:
+    app = App("test")
+    rekey(app.stream("rides")).group_by_key().count(name="seen")
+    (edge,) = edges(app)
+    assert edge.name == "seen-repartition"
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda stream: stream,
+        lambda stream: stream.filter(bool).map_values(str).flat_map_values(str.split).peek(print),
+        lambda stream: stream.select_key(str).repartition(),
+        lambda stream: stream.select_key(str).to_table(name="rows").to_stream(),
+    ],
+)
+def test_no_edge_where_the_key_is_as_it_was_or_has_been_moved(keep: Callable[[Stream], Stream]) -> None:
+    app = App("test")
+    keep(app.stream("rides")).group_by_key().count(name="seen")
+    assert "seen-repartition" not in [edge.name for edge in edges(app)]
+
+
+def test_steps_without_state_need_no_edge() -> None:
+    app = App("test")
+    app.stream("rides").select_key(str).to("out")
+    assert edges(app) == []
+
+
+def test_two_steps_that_read_the_same_re_keyed_stream_share_an_edge() -> None:
+    app = App("test")
+    rekeyed = app.stream("rides").select_key(str)
+    rekeyed.group_by_key().count(name="seen")
+    rekeyed.to_table(name="last")
+    readers = [
+        [reader.name for reader, _ in plan.readers[node]]
+        for plan in [app.plan]
+        for node in plan.nodes
+        if isinstance(node, Repartition)
+    ]
+    assert readers == [["seen", "last"]]
+
+
+def test_an_edge_is_not_shared_by_steps_that_spread_keys_differently() -> None:
+    app = App("test")
+    rekeyed = app.stream("rides").select_key(len)
+    rekeyed.group_by_key().count(name="seen")
+    rekeyed.join(app.table("zones", key=INT64), lambda one, two: one, name="joined")
+    assert [(edge.name, edge.key) for edge in edges(app)] == [("seen-repartition", None), ("joined-repartition", INT64)]
+
+
+def test_an_edge_lets_null_keys_through_only_for_a_left_join() -> None:
+    app = App("test")
+    zones, rides = app.table("zones"), app.stream("rides")
+    rides.select_key(str).join(zones, lambda one, two: one, name="inner")
+    rides.select_key(str).left_join(zones, lambda one, two: one, name="left")
+    shared = rides.select_key(str)
+    shared.to_table(name="last")
+    shared.left_join(zones, lambda one, two: one, name="shared")
+    assert [(edge.name, edge.null_keys) for edge in edges(app)] == [
+        ("inner-repartition", False), ("left-repartition", True), ("last-repartition", True),
+    ]  # fmt: skip
+
+
+def test_an_edge_carries_no_values_if_its_readers_only_count() -> None:
+    app = App("test")
+    rides = app.stream("rides")
+    rides.group_by(str, name="a").count()
+    both = rides.select_key(str)
+    both.group_by_key().count(name="b")
+    both.to_table(name="c")
+    rides.select_key(str).repartition(name="unread")
+    assert {edge.name: edge.carries_values for edge in edges(app)} == {
+        "a.count-repartition": False, "b-repartition": True, "unread": True,
+    }  # fmt: skip

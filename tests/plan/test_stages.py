@@ -1,0 +1,73 @@
+import pytest
+
+from millstream import App
+from millstream.errors import DefinitionError
+
+
+def stages(app: App) -> list[tuple[str, int, list[str | None]]]:
+    return [(stage.name, stage.level, [node.name for node in stage.nodes]) for stage in app.plan.stages]
+
+
+def test_without_an_edge_there_is_one_stage() -> None:
+    app = App("test")
+    app.stream("rides").group_by_key().count().to_stream().to("out")
+    assert stages(app) == [("rides", 0, ["rides.count", "rides.count.to_stream", "rides.count.sink"])]
+
+
+def test_an_edge_ends_one_stage_and_begins_the_next() -> None:
+    app = App("test")
+    app.stream("rides").group_by(str, name="zone").count().to_stream().to("out")
+    assert stages(app) == [
+        ("rides", 0, ["zone", "zone.count-repartition"]),
+        ("zone.count-repartition", 1, ["zone.count", "zone.count.to_stream", "zone.count.sink"]),
+    ]
+
+
+def test_stages_in_a_row_have_growing_levels_and_come_in_that_order() -> None:
+    app = App("test")
+    counts = app.stream("rides").group_by(str, name="a").count()
+    counts.to_stream().group_by(str, name="b").count()
+    app.stream("other").to("out")
+    assert [(name, level) for name, level, _ in stages(app)] == [
+        ("rides", 0), ("other", 0), ("a.count-repartition", 1), ("b.count-repartition", 2),
+    ]  # fmt: skip
+    assert app.plan.levels == 3
+
+
+def test_sources_that_meet_are_one_stage_and_others_are_not() -> None:
+    app = App("test")
+    one, two, three = (app.stream(topic) for topic in ("one", "two", "three"))
+    three.to("out")
+    one.merge(two).to("out")
+    found = [(stage.name, stage.topics) for stage in app.plan.stages]
+    assert found == [("one", ("one", "two")), ("three", ("three",))]
+
+
+def test_a_stage_that_reads_two_edges_is_above_both() -> None:
+    app = App("test")
+    table = app.stream("clicks").group_by(str, name="a").count().to_stream().group_by(str, name="b").count()
+    app.stream("visits").select_key(str).join(table, lambda one, two: one, name="joined")
+    level = {stage.name: stage.level for stage in app.plan.stages}
+    assert level["b.count-repartition"] == 2
+    stage = next(stage for stage in app.plan.stages if stage.name == "b.count-repartition")
+    assert [node.name for node in stage.inputs] == ["b.count-repartition", "joined-repartition"]
+
+
+def test_tables_belong_to_the_stage_that_keeps_them() -> None:
+    app = App("test")
+    app.table("zones")
+    app.stream("rides").group_by(str, name="zone").count()
+    assert {stage.name: [node.name for node in stage.stores] for stage in app.plan.stages} == {
+        "zones": ["zones"], "rides": [], "zone.count-repartition": ["zone.count"],
+    }  # fmt: skip
+
+
+def test_a_stream_that_meets_what_it_feeds_over_an_edge_cannot_be_cut() -> None:
+    app = App("test")
+    rides = app.stream("rides")
+    counts = rides.group_by(str).count()
+    rides.join(counts, lambda ride, count: count)
+    with pytest.raises(
+        DefinitionError, match=r"'rides' is re-keyed and then meets a step that it feeds itself; .*\.to\(\)"
+    ):
+        _ = app.plan
