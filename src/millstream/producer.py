@@ -16,7 +16,14 @@ import numpy as np
 from millstream.blocks import block_of
 from millstream.broker import Acks, Output
 from millstream.durations import Duration, milliseconds
-from millstream.errors import BrokerError, BufferFullError, DefinitionError, MillstreamError, RecordTooLargeError
+from millstream.errors import (
+    BrokerError,
+    BufferFullError,
+    DefinitionError,
+    MillstreamError,
+    RecordTooLargeError,
+    SerdeError,
+)
 from millstream.partitioning import partitions_of
 from millstream.serdes import JSON, READABLE, SerdeLike, encode_error, serde_for
 
@@ -128,7 +135,11 @@ class Producer:
         A missing value is a tombstone. The partition follows from the key; records without a key go to one partition
         after the other, a block to each. ``on_delivery`` is called from the sending thread and should be quick.
         """
-        packed_key, packed = self._encode(key, value)
+        try:
+            packed_key = None if key is None else self._encode_key(key)
+            packed = None if value is None else self._encode_value(value)
+        except Exception as error:
+            raise self._encode_error(key, value, error) from error
         size = (len(packed_key) if packed_key else 0) + (len(packed) if packed else 0)
         if timestamp is None:
             timestamp = time_ns() // 1_000_000
@@ -149,21 +160,17 @@ class Producer:
             batch.keys.append(packed_key)
             batch.values.append(packed)
             batch.timestamps.append(timestamp)
-            size += _OVERHEAD
-            self._accepted += size
-            batch.bytes += size
+            self._accepted += size + _OVERHEAD
             if len(batch.keys) >= self._batch_records and not self._urgent:
                 self._hurry()
 
-    def _encode(self, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
+    def _encode_error(self, key: Any, value: Any, error: Exception) -> SerdeError:
         try:
-            packed_key = None if key is None else self._encode_key(key)
-        except Exception as error:
-            raise encode_error("key", key, self._key, error) from error
-        try:
-            return packed_key, None if value is None else self._encode_value(value)
-        except Exception as error:
-            raise encode_error("value", value, self._value, error) from error
+            if key is not None:
+                self._encode_key(key)
+        except Exception:
+            return encode_error("key", key, self._key, error)
+        return encode_error("value", value, self._value, error)
 
     def flush(self) -> None:
         """Wait until everything sent so far is acknowledged; raise if something is not."""
@@ -235,10 +242,14 @@ class Producer:
                     self._work.wait(left)
                 batches, self._filling = list(self._filling.values()), {}
                 self._urgent = False
+                accepted = self._accepted
             if not batches:
                 return
             for batch in batches:
                 self._deliver(batch)
+            with self._lock:
+                self._finished = accepted
+                self._done.notify_all()
 
     def _deliver(self, batch: _Batch) -> None:
         error = self._attempt(batch)
@@ -256,8 +267,6 @@ class Producer:
             else:
                 self.failed += len(batch.keys)
                 self._error = self._error if self._acks == "none" else error
-            self._finished += batch.bytes
-            self._done.notify_all()
         batch.report(error)
 
     def _attempt(self, batch: _Batch) -> Exception | None:
@@ -293,7 +302,6 @@ class _Batch:
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.timestamps: list[int] = []
-        self.bytes = 0
         self.sequence: int | None = None
         self.offsets: Sequence[int] | None = None
         self.error: Exception | None = None
