@@ -1,0 +1,162 @@
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.errors import SerdeError
+from millstream.native import NATIVE, encode_key
+from millstream.serdes import INT64
+from millstream.state.keyvalue import KeyValueStore, fetch
+from millstream.state.task import TaskState
+
+long_text = st.integers(480, 600).map(lambda length: "k" * length)
+keys = st.one_of(
+    st.text(max_size=3), st.integers(-3, 3), st.booleans(), st.floats(-2, 2, allow_nan=False), st.binary(max_size=2),
+    long_text, st.tuples(st.integers(0, 1), st.text(max_size=1)), long_text.map(lambda text: (text, 1)),
+)  # fmt: skip
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), keys, st.integers(0, 9)),
+        st.tuples(st.just("delete"), keys, st.none()),
+        st.tuples(st.sampled_from(["flush", "commit", "scan", "get"]), keys, st.none()),
+    ),
+    max_size=40,
+)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[TaskState]:
+    state = TaskState(tmp_path / "task", ("rows",), sync=False)
+    yield state
+    state.close()
+
+
+def set_rows(state: TaskState, rows: dict[Any, Any], codec: Any = NATIVE) -> None:
+    def change(txn: Any) -> None:
+        store = KeyValueStore(txn, state.database("rows"), codec, "rows")
+        for key, value in rows.items():
+            row = store.row(key)
+            row.value, row.timestamp = value, 7
+            store.mark(row)
+        store.flush()
+
+    state.update(change)
+
+
+def reading(state: TaskState, look: Callable[[KeyValueStore], Any], codec: Any = NATIVE) -> Any:
+    return state.update(lambda txn: look(KeyValueStore(txn, state.database("rows"), codec, "rows")))
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_a_store_does_what_a_dict_does(steps: list[tuple[str, Any, Any]]) -> None:
+    """The model is a dict by the type and the value of keys; a commit ends a batch and begins the next."""
+    model: dict[tuple[type, Any], tuple[Any, Any, int]] = {}
+    with TemporaryDirectory() as directory:
+        state = TaskState(Path(directory) / "task", ("rows",), sync=False)
+        rest = list(enumerate(steps))
+        while rest:
+            rest = reading(state, partial(play, steps=rest, model=model))
+        found = reading(state, lambda store: list(store.items()))
+        state.close()
+    assert by_key(found) == by_key(list(model.values()))
+
+
+Steps = list[tuple[int, tuple[str, Any, Any]]]
+
+
+def play(store: KeyValueStore, steps: Steps, model: dict[tuple[type, Any], tuple[Any, Any, int]]) -> Steps:
+    """Play steps until a commit; return those that are left."""
+    while steps:
+        (time, (verb, key, value)), *steps = steps
+        known = (type(key), encode_key(key))
+        if verb == "commit":
+            break
+        if verb in ("set", "delete"):
+            row = store.row(key)
+            row.value, row.timestamp = value, time
+            store.mark(row)
+            model.pop(known, None)
+            if value is not None:
+                model[known] = (key, value, time)
+        elif verb == "flush":
+            store.flush()
+        elif verb == "scan":
+            assert by_key(list(store.items())) == by_key(list(model.values()))
+            assert len(store) == len(model)
+        else:
+            assert store.get(key) == model.get(known, (key, None, 0))[1]
+    store.flush()
+    return steps
+
+
+def by_key(rows: list[tuple[Any, Any, int]]) -> list[tuple[bytes, Any, int]]:
+    return sorted((encode_key(key), value, timestamp) for key, value, timestamp in rows)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["", "a", "a\0", "aa", "b", "é", "€", "😀"],
+        [-(2**63), -300, -1, 0, 1, 255, 256, 2**63 - 1],
+        [-1e300, -1.5, -0.25, 0.0, 1e-9, 2.5, 1e300],
+        [b"", b"\0", b"a", b"a\0", b"\xff"],
+    ],
+    ids=["str", "int", "float", "bytes"],
+)
+def test_rows_are_scanned_in_the_order_of_their_keys(state: TaskState, keys: list[Any]) -> None:
+    set_rows(state, dict.fromkeys(reversed(keys), 1))
+    assert reading(state, lambda store: [key for key, _, _ in store.items()]) == keys
+    first, last = encode_key(keys[1]), encode_key(keys[-1])
+    assert reading(state, lambda store: [key for key, _, _ in store.items(first, last)]) == keys[1:-1]
+
+
+def test_keys_keep_their_types(state: TaskState) -> None:
+    keys = [1, True, 1.0, "1", b"1", (1,)]
+    for number, key in enumerate(keys):
+        set_rows(state, {key: number})
+    found = reading(state, lambda store: [(type(key), value) for key, value, _ in store.items()])
+    assert sorted(found, key=lambda row: row[1]) == [(type(key), number) for number, key in enumerate(keys)]
+
+
+@pytest.mark.parametrize("length", [509, 510, 511, 512, 5_000])
+def test_long_keys_are_kept_whole(state: TaskState, length: int) -> None:
+    one, two = "k" * length, "k" * (length - 1) + "l"
+    set_rows(state, {one: 1, two: 2, "short": 3})
+    assert reading(state, lambda store: [store.get(key) for key in (one, two, "short", one + "k")]) == [1, 2, 3, None]
+    assert {key for key, _, _ in reading(state, lambda store: list(store.items()))} == {one, two, "short"}
+    assert state.update(lambda txn: fetch(txn, state.database("rows"), NATIVE.decode, two)) == (2, 7)
+    set_rows(state, {one: None})
+    assert reading(state, lambda store: [store.get(one), store.get(two), len(store)]) == [None, 2, 2]
+
+
+def test_changed_rows_are_given_once_with_what_they_were_before(state: TaskState) -> None:
+    set_rows(state, {"a": 1, "b": 2})
+
+    def look(store: KeyValueStore) -> list[Any]:
+        found = []
+        for values in ([10, 11], [12]):
+            for value in values:
+                row = store.row("a")
+                row.value = value
+                store.mark(row)
+            for row in store.take_changed():
+                found.append((row.key, row.before, row.value))
+                store.settle(row)
+        return [*found, store.take_changed()]
+
+    assert reading(state, look) == [("a", 1, 11), ("a", 11, 12), []]
+
+
+def test_a_row_that_does_not_fit_its_codec_is_named(state: TaskState) -> None:
+    with pytest.raises(
+        SerdeError, match=r"row 'k' of table 'rows' cannot be written as int64: .*; say what the table"
+    ) as caught:
+        set_rows(state, {"k": "text"}, INT64)
+    assert caught.value.facts == {"table": "rows"}
+    assert reading(state, len) == 0
