@@ -78,6 +78,9 @@ class Group(click.Group):
         super().__init__(*args, **settings)
         self.params.extend(common_options())
 
+    def list_commands(self, _: click.Context) -> list[str]:
+        return list(self.commands)  # in the order in which they are written, not of the alphabet
+
 
 class Place(NamedTuple):
     """Where a command is, as ``module:attribute``, and the line that lists it."""

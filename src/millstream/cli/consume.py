@@ -35,12 +35,12 @@ _FLUSH_EVERY = 1000
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topic)
 @click.option("--from-beginning", is_flag=True, help="Start at the first record, rather than with new ones.")
 @click.option("--since", type=as_moment, metavar="TIME", help='Start at a time: "2025-01-31T12:00", or "10 min" ago.')
-@click.option("--partition", type=click.IntRange(min=0), help="Only this partition.")
-@click.option("--offset", type=int, help="Start there, -10 for the last ten; needs --partition.")
+@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
+@click.option("--offset", type=int, metavar="N", help="Start there, -10 for the last ten; needs --partition.")
 @click.option(
     "--group", shell_complete=complete_group, help="Go on where this group stood, together with its other members."
 )
-@click.option("--max", "most", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
 @click.option("--follow/--no-follow", default=None, help="Wait for more at the end.  [default: on a terminal]")
 @click.option("--format", type=click.Choice(get_args(Format)), default="text", show_default=True, help="The form.")
 @click.option("--verbose", "-v", is_flag=True, help="In text: show place, time and headers too.")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import random
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import click
 
-from millstream.blocks import block_of
-from millstream.broker import Broker, Output
 from millstream.cli.command import Command
 from millstream.cli.connection import complete_topic, connected
 from millstream.cli.lines import LineForm, Pair
 from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import SerdeError
-from millstream.partitioning import partition_of
+from millstream.producer import Producer
 
 _BLOCK_BYTES = 1 << 20
 
@@ -67,11 +63,14 @@ def produce(
             say("type a record per line; Ctrl-D ends")
         written = 0
         try:
-            for pairs, problem in _blocks(form):
-                _append(broker, topic, pairs)
-                written += len(pairs)
-                if problem is not None:
-                    raise problem
+            with Producer(broker, key=bytes, value=bytes) as producer:
+                for pairs, problem in _blocks(form):
+                    for record_key, record in pairs:
+                        producer.send(topic, record, key=record_key)
+                    producer.flush()
+                    written += len(pairs)
+                    if problem is not None:
+                        raise problem
         finally:
             say(f"wrote {written} records to {topic}")
 
@@ -86,20 +85,3 @@ def _blocks(form: LineForm) -> Iterator[tuple[list[Pair], SerdeError | None]]:
         number += len(lines)
     if rest:
         yield form.take(number, [rest])
-
-
-def _append(broker: Broker, topic: str, pairs: list[Pair]) -> None:
-    """Write records; those without key go to one partition by chance, those with a key where Kafka would put them."""
-    partitions = broker.topic(topic).partitions
-    chosen = random.randrange(partitions)
-    now = time.time_ns() // 1_000_000
-    shares: dict[int, list[Pair]] = {}
-    for key, value in pairs:
-        at = chosen if key is None else partition_of(key, partitions)
-        shares.setdefault(at, []).append((key, value))
-    broker.append(
-        [
-            Output(topic, at, block_of([key for key, _ in share], [value for _, value in share], [now] * len(share)))
-            for at, share in shares.items()
-        ]
-    )

@@ -23,21 +23,27 @@ _LINE_SECONDS = 1.0
 
 
 class Tally:
-    """The sum of all batches of a run; rows of a table are known once each of its tasks has run."""
+    """The sum of all batches of a run.
 
-    def __init__(self, app: str, clock: Callable[[], float] = time.monotonic) -> None:
+    Rows are known of tasks that have run: if the app ``has_past``, there can be more.
+    """
+
+    def __init__(self, app: str, *, has_past: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self.app = app
+        self._has_past = has_past
         self.batches = self.records_in = self.records_out = self.dead_letters = 0
         self.dropped: Counter[str] = Counter()
         self.lag: dict[str, int] = {}
         self.batch_seconds = 0.0
         self._clock = clock
         self._began = clock()
+        self._first_batch = float("inf")
         self._recent: deque[tuple[float, int]] = deque()
         self._rows: dict[str, dict[int, int]] = {}
 
     def add(self, report: BatchReport) -> None:
         """Count a batch."""
+        self._first_batch = min(self._first_batch, self._clock() - report.seconds)
         self.batches += 1
         self.records_in += report.records_in
         self.records_out += report.records_out
@@ -65,15 +71,19 @@ class Tally:
         records = sum(count for when, count in list(self._recent) if when >= since)
         while self._recent and self._recent[0][0] < since:
             self._recent.popleft()
-        return records / max(0.001, min(_RATE_SECONDS, self.seconds))
+        busy = self._clock() - self._first_batch  # Spark's start does not count
+        return records / min(_RATE_SECONDS, max(0.001, busy)) if records else 0.0
 
     def facts(self) -> list[tuple[str, str]]:
         """Return what there is to show, each with its name."""
+        if not self.batches:
+            return [("records", "none yet")]
+        least = "at least " if self._has_past else ""
         told = [
             ("records", f"{self.records_in:,} in, {self.records_out:,} out, {self.rate:,.0f}/s"),
             ("batches", f"{self.batches:,}, the last one took {self.batch_seconds:.2f} s"),
             ("lag", _listed(self.lag) or "none"),
-            ("rows", _listed(self.rows)),
+            ("rows", _listed(self.rows, least)),
             ("dropped", _listed(self.dropped)),
             ("dead letters", f"{self.dead_letters:,}" if self.dead_letters else ""),
         ]
@@ -85,13 +95,14 @@ class Tally:
 
     def summary(self) -> str:
         """Return the last word on a run."""
-        total = f"{self.batches:,} batches, {self.records_in:,} records in, {self.records_out:,} out"
+        batches = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
+        total = f"{batches}, {self.records_in:,} records in, {self.records_out:,} out"
         problems = f", {self.dead_letters:,} dead letters" if self.dead_letters else ""
         return f"{self.app} stopped after {self.seconds:.1f} s: {total}{problems}"
 
 
-def _listed(numbers: dict[str, int]) -> str:
-    return ", ".join(f"{printable(name)} {number:,}" for name, number in sorted(numbers.items()))
+def _listed(numbers: dict[str, int], before: str = "") -> str:
+    return ", ".join(f"{printable(name)} {before}{number:,}" for name, number in sorted(numbers.items()))
 
 
 @contextmanager

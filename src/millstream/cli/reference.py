@@ -75,7 +75,7 @@ def _usage(command: Command, ctx: click.Context) -> str:
     own = [param for param in command.params if isinstance(param, click.Option) and param.name not in common]
     usage = " ".join(filter(None, [ctx.command_path, "[OPTIONS]", arguments]))
     examples = "\n".join(command.examples)
-    options = f"{_options(own, ctx)}\n" if own else ""
+    options = f"{_options(own, ctx)}\n\n" if own else ""
     return f"Usage: `{usage}`\n\n{options}\n```sh\n{examples}\n```\n".replace("\n\n\n", "\n\n")
 
 
@@ -86,7 +86,7 @@ def _options(options: list[click.Option], ctx: click.Context) -> str:
         assert record is not None, "no option is hidden"
         name, meaning = (" ".join(text.replace("|", "\\|").split()) for text in record)
         rows.append(f"| `{name}` | {meaning} |")
-    return "\n".join(rows) + "\n"
+    return "\n".join(rows)
 
 
 if __name__ == "__main__":

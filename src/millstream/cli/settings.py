@@ -43,7 +43,7 @@ class Settings:
 
     def load(self, target: str | None) -> App:
         """Return the bound app or the one that ``target`` names, moved to where the command line says."""
-        app: App = self.app if self.app is not None else load_app(target or "")
+        app: App = self.app if self.app is not None else load_app(_checked(target or ""))
         if self.given_data_dir is not None:
             app.data_dir = self.data_dir
         if self.given_broker is not None:
@@ -63,6 +63,16 @@ class Settings:
                 hint=f"say which one with --app: {', '.join(known)}" if known else "run one: millstream run FILE",
             )
         return known[0]
+
+
+def _checked(target: str) -> str:
+    place = target.partition(":")[0]
+    if not place.endswith(".py") and not all(part.isidentifier() for part in place.split(".")):
+        raise DefinitionError(
+            f"{target!r} names neither a Python file nor a module",
+            hint="write FILE.py, FILE.py:NAME, MODULE or MODULE:NAME",
+        )
+    return target
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

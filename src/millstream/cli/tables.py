@@ -80,7 +80,7 @@ def get(settings: Settings, table: str, key: str, app_id: str | None, as_json: b
 )
 @click.argument("table")
 @click.option("--prefix", help="Only text keys that begin with this.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many rows.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many rows.")
 @app_option
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per row, for programs.")
 @pass_settings

@@ -17,7 +17,9 @@ from millstream.cli.settings import Settings, pass_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SETTINGS = (
-    click.option("--partitions", type=click.IntRange(min=1), help="How many partitions; they can only grow."),
+    click.option(
+        "--partitions", type=click.IntRange(min=1), metavar="N", help="How many partitions; they can only grow."
+    ),
     click.option("--retention", "retention_ms", type=as_duration, metavar="DURATION", help='As "7 d", or "none".'),
     click.option("--retention-bytes", type=as_size, metavar="SIZE", help='Per partition, as "512MB", or "none".'),
     click.option("--compact/--no-compact", default=None, help="Keep the last record of each key."),

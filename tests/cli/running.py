@@ -1,0 +1,49 @@
+"""Runs an app to its end in this process, as Spark would, and leaves the same traces in the data directory."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from millstream import App
+from millstream.batch.execute import run_here, task_names
+from millstream.batch.journal import Journal
+from millstream.batch.loop import BatchLoop
+from millstream.batch.planner import BatchSize, Planner
+from millstream.broker import TopicConfig
+from millstream.log import EmbeddedLog
+from millstream.places import journal_dir, state_dir
+from millstream.plan.layout import Layout
+from millstream.storage import close_under
+from millstream.tables import catalog_of
+from millstream.task.policy import Policies
+from millstream.task.worksite import Worksite
+
+
+def run_to_end(app: App) -> None:
+    """Process everything that is there."""
+    with EmbeddedLog(app.data_dir) as log:
+        plan = app.plan
+        layout = Layout.of(plan, {topic: log.topic(topic).partitions for topic in plan.source_topics})
+        journal = Journal(journal_dir(app.data_dir, app.id))
+        journal.describe_as(catalog_of(layout))
+        size = BatchSize(1000, 1.0)
+        site = Worksite(
+            app=app.id,
+            layout=layout,
+            broker=log,
+            state_dir=state_dir(app.data_dir, app.id),
+            policies=Policies.of(app.id, app.config),
+            caching=True,
+            durable=False,
+            new_topic=TopicConfig(partitions=2),
+        )
+        BatchLoop(
+            app=app.id,
+            broker=log,
+            journal=journal,
+            planner=Planner(log, plan.source_topics, size),
+            size=size,
+            task_names=task_names(layout),
+            execute=partial(run_here, site),
+        ).run("caught-up")
+    close_under(app.data_dir)

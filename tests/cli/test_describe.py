@@ -1,0 +1,81 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Call
+
+APP = """
+from millstream import App
+
+{name} = App("{name}")
+{name}.stream("in", value=str).map_values(str.upper).to("out")
+
+if __name__ == "__main__":
+    {name}.main()
+"""
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "shouting.py"
+    path.write_text(APP.format(name="loud"))
+    return path
+
+
+def test_a_topology_as_text(call: Call, file: Path, data_dir: Path) -> None:
+    described = call("describe", str(file))
+    assert described.exit_code == 0
+    assert described.stdout.splitlines()[0] == "stage in (level 0) reads topic in"
+    assert not data_dir.exists()
+
+
+@pytest.mark.parametrize(("format", "begin"), [("json", "{"), ("mermaid", "flowchart LR")])
+def test_a_topology_in_other_forms(call: Call, file: Path, format: str, begin: str) -> None:
+    described = call("describe", f"{file}:loud", "--format", format)
+    assert described.exit_code == 0
+    assert described.stdout.startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("{}/nothing.py", "there is no Python file "),
+        ("no.such.module", "there is no module 'no.such.module'"),
+        ("{}/shouting.py:quiet", "'{}/shouting.py:quiet' is not an App; apps in it: loud"),
+        ("{}/empty.py", "'{}/empty.py' has 0 apps; make one at module level"),
+        (":app", "':app' names neither a Python file nor a module"),
+        ("", "'' names neither a Python file nor a module"),
+        ("examples/app", "'examples/app' names neither a Python file nor a module"),
+    ],
+)
+def test_a_target_that_is_none(call: Call, file: Path, target: str, message: str) -> None:
+    (file.parent / "empty.py").write_text("")
+    refused = call("describe", target.format(file.parent))
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"error: {message.format(file.parent)}")
+
+
+def test_a_file_with_an_error_is_shown_as_python_does(file: Path) -> None:
+    file.write_text("1 / 0\n")
+    program = "from millstream.cli.main import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "describe", str(file)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1
+    assert "ZeroDivisionError" in ran.stderr
+
+
+def test_a_script_offers_the_commands_for_its_app(file: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, str(file), "describe", "--format", "json"], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0
+    assert json.loads(ran.stdout)["version"] == 1
+    helped = python(str(file), "run", "--help")
+    assert helped.stdout.startswith("Usage: shouting.py run [OPTIONS]\n")

@@ -1,0 +1,99 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Call
+
+from millstream.places import lock_file
+from millstream.storage import FileLock
+
+APP = """
+from millstream import App, Config
+
+app = App("word-count", config=Config(master="local[1]", partitions=2))
+(app.stream("lines", value=str)
+    .flat_map_values(str.split)
+    .group_by(lambda word: word)
+    .count(name="words")
+    .to_stream()
+    .to("word-counts"))
+
+if __name__ == "__main__":
+    app.main()
+"""
+MILLSTREAM = [sys.executable, "-c", "from millstream.cli.main import main; main()"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "counting_words.py"
+    path.write_text(APP)
+    return path
+
+
+@pytest.mark.parametrize("arguments", [[], ["--quiet"]])
+def test_a_second_run_is_refused(call: Call, file: Path, data_dir: Path, arguments: list[str]) -> None:
+    lock = FileLock(lock_file(data_dir, "word-count"))
+    assert lock.acquire()
+    refused = call("run", str(file), "--data-dir", str(data_dir), *arguments)
+    lock.release()
+    assert refused.exit_code == 1
+    assert f"error: app 'word-count' is already running on {str(data_dir)!r} (process {os.getpid()})" in refused.stderr
+
+
+def test_a_data_directory_that_cannot_be_made(call: Call, file: Path, data_dir: Path) -> None:
+    data_dir.write_text("I am a file")
+    refused = call("run", str(file), "--data-dir", str(data_dir / "below"))
+    assert refused.exit_code == 1
+    assert f"error: cannot use {str(data_dir / 'below')!r}: " in refused.stderr
+
+
+def test_a_run_ends_when_it_cannot_be_understood(call: Call, file: Path) -> None:
+    assert call("run", str(file), "--until", "tomorrow").exit_code == 2
+
+
+@pytest.mark.spark
+def test_from_lines_to_a_table(call: Call, file: Path, data_dir: Path) -> None:
+    call("topics", "create", "lines", "--partitions", "2")
+    call("produce", "lines", input="all streams\nlead to kafka\nall\n")
+
+    ran = subprocess.run(
+        [*MILLSTREAM, "run", str(file), "--until", "caught-up", "--data-dir", str(data_dir)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert "records 3 in, 5 out" in ran.stdout
+    assert "1 batch, 3 records in, 5 out" in ran.stdout.splitlines()[-1]
+    assert sorted(call("consume", "word-counts").stdout.splitlines()) == [
+        "all\t2",
+        "kafka\t1",
+        "lead\t1",
+        "streams\t1",
+        "to\t1",
+    ]
+    assert call("tables", "get", "words", "all", "--app", "word-count").stdout == "2\n"
+    assert "word-count        0  lines     0" in call("groups", "list").stdout
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_drains(call: Call, file: Path, data_dir: Path, number: signal.Signals) -> None:
+    call("topics", "create", "lines", "--partitions", "2")
+    call("produce", "lines", input="a b\n")
+    environment = {**os.environ, "MILLSTREAM_DATA_DIR": str(data_dir), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [sys.executable, str(file), "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith("word-count: records 1 in, 2 out")
+        running.send_signal(number)
+        out, errors = running.communicate(timeout=60)
+    assert running.returncode == 0, errors
+    assert out.splitlines()[-1].startswith("word-count stopped after")

@@ -1,0 +1,118 @@
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.cli.conftest import Call, Fill
+from tests.cli.running import run_to_end
+
+from millstream import App
+from millstream.cli.settings import Settings
+
+
+class Visit(msgspec.Struct):
+    page: str
+    user: int
+
+
+@pytest.fixture
+def app(fill: Fill, data_dir: Path) -> App:
+    """Return an app that has counted visits by page, with text keys, and by user, with numbers."""
+    app = App("shop", data_dir=data_dir)
+    visits = app.stream("visits", value=Visit)
+    visits.group_by(lambda visit: visit.page).count(name="pages")
+    visits.group_by(lambda visit: visit.user).aggregate(dict, lambda _, visit: {"last": visit.page}, name="users")
+    pages = [("home", 17), ("ho\x1b[31mme", 17), ("17", 18)]
+    fill("visits", *((None, msgspec.json.encode(Visit(page, user)), 5) for page, user in pages))
+    run_to_end(app)
+    return app
+
+
+def test_tables_are_listed(call: Call, app: App) -> None:
+    listed = call("tables", "list", "--rows")
+    assert listed.exit_code == 0
+    assert [line.split() for line in listed.stdout.splitlines()] == [
+        ["APP", "TABLE", "ROWS"],
+        ["shop", "pages", "3"],
+        ["shop", "users", "2"],
+    ]
+    assert json.loads(call("tables", "list", "--json", "--app", "shop").stdout) == [
+        {"app": "shop", "table": "pages"},
+        {"app": "shop", "table": "users"},
+    ]
+
+
+def test_no_tables_yet(call: Call, fill: Fill) -> None:
+    fill("visits")
+    assert call("tables", "list").stderr == "there are no tables yet\n"
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "shown"),
+    [
+        ("pages", "home", "1"),
+        ("pages", "17", "1"),
+        ("users", "17", '{"last":"ho\\u001b[31mme"}'),
+    ],
+)
+def test_a_key_is_text_or_what_it_means_in_json(call: Call, app: App, table: str, key: str, shown: str) -> None:
+    got = call("tables", "get", table, key, "--app", "shop")
+    assert (got.exit_code, got.stdout) == (0, f"{shown}\n")
+
+
+def test_a_row_for_programs(call: Call, app: App) -> None:
+    assert json.loads(call("tables", "get", "users", "18", "--json").stdout) == {
+        "key": 18,
+        "value": {"last": "17"},
+        "timestamp": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["users", "nobody"], "table 'users' has no row of key 'nobody'; see: millstream tables scan users"),
+        (["nothing", "a"], "app 'shop' has no table 'nothing'; its tables: pages, users"),
+        (["users", "17", "--app", "other"], "app 'other' has not run on "),
+    ],
+)
+def test_what_is_not_there(call: Call, app: App, arguments: list[str], message: str) -> None:
+    refused = call("tables", "get", *arguments)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"error: {message}")
+
+
+def test_rows_are_scanned(call: Call, app: App) -> None:
+    scanned = call("tables", "scan", "pages")
+    assert scanned.exit_code == 0
+    assert sorted(scanned.stdout.splitlines()) == ["17\t1", "ho\\x1b[31mme\t1", "home\t1"]
+    assert sorted(call("tables", "scan", "pages", "--prefix", "hom").stdout.splitlines()) == ["home\t1"]
+    assert len(call("tables", "scan", "pages", "--limit", "2").stdout.splitlines()) == 2
+    rows = [json.loads(line) for line in call("tables", "scan", "users", "--json").stdout.splitlines()]
+    assert {row["key"] for row in rows} == {17, 18}
+
+
+def test_several_apps_need_a_name(call: Call, app: App, data_dir: Path) -> None:
+    other = App("other", data_dir=data_dir)
+    other.stream("visits").to("copies")
+    run_to_end(other)
+    refused = call("tables", "get", "users", "17")
+    assert refused.exit_code == 1
+    assert refused.stderr.endswith("say which one with --app: other, shop\n")
+    assert call("tables", "get", "users", "17", settings=Settings(app=app)).exit_code == 0
+
+
+def test_apps_are_listed(call: Call, app: App) -> None:
+    assert [line.split(maxsplit=1) for line in call("apps", "list").stdout.splitlines()] == [
+        ["APP", "TABLES"],
+        ["shop", "pages, users"],
+    ]
+    assert json.loads(call("apps", "list", "--json").stdout) == [{"app": "shop", "tables": ["pages", "users"]}]
+
+
+def test_no_app_has_run(call: Call, fill: Fill) -> None:
+    fill("visits")
+    assert call("apps", "list").stderr.startswith("no app has run on ")
+    refused = call("tables", "scan", "users")
+    assert refused.exit_code == 1
+    assert refused.stderr.endswith("run one: millstream run FILE\n")
