@@ -156,7 +156,11 @@ class App:
         return self._run is None or self._run.wait(timeout)
 
     def _twin(self) -> App:
-        twin: App = imported_twin(self) if self.defined_in == "__main__" else self
+        """Return the app to run: for a script the one that its import makes, with the settings given here."""
+        if self.defined_in != "__main__":
+            return self
+        twin: App = imported_twin(self)
+        twin.broker_url, twin.data_dir, twin.config = self.broker_url, self.data_dir, self.config
         return twin
 
     # Reading and feeding

@@ -27,7 +27,8 @@ class BatchJob:
     def __init__(self, context: SparkContext, header: AppHeader, small_batch: int) -> None:
         self._header = header
         self._small_batch = small_batch
-        self._single: RDD[int] = context.parallelize([0], 1)
+        # of a range Spark makes a source without data: a worker that leaves data unread is not used again
+        self._single: RDD[int] = context.parallelize(range(1), 1)
         self._base: RDD[int] = context.parallelize(range(header.widths[0]), header.widths[0])
 
     def __call__(self, plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:

@@ -1,0 +1,144 @@
+"""What a batch costs before it does anything: Millstream beside Structured Streaming, in one run.
+
+Every batch holds one record. One level: read, map, write. Two levels: the same with a shuffle in between. Millstream
+commits its plan, its state and its output to disk each time; Structured Streaming commits its offsets and writes to
+a sink that drops everything. Figures are milliseconds per batch, warm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from millstream import App, Config
+from millstream.batch.plan import BatchReport
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.spark.run import stop_spark
+
+DATA_DIR = os.environ.get("LATENCY_DIR", "latency-data")
+WARM_UP = 20
+
+one_level = App("one-level", data_dir=DATA_DIR, config=Config(partitions=2))
+one_level.stream("in", value=int).map_values(lambda n: n + 1).to("out-one")
+
+two_levels = App("two-levels", data_dir=DATA_DIR, config=Config(partitions=2))
+two_levels.stream("in", value=int).select_key(lambda n: n).repartition(2).map_values(lambda n: n + 1).to("out-two")
+
+
+def millstream_batches(app: App, batches: int, small_batch_records: int) -> list[float]:
+    """Return the seconds of batches of one record each."""
+    app.config = Config(partitions=2, max_batch_records=1, small_batch_records=small_batch_records)
+    broker = app.broker
+    broker.append([Output("in", 0, block_of([None] * batches, [b"1"] * batches, [0] * batches))])
+    broker.close()
+    reports: list[BatchReport] = []
+    app.run("caught-up", on_batch=reports.append)
+    return [report.seconds for report in reports]
+
+
+def structured_batches(spark: Any, directory: Path, batches: int, levels: int) -> list[float]:
+    """Return the seconds of micro-batches of one row each, from a Python source through ``mapInArrow``."""
+    frame = spark.readStream.format("one-row").load()
+    plus_one = frame.mapInArrow(_pass_on, "n long")
+    if levels == 2:
+        plus_one = plus_one.repartition(2, "n").mapInArrow(_pass_on, "n long")
+    query = plus_one.writeStream.format("noop").option("checkpointLocation", str(directory / f"levels-{levels}")).start()
+    seconds: dict[int, float] = {}
+    while len(seconds) < batches:
+        query.awaitTermination(1)
+        for progress in query.recentProgress:
+            if progress["numInputRows"]:
+                seconds[progress["batchId"]] = progress["durationMs"]["triggerExecution"] / 1000
+    query.stop()
+    return list(seconds.values())
+
+
+def _pass_on(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
+
+
+def register_source(spark: Any) -> None:
+    """Register a streaming source in Python that has one new row for every batch."""
+    from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+    class Reader(SimpleDataSourceStreamReader):
+        def initialOffset(self) -> dict[str, int]:  # noqa: N802
+            return {"n": 0}
+
+        def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
+            return iter([(start["n"],)]), {"n": start["n"] + 1}
+
+        def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[int]]:  # noqa: N802
+            return iter([(n,) for n in range(start["n"], end["n"])])
+
+    class OneRow(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "one-row"
+
+        def schema(self) -> str:
+            return "n long"
+
+        def simpleStreamReader(self, schema: Any) -> Reader:  # noqa: N802, ARG002
+            return Reader()
+
+    spark.dataSource.register(OneRow)
+
+
+def measure(batches: int, directory: Path) -> dict[str, float]:
+    """Return the median milliseconds of each case."""
+    from pyspark.sql import SparkSession
+
+    cases: dict[str, Callable[[], list[float]]] = {
+        "millstream, one level, parallel": lambda: millstream_batches(one_level, batches, 0),
+        "millstream, one level, single": lambda: millstream_batches(one_level, batches, 10),
+        "millstream, two levels, parallel": lambda: millstream_batches(two_levels, batches, 0),
+        "millstream, two levels, single": lambda: millstream_batches(two_levels, batches, 10),
+    }
+    broker = one_level.broker
+    broker.create_topic("in", TopicConfig(partitions=2))
+    broker.close()
+    figures = {name: statistics.median(case()[WARM_UP:]) * 1000 for name, case in cases.items()}
+    spark = SparkSession.builder.getOrCreate()
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    register_source(spark)
+    for levels, word in ((1, "one level"), (2, "two levels")):
+        seconds = structured_batches(spark, directory, batches, levels)
+        figures[f"structured streaming, {word}"] = statistics.median(seconds[WARM_UP:]) * 1000
+    return figures
+
+
+def main() -> None:
+    """Run all cases and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=80)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="latency-"))
+    for app in (one_level, two_levels):
+        app.data_dir = directory / "data"
+    try:
+        figures = measure(arguments.batches, directory)
+    finally:
+        stop_spark()
+        shutil.rmtree(directory, ignore_errors=True)
+    for name, milliseconds in figures.items():
+        print(f"{name:<36}{milliseconds:>8.1f} ms")
+    for word in ("one level", "two levels"):
+        for gear in ("parallel", "single"):
+            ratio = figures[f"millstream, {word}, {gear}"] / figures[f"structured streaming, {word}"]
+            print(f"ratio, {word}, {gear}: {ratio:.2f}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()
