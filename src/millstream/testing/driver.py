@@ -123,9 +123,8 @@ class TestDriver:
             self._progress = advanced(self._progress, plan, task_names(self._site.layout), reports)
             self.reports = reports
 
-    def _unread(self, topic: str) -> Iterator[Record]:
+    def _unread(self, topic: str, key: Serde, value: Serde) -> Iterator[Record]:
         positions = self._read.setdefault(topic, [0] * self._log.topic(topic).partitions)
-        key, value = self._serdes_of(topic)
         for partition, offsets in enumerate(self._log.offsets(topic)):
             start, positions[partition] = positions[partition], offsets.end
             for chunk in self._log.read(topic, partition, start, offsets.end):
@@ -187,7 +186,11 @@ class TestTopic:
 
     def read(self) -> list[Record]:
         """Return the records that were not read yet."""
-        return list(self._driver._unread(self.name))
+        return list(self._driver._unread(self.name, *self._serdes))
+
+    def read_raw(self) -> list[Record]:
+        """Return the records that were not read yet with keys and values as bytes, also such as cannot be decoded."""
+        return list(self._driver._unread(self.name, RAW, RAW))
 
     def read_key_values(self) -> list[tuple[Any, Any]]:
         """Return (key, value) of the records that were not read yet."""
