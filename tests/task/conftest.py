@@ -1,0 +1,72 @@
+"""What the tests of tasks share: an app's tasks in this process, and a short way to write and read topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream import App
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.log import EmbeddedLog
+from millstream.plan.layout import Layout
+from millstream.storage import close_under
+from millstream.task.policy import Policies
+from millstream.task.worksite import Worksite
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path, durability="os") as log:
+        yield log
+    close_under(tmp_path)
+
+
+@pytest.fixture
+def site(log: EmbeddedLog, tmp_path: Path) -> Callable[..., Worksite]:
+    def site(app: App, *, partitions: int = 1, **options: Any) -> Worksite:
+        topics = TopicConfig(partitions=partitions)
+        for topic in dict.fromkeys((*app.plan.source_topics, *app.plan.sink_topics)):
+            if topic not in log.topic_names():
+                log.create_topic(topic, topics)
+        return Worksite(
+            app=app.id,
+            layout=Layout.of(app.plan, dict.fromkeys(app.plan.source_topics, partitions)),
+            broker=log,
+            state_dir=tmp_path / "state",
+            policies=Policies.of(app.id, app.config),
+            durable=False,
+            new_topic=topics,
+            **options,
+        )
+
+    return site
+
+
+@pytest.fixture
+def send(log: EmbeddedLog) -> Callable[..., None]:
+    """Append values, all with one key, to partition 0."""
+
+    def send(topic: str, *values: str, key: str | None = "k") -> None:
+        keys = [None if key is None else key.encode()] * len(values)
+        log.append([Output(topic, 0, block_of(keys, [one.encode() for one in values], [0] * len(values)))])
+
+    return send
+
+
+@pytest.fixture
+def read(log: EmbeddedLog) -> Callable[[str], list[bytes]]:
+    """Return all values of a topic, partition by partition."""
+
+    def read(topic: str) -> list[bytes]:
+        return [
+            value
+            for partition, offsets in enumerate(log.offsets(topic))
+            for chunk in log.read(topic, partition, 0, offsets.end)
+            for value in chunk.block.column(1).to_pylist()
+        ]
+
+    return read

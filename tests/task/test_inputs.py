@@ -1,0 +1,64 @@
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.blocks import block_of
+from millstream.task.inputs import Decoded, merged
+
+Chunks = list[list[int]]
+
+
+def feed(number: int, chunks: Chunks) -> Any:
+    """Yield chunks with these timestamps; each record's value tells its input and its place in it."""
+    place = 0
+    for times in chunks:
+        block = block_of([None] * len(times), [b""] * len(times), times)
+        chunk = Decoded(f"topic{number}", 0, block, range(place, place + len(times)))
+        chunk.keys = [None] * len(times)
+        chunk.values = [(number, place + row) for row in range(len(times))]
+        place += len(times)
+        yield chunk
+
+
+def order(*inputs: Chunks) -> list[tuple[int, int]]:
+    """Return the records as (input, place) in the order in which a task sees them."""
+    runs = merged([feed(number, chunks) for number, chunks in enumerate(inputs)])
+    return [value for _, chunk, start, stop in runs for value in chunk.values[start:stop]]
+
+
+def test_the_smallest_timestamp_goes_first() -> None:
+    """
+    input 0    1 . . 4 . . 7
+    input 1    . 2 3 . 5 6 .
+    """
+    assert order([[1, 4, 7]], [[2, 3, 5, 6]]) == [(0, 0), (1, 0), (1, 1), (0, 1), (1, 2), (1, 3), (0, 2)]
+
+
+def test_on_a_tie_the_input_declared_first_goes_first() -> None:
+    assert order([[1, 2, 2]], [[1, 2]]) == [(0, 0), (1, 0), (0, 1), (0, 2), (1, 1)]
+
+
+def test_each_input_keeps_its_order_also_out_of_time() -> None:
+    """A record behind one of the future waits with it, as in the queues of a Kafka Streams task."""
+    assert order([[9, 1]], [[2, 3]]) == [(1, 0), (1, 1), (0, 0), (0, 1)]
+
+
+def test_empty_inputs_and_chunks_are_passed_over() -> None:
+    assert order([], [[]], [[], [5], [], [6]]) == [(2, 0), (2, 1)]
+
+
+def test_records_that_follow_each_other_come_in_one_run() -> None:
+    runs = list(merged([feed(0, [[1, 2, 3, 9]]), feed(1, [[5, 6]])]))
+    assert [(number, start, stop) for number, _, start, stop in runs] == [(0, 0, 3), (1, 0, 2), (0, 3, 4)]
+
+
+@given(st.lists(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=3), max_size=4))
+def test_merging_is_picking_the_head_with_the_smallest_time_again_and_again(inputs: list[Chunks]) -> None:
+    queues = [[time for chunk in chunks for time in chunk] for chunks in inputs]
+    expected, heads = [], [0] * len(queues)
+    while waiting := [number for number, queue in enumerate(queues) if heads[number] < len(queue)]:
+        number = min(waiting, key=lambda one: (queues[one][heads[one]], one))
+        expected.append((number, heads[number]))
+        heads[number] += 1
+    assert order(*inputs) == expected

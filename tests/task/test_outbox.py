@@ -1,0 +1,60 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.blocks import from_bytes, headers_of
+from millstream.operators.runtime import Columns, EdgeColumns
+from millstream.partitioning import partition_of
+from millstream.task.outbox import Letter, Outbox, outputs
+
+Keys = list[bytes | None]
+
+
+def posted(keys: Keys, partitions: int, spread: int = 0) -> list[Letter]:
+    box = Outbox()
+    box.topics["out"] = columns = Columns()
+    for number, key in enumerate(keys):
+        columns.keys.append(key)
+        columns.values.append(str(number).encode())
+        columns.timestamps.append(number)
+        columns.note_headers((("h", key),) if number % 3 == 0 else ())
+    return box.letters(lambda _: partitions, lambda _: 0, spread)
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=3)), max_size=150), st.integers(1, 5), st.integers(0, 9))
+def test_records_lie_where_kafka_puts_them_in_order_and_whole(keys: Keys, partitions: int, spread: int) -> None:
+    expected: dict[int, list[int]] = {}
+    for number, key in enumerate(keys):
+        partition = spread % partitions if key is None else partition_of(key, partitions)
+        expected.setdefault(partition, []).append(number)
+    found = {one.partition: one.block for one in outputs(posted(keys, partitions, spread))}
+    assert {partition: block.column(2).to_pylist() for partition, block in found.items()} == expected
+    for block in found.values():
+        numbers = block.column(2).to_pylist()
+        assert block.column(0).to_pylist() == [keys[number] for number in numbers]
+        assert block.column(1).to_pylist() == [str(number).encode() for number in numbers]
+        headers = headers_of(block) or [()] * len(numbers)
+        assert headers == [(("h", keys[number]),) if number % 3 == 0 else () for number in numbers]
+
+
+def test_nothing_makes_no_letters() -> None:
+    assert posted([], 3) == []
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 9), st.text(max_size=2)), max_size=40), st.integers(1, 4))
+def test_over_an_edge_records_go_by_their_key_as_a_topic_would_hold_it(keys: list[object], tasks: int) -> None:
+    box = Outbox()
+    box.edges["edge"] = columns = EdgeColumns()
+    number_of = columns.numbering(lambda key: str(key).encode())
+    for number, key in enumerate(keys):
+        columns.codes.append(number_of(key))
+        columns.values.append(b"")
+        columns.timestamps.append(number)
+    places = {}
+    for letter in box.letters(lambda _: 0, lambda _: tasks, 0):
+        places.update(dict.fromkeys(from_bytes(letter.data).column(2).to_pylist(), letter.partition))
+    routes = [b"" if key is None else str(key).encode() for key in keys]
+    assert places == {number: partition_of(route, tasks) for number, route in enumerate(routes)}
+
+
+def test_letters_for_stages_are_not_for_topics() -> None:
+    assert outputs([Letter(partition=0, data=b"", edge="edge")]) == []

@@ -1,0 +1,149 @@
+"""What becomes of records that cannot be processed: fail, skip or dead letter, for user code and for decoding."""
+
+from typing import Any
+
+import pytest
+
+from millstream import App
+from millstream.config import Config
+from millstream.errors import ProcessingError, SerdeError
+from millstream.records import Record
+from millstream.testing import TestDriver
+
+
+def dividing(**config: Any) -> App:
+    app = App("test", config=Config(**config))
+    app.stream("n", value=int).map_values(lambda n: 10 // n, name="divide").to("out")
+    return app
+
+
+def letter(driver: TestDriver) -> Record:
+    (found,) = driver.topic("test.dead-letters").read()
+    return found
+
+
+def test_fail_stops_at_the_record_and_says_where() -> None:
+    with TestDriver(dividing()) as driver:
+        driver.topic("n").pipe(5)
+        with pytest.raises(
+            ProcessingError, match=r"node 'divide' failed on record n\[0\]@1 \(key 'k'\): ZeroDivisionError"
+        ) as caught:
+            driver.topic("n").pipe(0, key="k")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert caught.value.facts == {"node": "divide", "topic": "n", "partition": 0, "offset": 1}
+    assert 'on_error="dead_letter" or "skip"' in str(caught.value)
+
+
+def test_skip_goes_on_without_the_record_and_counts_it() -> None:
+    with TestDriver(dividing(on_error="skip")) as driver:
+        driver.topic("n").pipe(0)
+        assert [(one.dropped, one.dead_letters) for one in driver.reports] == [({"divide: error": 1}, 0)]
+        driver.topic("n").pipe(5)
+        assert driver.topic("out").read_values() == [2]
+        assert driver.topics == ["n", "out"]
+
+
+def test_a_dead_letter_is_the_raw_record_with_its_headers_and_the_reasons() -> None:
+    with TestDriver(dividing(on_error="dead_letter")) as driver:
+        driver.topic("n").pipe(5)
+        driver.topic("n").pipe(0, key="k", timestamp=7, headers={"h": b"1"})
+        assert [(one.dropped, one.dead_letters) for one in driver.reports] == [({"divide: error": 1}, 1)]
+        found = letter(driver)
+    assert (found.key, found.value, found.timestamp) == ("k", 0, 7)
+    assert [name for name, _ in found.headers] == [
+        "h", "__streams.errors.exception", "__streams.errors.message", "__streams.errors.stacktrace",
+        "__streams.errors.topic", "__streams.errors.partition", "__streams.errors.offset",
+        "__millstream.errors.stage", "__millstream.errors.node",
+    ]  # fmt: skip
+    facts = dict(found.headers)
+    assert facts["__streams.errors.exception"] == b"builtins.ZeroDivisionError"
+    assert facts["__streams.errors.message"] == b"integer division or modulo by zero"
+    assert b"lambda n: 10 // n" in (facts["__streams.errors.stacktrace"] or b"")
+    where = [facts[f"__streams.errors.{name}"] for name in ("topic", "partition", "offset")]
+    assert where == [b"n", b"0", b"1"]
+    assert (facts["__millstream.errors.stage"], facts["__millstream.errors.node"]) == (b"n", b"divide")
+
+
+def test_the_innermost_step_fails_and_its_siblings_still_get_the_record() -> None:
+    app = App("test", config=Config(on_error="dead_letter"))
+    numbers = app.stream("n", value=int)
+    numbers.to("before")
+    numbers.map_values(lambda n: 10 // n).to("never")
+    numbers.to("after")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(0)
+        found = [driver.topic(name).read_values() for name in ("before", "never", "after", "test.dead-letters")]
+    assert found == [[0], [], [0], [0]]
+
+
+def test_behind_a_re_keying_the_dead_letter_is_what_a_topic_would_hold() -> None:
+    app = App("test", config=Config(on_error="dead_letter", dead_letter_topic="morgue"))
+    app.stream("n", value=int).group_by(lambda n: f"key {n}").aggregate(lambda: 1, lambda _, n: 10 // n, name="divide")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(0, timestamp=3)
+        (found,) = driver.topic("morgue").read_raw()
+    assert (found.key, found.value, found.timestamp) == (b"key 0", b"0", 3)
+    assert dict(found.headers)["__streams.errors.topic"] == b"divide-repartition"
+
+
+def test_with_caching_an_error_behind_a_table_happens_at_the_end_of_the_batch() -> None:
+    app = App("test", config=Config(on_error="dead_letter"))
+    app.stream("n", value=int).group_by_key().count().to_stream().map_values(lambda count: 1 // 0).to("out")
+    with TestDriver(app, caching=True) as driver:
+        driver.topic("n").pipe(1, key="k", timestamp=5)
+        found = letter(driver)
+    assert (found.key, found.value, found.timestamp) == (None, None, 5)
+    facts = dict(found.headers)
+    assert (facts["__streams.errors.partition"], facts["__streams.errors.offset"]) == (b"-1", b"-1")
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_by_default_what_cannot_be_decoded_is_set_aside(first: bool) -> None:
+    with TestDriver(dividing()) as driver:
+        if not first:
+            driver.topic("n").pipe(5)
+        driver.topic("n").pipe_raw(b"five", key=b"k", timestamp=4)
+        assert [(one.dropped, one.dead_letters, one.records_in) for one in driver.reports] == [({"n: error": 1}, 1, 1)]
+        (found,) = driver.topic("test.dead-letters").read_raw()
+    assert (found.key, found.value, found.timestamp) == (b"k", b"five", 4)
+
+
+def test_decoding_can_be_made_to_fail_or_skip() -> None:
+    message = r"record n\[0\]@0 cannot be decoded as json:int.*dead_letter"
+    with TestDriver(dividing(on_decode_error="fail")) as driver, pytest.raises(SerdeError, match=message):
+        driver.topic("n").pipe_raw(b"five")
+    with TestDriver(dividing(on_decode_error="skip")) as driver:
+        driver.topic("n").pipe_raw(b"five")
+        assert [(one.dropped, one.dead_letters) for one in driver.reports] == [({"n: error": 1}, 0)]
+        assert driver.topics == ["n", "out"]
+
+
+def test_bad_keys_are_bad_records_too() -> None:
+    app = App("test")
+    app.stream("n", key=int, value=int).to("out")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe_raw(b"1", key=b"one")
+        driver.topic("n").pipe(2, key=1)
+        assert driver.topic("out").read_key_values() == [(1, 2)]
+
+
+def test_what_cannot_be_encoded_goes_the_way_of_user_code() -> None:
+    app = App("test", config=Config(on_error="dead_letter"))
+    app.stream("n", value=int).map_values(lambda n: object() if n == 0 else n).to("out", name="end")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(0, 1)
+        assert driver.topic("out").read_values() == [1]
+        found = letter(driver)
+    assert found.value == 0
+    assert dict(found.headers)["__streams.errors.exception"] == b"millstream.errors.SerdeError"
+    assert dict(found.headers)["__millstream.errors.node"] == b"end"
+
+
+def test_what_cannot_cross_an_edge_goes_the_way_of_user_code() -> None:
+    app = App("test", config=Config(on_error="skip"))
+    app.stream("n", value=int).map(lambda n: (object() if n == 0 else n, n)).group_by_key().reduce(max, name="largest")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(0)
+        assert [one.dropped for one in driver.reports if one.dropped] == [{"largest-repartition: error": 1}]
+        driver.topic("n").pipe(3)
+        assert dict(driver.table("largest").items()) == {3: 3}
