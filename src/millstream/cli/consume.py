@@ -17,7 +17,7 @@ from millstream.cli.formats import Format, Print, printer
 from millstream.cli.moments import as_moment
 from millstream.cli.reading import at_ends, at_offset, at_time, partitions_of, rounds
 from millstream.cli.settings import Settings, pass_settings
-from millstream.cli.sharing import Shared
+from millstream.cli.sharing import shared_rounds
 from millstream.records import Record
 
 Rounds: TypeAlias = Generator[Iterator[Record], None, None]
@@ -63,9 +63,9 @@ def consume(
             found = _ungrouped(broker, topics, follow=follows, **start)
         else:
             from_end = follows and not start["from_beginning"]
-            found = Shared(broker, group, topics, from_end=from_end).rounds(follow=follows)
-        with closing(found):
-            _print(found, shown, most)
+            found = shared_rounds(broker, group, topics, follow=follows, from_end=from_end, most=most)
+        with closing(found):  # a group counts by itself, since what it yields is committed
+            _print(found, shown, most if group is None else None)
 
 
 def _check(group: str | None, start: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from millstream.cli.moments import iso
-from millstream.cli.output import harmless_json, text_of
+from millstream.cli.output import json_line, text_of
 from millstream.records import Record
 
 Format = Literal["text", "json", "raw"]
@@ -53,7 +53,7 @@ def _json(record: Record) -> bytes:
         "value": _parsed(record.value),
         "headers": [[name, _readable(value)] for name, value in record.headers],
     }
-    return f"{harmless_json(shown)}\n".encode()
+    return f"{json_line(shown)}\n".encode()
 
 
 def _parsed(data: bytes | None) -> Any:

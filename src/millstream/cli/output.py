@@ -33,22 +33,14 @@ def text_of(data: bytes | None) -> str:
     return "null" if data is None else printable(data.decode("utf-8", "backslashreplace"))
 
 
-def harmless_json(value: Any) -> str:
-    """Return a value as one line of JSON that is harmless too."""
+def json_line(value: Any) -> str:
+    """Return a value as one line of JSON that is harmless too; what has no form in JSON is shown as Python does.
+
+    >>> json_line({"when": (1, None)}), json_line({(1, 2): 3j})
+    ('{"when":[1,null]}', '{"(1, 2)":"3j"}')
+    """
     encoded = msgspec.json.encode(value, enc_hook=repr).decode()
     return _HARMFUL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded)
-
-
-def json_line(value: Any) -> str:
-    """Return a value as one line of JSON, or as Python shows it if JSON has no form for it.
-
-    >>> json_line({"when": (1, None)}), json_line({(1, 2): 3})
-    ('{"when":[1,null]}', '{(1, 2): 3}')
-    """
-    try:
-        return harmless_json(value)
-    except TypeError:
-        return printable(repr(value))
 
 
 def plain(value: Any) -> str:
@@ -58,7 +50,7 @@ def plain(value: Any) -> str:
 
 def show_json(value: Any) -> None:
     """Print a value as indented JSON."""
-    click.echo(msgspec.json.format(harmless_json(value), indent=2))
+    click.echo(msgspec.json.format(json_line(value), indent=2))
 
 
 def show_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
