@@ -1,0 +1,199 @@
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream import App
+from millstream.batch import loop as loop_module
+from millstream.batch.execute import run_here, task_names
+from millstream.batch.journal import Journal
+from millstream.batch.loop import BatchLoop, Execute
+from millstream.batch.plan import BatchPlan, BatchReport
+from millstream.batch.planner import BatchSize, Planner
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.errors import BrokerUnavailableError, ProcessingError
+from millstream.log import EmbeddedLog
+from millstream.plan.layout import Layout
+from millstream.records import TopicPartition
+from millstream.state.task import Version
+from millstream.storage import close_under
+from millstream.task.policy import Policies
+from millstream.task.report import TaskReport
+from millstream.task.worksite import Worksite
+
+Make = Callable[..., BatchLoop]
+Topic = Callable[..., str]
+
+
+@pytest.fixture
+def site(log: EmbeddedLog, topic: Topic, tmp_path: Path) -> Iterator[Worksite]:
+    """Ten records of one key to be counted in two stages, the counts to be written to "out"."""
+    topic(list(range(5)), list(range(5)))
+    log.create_topic("out", TopicConfig(partitions=1))
+    app = App("test")
+    app.stream("n", value=int).group_by(lambda n: n).count().to_stream().to("out")
+    layout = Layout.of(app.plan, {"n": 2})
+    policies = Policies.of(app.id, app.config)
+    yield Worksite("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
+    close_under(tmp_path)
+
+
+@pytest.fixture
+def make(site: Worksite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    monkeypatch.setattr(loop_module, "_FIRST_PAUSE_SECONDS", 0.0)
+
+    def make(execute: Execute | None = None, *, size: int = 4, broker: Any = None, **options: Any) -> BatchLoop:
+        batches = BatchSize(size, 1.0)
+        return BatchLoop(
+            app="test",
+            broker=broker or site.broker,
+            journal=Journal(tmp_path / "journal", durable=False),
+            planner=Planner(site.broker, ["n"], batches),
+            size=batches,
+            task_names=task_names(site.layout),
+            execute=execute or (lambda plan, versions: run_here(site, plan, versions)),
+            **options,
+        )
+
+    return make
+
+
+def counts(log: EmbeddedLog) -> list[bytes]:
+    (offsets,) = log.offsets("out")
+    return [value for chunk in log.read("out", 0, 0, offsets.end) for value in chunk.block.column(1).to_pylist()]
+
+
+ALL = [str(number).encode() for number in range(1, 11)]
+
+
+def test_caught_up_runs_until_all_is_read_and_commits_how_far(make: Make, log: EmbeddedLog) -> None:
+    reports: list[BatchReport] = []
+    make(on_batch=reports.append).run("caught-up")
+    assert counts(log) == ALL
+    assert [report.plan.number for report in reports] == list(range(1, len(reports) + 1))
+    assert len(reports) > 2
+    assert [sum(report.lag.values()) for report in reports][-1] == 0
+    assert sum(report.records_in for report in reports) == sum(report.records_out for report in reports) == 10
+    assert log.committed("test") == {TopicPartition("n", 0): 5, TopicPartition("n", 1): 5}
+
+
+def test_a_second_run_goes_on_where_the_first_stood(make: Make, log: EmbeddedLog) -> None:
+    make().run("caught-up")
+    make().run("caught-up")
+    assert counts(log) == ALL
+    log.append([Output("n", 0, block_of([b"k"], [b"1"], [9]))])
+    make().run("caught-up")
+    assert counts(log) == [*ALL, b"11"]
+
+
+def test_stop_finishes_the_batch_at_hand_and_plans_no_other(make: Make, log: EmbeddedLog, tmp_path: Path) -> None:
+    loop: BatchLoop = make(on_batch=lambda _: loop.stop())
+    loop.run()
+    some = counts(log)
+    assert 0 < len(some) < 10
+    make().run("caught-up")
+    assert counts(log) == ALL
+
+
+def test_new_records_are_waited_for(make: Make, log: EmbeddedLog) -> None:
+    seen = threading.Event()
+    loop = make(size=100, on_batch=lambda _: seen.set())
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    assert seen.wait(30)
+    seen.clear()
+    log.append([Output("n", 1, block_of([b"k"], [b"1"], [9]))])
+    assert seen.wait(30)
+    loop.stop()
+    thread.join(30)
+    assert counts(log) == [*ALL, b"11"]
+
+
+def test_an_error_that_may_pass_is_retried_and_nothing_is_done_twice(
+    make: Make, site: Worksite, log: EmbeddedLog
+) -> None:
+    """The error comes after the batch has been applied, as when the answer of a worker is lost."""
+    failures = [BrokerUnavailableError("gone"), BrokerUnavailableError("still gone")]
+
+    def execute(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+        reports = run_here(site, plan, versions)
+        if failures:
+            raise failures.pop()
+        return reports
+
+    make(execute).run("caught-up")
+    assert (failures, counts(log)) == ([], ALL)
+
+
+def test_a_commit_of_offsets_that_fails_does_not_run_its_batch_again(
+    make: Make, site: Worksite, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [BrokerUnavailableError("gone")]
+    executed: list[int] = []
+    commit = log.commit
+
+    def fail_once(group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        if failures:
+            raise failures.pop()
+        commit(group, offsets)
+
+    def execute(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+        executed.append(plan.number)
+        return run_here(site, plan, versions)
+
+    monkeypatch.setattr(log, "commit", fail_once)
+    make(execute).run("caught-up")
+    assert (failures, counts(log)) == ([], ALL)
+    assert executed == sorted(set(executed))
+
+
+def test_pauses_grow_and_patience_ends(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(loop_module, "_FIRST_PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr("random.uniform", lambda _low, high: high)
+
+    def execute(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+        raise BrokerUnavailableError("gone for good")
+
+    loop = make(execute)
+    monkeypatch.setattr(loop._stopping, "wait", pauses.append)
+    with pytest.raises(BrokerUnavailableError, match="gone for good"):
+        loop.run("caught-up")
+    assert pauses == [2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0]
+
+
+def test_an_error_of_user_code_is_raised_at_once(make: Make) -> None:
+    asked: list[int] = []
+
+    def execute(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+        asked.append(plan.number)
+        raise ProcessingError("no")
+
+    with pytest.raises(ProcessingError, match="no"):
+        make(execute).run("caught-up")
+    assert asked == [1]
+
+
+def test_a_batch_that_was_planned_before_a_crash_comes_first_with_the_same_ranges(
+    make: Make, site: Worksite, log: EmbeddedLog
+) -> None:
+    plans: list[BatchPlan] = []
+
+    def crash(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+        plans.append(plan)
+        run_here(site, plan, versions)
+        raise KeyboardInterrupt
+
+    def execute(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+        plans.append(plan)
+        return run_here(site, plan, versions)
+
+    with pytest.raises(KeyboardInterrupt):
+        make(crash).run("caught-up")
+    log.append([Output("n", 0, block_of([b"k"], [b"1"], [0]))])
+    make(execute, size=100).run("caught-up")
+    assert plans[0] == plans[1]
+    assert counts(log) == [*ALL, b"11"]

@@ -1,0 +1,152 @@
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from millstream.batch.plan import BatchPlan, Progress, advanced
+from millstream.batch.planner import BatchSize, Planner, _shares
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.errors import OffsetOutOfRangeError
+from millstream.log import EmbeddedLog
+from millstream.records import TopicPartition
+from millstream.task.work import Range
+
+Topic = Callable[..., str]
+
+
+def cuts(plan: BatchPlan | None) -> list[tuple[int, int, int]]:
+    return [] if plan is None else [(one.partition, one.start, one.stop) for one in plan.ranges]
+
+
+def test_a_small_backlog_is_taken_whole(log: EmbeddedLog, topic: Topic) -> None:
+    topic([1, 2], [], [5])
+    plan = Planner(log, ["n"], BatchSize(10, 1.0)).plan(Progress())
+    assert plan is not None
+    assert (plan.number, plan.records, cuts(plan)) == (1, 3, [(0, 0, 2), (2, 0, 1)])
+    following = advanced(Progress(), plan, [], [])
+    assert Planner(log, ["n"], BatchSize(10, 1.0)).plan(following) is None
+
+
+def test_a_large_backlog_is_cut_at_one_time(log: EmbeddedLog, topic: Topic) -> None:
+    """Two records each would be fair; partition 1 would run ahead to 300, so it waits.
+
+    partition 0    10 20 | 30 40
+    partition 1    15 25 |           100 300
+    """
+    topic([10, 20, 30, 40], [15, 25, 100, 300])
+    planner = Planner(log, ["n"], BatchSize(4, 1.0))
+    first = planner.plan(Progress())
+    assert cuts(first) == [(0, 0, 2), (1, 0, 2)]
+    assert first is not None
+    assert cuts(planner.plan(advanced(Progress(), first, [], []))) == [(0, 2, 4), (1, 2, 4)]
+
+
+def test_a_partition_that_is_ahead_of_the_others_waits(log: EmbeddedLog, topic: Topic) -> None:
+    topic([100, 200, 300], [1, 2, 3, 4, 5, 6])
+    assert cuts(Planner(log, ["n"], BatchSize(4, 1.0)).plan(Progress())) == [(1, 0, 2)]
+
+
+def test_a_record_of_the_future_that_was_read_long_ago_does_not_hold_its_partition_back(
+    log: EmbeddedLog, topic: Topic
+) -> None:
+    topic([9_999, 10, 20, 30, 40], [5, 15, 25, 35])
+    progress = Progress(done=1, positions={"n/0": 1, "n/1": 0})
+    assert cuts(Planner(log, ["n"], BatchSize(4, 1.0)).plan(progress)) == [(0, 1, 3), (1, 0, 2)]
+
+
+def test_gaps_in_offsets_are_looked_over(log: EmbeddedLog, topic: Topic) -> None:
+    """Compaction leaves the last record of each key: offset 3 of partition 0, so that the cut at 2 falls in a gap."""
+    log.create_topic("n", TopicConfig(partitions=2, compact=True))
+    log.append([Output("n", 0, block_of([b"a"] * 4, [b"1"] * 4, [1, 2, 3, 30]))])
+    log.append([Output("n", 1, block_of([b"a", b"b", b"c", b"d"], [b"1"] * 4, [10, 20, 40, 50]))])
+    log.clean("n", now=10**15)
+    assert [list(chunk.offsets) for chunk in log.read("n", 0, 0, 4)] == [[3]]
+    assert cuts(Planner(log, ["n"], BatchSize(4, 1.0)).plan(Progress())) == [(0, 0, 2), (1, 0, 2)]
+
+
+def test_a_topic_that_was_made_anew_is_refused(log: EmbeddedLog, topic: Topic) -> None:
+    topic([1])
+    with pytest.raises(
+        OffsetOutOfRangeError, match=r"n\[0\] ends at 1, but 7 records of it were already .*; .*reset the app"
+    ):
+        Planner(log, ["n"], BatchSize(10, 1.0)).plan(Progress(positions={"n/0": 7}))
+
+
+def test_records_that_were_deleted_unread_are_passed_over_and_not_waited_for(log: EmbeddedLog, topic: Topic) -> None:
+    topic([1, 2, 3])
+    log.delete_before("n", 0, 3)
+    planner, progress = Planner(log, ["n"], BatchSize(10, 1.0)), Progress(positions={"n/0": 1})
+    assert planner.plan(progress) is None
+    assert planner.positions(progress) == {TopicPartition("n", 0): 3}
+    assert not log.wait(planner.positions(progress), 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 30), max_size=12).map(sorted), min_size=1, max_size=4), st.integers(1, 8))
+def test_batches_go_through_time_together_and_take_everything_once(partitions: list[list[int]], size: int) -> None:
+    with TemporaryDirectory() as directory, EmbeddedLog(Path(directory), durability="os") as log:
+        log.create_topic("n", TopicConfig(partitions=len(partitions)))
+        for number, times in enumerate(partitions):
+            for start in range(0, len(times), 3):
+                part = times[start : start + 3]
+                log.append([Output("n", number, block_of([None] * len(part), [b""] * len(part), part))])
+        planner, progress = Planner(log, ["n"], BatchSize(size, 1.0)), Progress()
+        at = [0] * len(partitions)
+        while (plan := planner.plan(progress)) is not None:
+            assert 0 < plan.records <= max(size, len(partitions))
+            taken: list[int] = []
+            for one in plan.ranges:
+                assert (at[one.partition], True) == (one.start, one.stop > one.start)
+                at[one.partition] = one.stop
+                taken += partitions[one.partition][one.start : one.stop]
+            left = [time for number, times in enumerate(partitions) for time in times[at[number] :]]
+            assert max(taken) <= min(left, default=99), "a partition ran ahead"
+            progress = advanced(progress, plan, [], [])
+        assert at == [len(times) for times in partitions]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 30), max_size=12), min_size=1, max_size=3), st.integers(1, 8))
+def test_records_out_of_order_are_all_read_too(partitions: list[list[int]], size: int) -> None:
+    with TemporaryDirectory() as directory, EmbeddedLog(Path(directory), durability="os") as log:
+        log.create_topic("n", TopicConfig(partitions=len(partitions)))
+        for number, times in enumerate(partitions):
+            if times:
+                log.append([Output("n", number, block_of([None] * len(times), [b""] * len(times), times))])
+        planner, progress = Planner(log, ["n"], BatchSize(size, 1.0)), Progress()
+        while (plan := planner.plan(progress)) is not None:
+            assert plan.ranges
+            assert plan.records <= max(size, len(partitions))
+            progress = advanced(progress, plan, [], [])
+        expected = {f"n/{number}": len(times) for number, times in enumerate(partitions) if times}
+        assert progress.positions == expected
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(1, 100))
+def test_shares_are_fair_and_fill_the_batch(lengths: list[int], records: int) -> None:
+    shares = _shares([Range("n", number, 7, 7 + length) for number, length in enumerate(lengths)], records)
+    assert all(1 <= share <= length for share, length in zip(shares, lengths, strict=True))
+    if records >= len(lengths):
+        assert sum(shares) == min(records, sum(lengths))
+    short = [share for share, length in zip(shares, lengths, strict=True) if share < length]
+    assert max(shares) - min(short, default=max(shares)) <= 1 or max(shares) <= max(short) + 1
+    assert max(short, default=0) - min(short, default=0) <= 1
+
+
+def test_the_size_of_batches_follows_their_speed_within_bounds() -> None:
+    size = BatchSize(100_000, 1.0)
+    assert size.records == 50_000
+    size.adapt(50_000, 0.1)
+    assert size.records == 100_000
+    size.adapt(100_000, 10.0)
+    assert size.records == 50_000
+    size.adapt(10, 60.0)
+    assert size.records == 50_000, "a small batch says nothing"
+    for _ in range(20):
+        size.adapt(size.records, 1_000.0)
+    assert size.records == 1_000
+    assert BatchSize(7, 1.0).records == 7
