@@ -50,7 +50,9 @@ def structured_batches(spark: Any, directory: Path, batches: int, levels: int) -
     plus_one = frame.mapInArrow(_pass_on, "n long")
     if levels == 2:
         plus_one = plus_one.repartition(2, "n").mapInArrow(_pass_on, "n long")
-    query = plus_one.writeStream.format("noop").option("checkpointLocation", str(directory / f"levels-{levels}")).start()
+    query = (
+        plus_one.writeStream.format("noop").option("checkpointLocation", str(directory / f"levels-{levels}")).start()
+    )
     seconds: dict[int, float] = {}
     while len(seconds) < batches:
         query.awaitTermination(1)

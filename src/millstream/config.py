@@ -36,7 +36,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     target_batch: Duration = "1 s"
     """How long a batch should take when there is a backlog; its size is adapted to it."""
     small_batch_records: int = 2_000
-    """A batch of up to this many records runs as a single Spark task, which has less overhead; 0: always in parallel."""
+    """Up to this many records a batch runs as a single Spark task, which costs less; 0: always in parallel."""
     master: str = "local[*]"
     """Where Spark runs."""
     spark: dict[str, str] = {}

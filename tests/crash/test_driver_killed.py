@@ -35,15 +35,15 @@ def test_a_killed_driver_loses_and_doubles_nothing(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
         log.create_topic("lines", TopicConfig(partitions=2))
         for _ in range(TRIALS):
-            with _victim(tmp_path) as victim:
+            with Victim(tmp_path) as victim:
                 _check(tmp_path, log, lines)
                 lines += _feed(log, chance, victim)
-        with _victim(tmp_path):
+        with Victim(tmp_path):
             _check(tmp_path, log, lines)
     assert len(lines) > 0
 
 
-class _victim:
+class Victim:
     """A victim that has recovered; it is killed in the end, whatever it does."""
 
     def __init__(self, directory: Path) -> None:

@@ -6,14 +6,14 @@ import traceback
 from pathlib import Path
 
 import pytest
+from tests.spark.apps import picky, words
+from tests.spark.conftest import Feed, Read
 
 from millstream import Config
 from millstream.blocks import headers_of
 from millstream.errors import AlreadyRunningError, DefinitionError, ProcessingError, StateError, UnknownTopicError
 from millstream.log import EmbeddedLog
 from millstream.storage import FileLock, close_under
-from tests.spark.apps import picky, words
-from tests.spark.conftest import Feed, Read
 
 pytestmark = pytest.mark.spark
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-
-from millstream import App, Config
 from tests.spark.apps import Ride, levels, rides, words
 from tests.spark.conftest import Feed, Read
+
+from millstream import App, Config
 
 pytestmark = pytest.mark.spark
 

@@ -21,6 +21,7 @@ from millstream.spark.worker import Item, destination, results, run_level, run_w
 from millstream.state.task import Version
 from millstream.task.report import TaskReport
 
+
 class BatchJob:
     """Runs batches of one app on a Spark context."""
 
