@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import pytest
+
+from millstream import App
+from millstream.errors import DefinitionError, InvalidNameError, UnknownTableError
+from millstream.testing import TestDriver
+
+
+def test_the_same_topics_give_the_same_stream_in_whatever_order() -> None:
+    app = App("test")
+    assert app.stream("a") is app.stream("a")
+    assert app.stream("b", "c") is app.stream("c", "b")
+    assert app.table("t") is app.table("t")
+    assert app.stream("a") is not app.stream("b", "c")
+
+
+def test_a_stream_asked_for_twice_is_read_once() -> None:
+    app = App("test")
+    app.stream("n", value=int).to("one")
+    app.stream("n").to("two")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(1)
+        assert (driver.topic("one").read_values(), driver.topic("two").read_values()) == ([1], [1])
+
+
+def test_a_stream_needs_a_topic() -> None:
+    with pytest.raises(DefinitionError, match=r"stream\(\) wants at least one topic; for example"):
+        App("test").stream()
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 201])
+def test_names_of_apps_and_topics_are_checked_at_once(name: str) -> None:
+    with pytest.raises(InvalidNameError, match="app name"):
+        App(name)
+    with pytest.raises(InvalidNameError, match="topic name"):
+        App("test").stream(name)
+    with pytest.raises(InvalidNameError, match="topic name"):
+        App("test").table(name)
+
+
+def test_a_wrong_type_is_refused_where_it_is_declared() -> None:
+    with pytest.raises(DefinitionError, match="cannot be used as a type of keys or values"):
+        App("test").stream("n", value=object)
+
+
+def test_data_dir_and_broker_come_from_the_argument_the_environment_or_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MILLSTREAM_DATA_DIR", raising=False)
+    monkeypatch.delenv("MILLSTREAM_BROKER", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert (App("test").data_dir, App("test").broker_url) == (tmp_path / "millstream-data", None)
+    monkeypatch.setenv("MILLSTREAM_DATA_DIR", str(tmp_path / "from-env"))
+    monkeypatch.setenv("MILLSTREAM_BROKER", "kafka://elsewhere")
+    assert (App("test").data_dir, App("test").broker_url) == (tmp_path / "from-env", "kafka://elsewhere")
+    app = App("test", data_dir="given", broker="kafka://here")
+    assert (app.data_dir, app.broker_url) == (tmp_path / "given", "kafka://here")
+
+
+def test_an_app_knows_where_it_was_made() -> None:
+    assert App("test").defined_in == __name__
+    assert repr(App("test")) == "<App test>"
+
+
+def test_an_app_that_never_ran_has_no_tables(tmp_path: Path) -> None:
+    app = App("test", data_dir=tmp_path)
+    app.stream("n").group_by_key().count()
+    with pytest.raises(UnknownTableError, match=r"app 'test' has not run on .*; apps there: none yet"):
+        _ = app.tables
+
+
+def test_an_app_that_was_not_started_need_not_be_stopped_or_waited_for() -> None:
+    app = App("test")
+    app.stop()
+    assert app.wait(0)
