@@ -75,6 +75,7 @@ def test_following_goes_on_until_there_are_enough(call: Call, fill: Fill) -> Non
     [
         (["--offset", "3"], "--offset needs --partition"),
         (["--from-beginning", "--since", "1 h"], "use only one of --from-beginning, --since"),
+        (["--since", "1 h", "--partition", "0", "--offset", "0"], "use only one of --since, --offset"),
         (["--since", "soon"], "'soon' is not a time"),
         (["--max", "0"], "Invalid value for '--max'"),
         (["--group", "audit", "--partition", "0"], "--group"),

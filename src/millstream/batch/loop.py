@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
@@ -20,6 +21,7 @@ from millstream.task.report import TaskReport
 T = TypeVar("T")
 Until = Literal["stopped", "caught-up"]
 _NAP_SECONDS = 0.25  # how long a wait for records lasts before the loop looks whether it is to stop
+_COMMIT_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 10.0
 _MOST_ATTEMPTS = 8
@@ -55,6 +57,7 @@ class BatchLoop:
         self._execute = execute
         self._on_batch = on_batch
         self._stopping = threading.Event()
+        self._next_commit = 0.0
         self._progress, self._planned = journal.read()
 
     def stop(self) -> None:
@@ -63,6 +66,13 @@ class BatchLoop:
 
     def run(self, until: Until = "stopped") -> None:
         """Run batches; a batch that was planned before a crash comes first."""
+        try:
+            self._run(until)
+        finally:
+            with contextlib.suppress(MillstreamError):  # what ended the run says more
+                self._commit()
+
+    def _run(self, until: Until) -> None:
         plan = self._planned or self._retrying(self._plan_durably)
         while not self._stopping.is_set():
             if plan is None:
@@ -88,11 +98,17 @@ class BatchLoop:
         following = None if self._stopping.is_set() else self._retrying(lambda: self._planner.plan(progress))
         self._retrying(lambda: self._journal.write(progress, following))
         self._progress, self._planned = progress, following
-        self._retrying(lambda: self._broker.commit(self._app, offsets_of(progress)))
+        if time.monotonic() >= self._next_commit:
+            self._retrying(self._commit)
         if self._on_batch is not None:
             lag = self._lag(progress)
             self._on_batch(BatchReport(plan=plan, tasks=reports, seconds=time.perf_counter() - began, lag=lag))
         return following
+
+    def _commit(self) -> None:
+        """Tell the broker how far the app is: for people and their tools, since the journal is what counts."""
+        self._broker.commit(self._app, offsets_of(self._progress))
+        self._next_commit = time.monotonic() + _COMMIT_SECONDS
 
     def _lag(self, progress: Progress) -> dict[str, int]:
         lag: dict[str, int] = {}

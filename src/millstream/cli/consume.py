@@ -69,7 +69,9 @@ def consume(
 
 
 def _check(group: str | None, start: dict[str, Any]) -> None:
-    given = [name for name in ("from_beginning", "since", "offset") if start[name] not in (None, False)]
+    given = [
+        name for name in ("from_beginning", "since", "offset") if start[name] is not None and start[name] is not False
+    ]
     if len(given) > 1:
         raise click.UsageError(f"use only one of {', '.join('--' + name.replace('_', '-') for name in given)}")
     if group is not None and any(start[name] is not None for name in ("since", "offset", "partition")):

@@ -6,14 +6,14 @@ small transaction after the other, oldest first: at no time can a deleted key se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from millstream.log.merging import ENOUGH_BYTES, ENOUGH_RECORDS, are_unchanged, replace, with_offsets
+from millstream.log.merging import are_unchanged, replace, runs, with_offsets
 from millstream.log.reading import block_at, read_chunks
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def compact(topic: Topic, partition: int, now: int) -> None:
         spans = list(snapshot.spans(partition, bounds.begin))
     latest = _latest_offsets(topic, partition, bounds)
     last_deletion = now - topic.config.tombstone_retention_ms
-    for run in _runs(spans):
+    for run in runs(spans, topic.config):
         topic.update(partial(_rewrite, partition=partition, run=run, latest=latest, last_deletion=last_deletion))
 
     def remember(snapshot: Snapshot) -> None:
@@ -54,18 +54,6 @@ def _latest_offsets(topic: Topic, partition: int, bounds: Bounds) -> Mapping[byt
         latest.update(zip(chunk.block.column(0).to_pylist(), chunk.offsets, strict=True))
     latest.pop(None, None)  # records without a key, from before the topic was compacted, are kept
     return latest
-
-
-def _runs(spans: list[Span]) -> Iterator[list[Span]]:
-    """Cut spans so that one transaction rewrites a bounded number of bytes."""
-    run: list[Span] = []
-    for span in spans:
-        run.append(span)
-        if sum(each.bytes for each in run) >= ENOUGH_BYTES or sum(each.records for each in run) >= ENOUGH_RECORDS:
-            yield run
-            run = []
-    if run:
-        yield run
 
 
 def _rewrite(

@@ -17,23 +17,25 @@ from millstream.log.reading import block_at
 
 if TYPE_CHECKING:
     from millstream.blocks import Block
+    from millstream.broker import TopicConfig
     from millstream.log.snapshot import Snapshot
     from millstream.log.topic import Topic
 
 ENOUGH_RECORDS = 10_000
 ENOUGH_BYTES = 4 << 20
+_PARTS = 8  # a blob is at most this part of what a topic keeps, by size and by time
 
 
 def merge(topic: Topic, partition: int) -> None:
     """Join neighbouring small blobs that came since the last time; offsets and order stay."""
     with topic.reading() as snapshot:
         bounds = snapshot.bounds(partition)
-        runs = list(_runs(snapshot.spans(partition, max(bounds.begin, bounds.merged_to))))
-    for run in runs:
+        found = list(runs(snapshot.spans(partition, max(bounds.begin, bounds.merged_to)), topic.config))
+    for run in found:
         if len(run) > 1:
             topic.update(partial(_join, partition=partition, run=run))
-    if runs:
-        merged_to = runs[-1][0].base
+    if found:
+        merged_to = found[-1][0].base
 
         def remember(snapshot: Snapshot) -> None:
             snapshot.put_bounds(partition, snapshot.bounds(partition)._replace(merged_to=merged_to))
@@ -41,16 +43,20 @@ def merge(topic: Topic, partition: int) -> None:
         topic.update(remember)
 
 
-def _runs(spans: Iterable[Span]) -> Iterator[list[Span]]:
-    """Cut spans into runs that may become one blob each."""
+def runs(spans: Iterable[Span], config: TopicConfig) -> Iterator[list[Span]]:
+    """Cut spans into runs that may become one blob each, small enough for retention to keep its promise."""
+    most_bytes = min(ENOUGH_BYTES, (config.retention_bytes or ENOUGH_BYTES * _PARTS) // _PARTS)
+    most_time = float("inf") if config.retention_ms is None else config.retention_ms / _PARTS
     run: list[Span] = []
-    records = size = 0
+    records = size = low = high = 0
     for span in spans:
-        records += span.records
-        size += span.bytes
-        if run and (records > ENOUGH_RECORDS or size > ENOUGH_BYTES):
+        records, size = records + span.records, size + span.bytes
+        low, high = min(low, span.last_time), max(high, span.last_time)
+        if run and (records > ENOUGH_RECORDS or size > most_bytes or high - low > most_time):
             yield run
-            run, records, size = [], span.records, span.bytes
+            run = []
+        if not run:
+            records, size, low, high = span.records, span.bytes, span.last_time, span.last_time
         run.append(span)
     if run:
         yield run
