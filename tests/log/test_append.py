@@ -1,0 +1,122 @@
+"""Appending: dense offsets, all or nothing per topic, and once if asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import time_ns
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from millstream.blocks import SCHEMA, block_of
+from millstream.broker import Output, TopicConfig
+from millstream.errors import BrokerError, DefinitionError, RecordTooLargeError, UnknownTopicError
+from millstream.log import EmbeddedLog
+
+if TYPE_CHECKING:
+    from tests.log.conftest import Read, Send
+
+
+def test_offsets_are_dense_and_in_order(topic: str, send: Send, read: Read) -> None:
+    assert [send(topic, "a", "b"), send(topic, "c"), send(topic, "d", partition=1)] == [0, 2, 0]
+    assert read(topic) == [(0, "a"), (1, "b"), (2, "c")]
+
+
+def test_outputs_of_one_call_may_mix_topics_and_partitions(log: EmbeddedLog, topic: str, read: Read) -> None:
+    log.create_topic("other", TopicConfig(partitions=1))
+    one = block_of([None], [b"x"], [0])
+    outputs = [Output(topic, 1, one), Output("other", 0, one), Output(topic, 1, one), Output(topic, 0, one)]
+    assert log.append(outputs) == [0, 0, 1, 0]
+
+
+def test_an_empty_block_takes_no_offset(log: EmbeddedLog, topic: str, send: Send) -> None:
+    assert log.append([Output(topic, 0, block_of([], [], []))]) == [0]
+    assert send(topic, "a") == 0
+
+
+def test_a_bad_output_leaves_nothing_of_its_topic(log: EmbeddedLog, topic: str) -> None:
+    good = Output(topic, 0, block_of([None], [b"x"], [0]))
+    with pytest.raises(BrokerError, match=r"topic 'lines' has no partition 7; it has 2"):
+        log.append([good, Output(topic, 7, good.block)])
+    assert [each.end for each in log.offsets(topic)] == [0, 0]
+
+
+def test_append_to_nowhere(log: EmbeddedLog) -> None:
+    with pytest.raises(UnknownTopicError):
+        log.append([Output("nowhere", 0, block_of([None], [b"x"], [0]))])
+
+
+def test_a_record_over_the_limit_is_refused_by_size(log: EmbeddedLog) -> None:
+    log.create_topic("small", TopicConfig(partitions=1, max_record_bytes=100))
+    values = [b"x" * 50] * 10
+    log.append([Output("small", 0, block_of([None] * 10, values, [0] * 10))])
+    values[3] = b"x" * 101
+    with pytest.raises(RecordTooLargeError, match=r"a record of 102 bytes .* 'small', which takes up to 100") as info:
+        log.append([Output("small", 0, block_of([b"k"] * 10, values, [0] * 10))])
+    assert info.value.facts == {"topic": "small", "size": 102, "limit": 100}
+
+
+def test_append_time_replaces_the_timestamps(log: EmbeddedLog) -> None:
+    log.create_topic("stamped", TopicConfig(partitions=1, timestamps="append"))
+    before = time_ns() // 1_000_000
+    log.append([Output("stamped", 0, block_of([None] * 2, [b"a", b"b"], [1, 2]))])
+    (chunk,) = log.read("stamped", 0, 0, 2)
+    times = chunk.block.column(2).to_pylist()
+    assert before <= times[0] == times[1] <= time_ns() // 1_000_000
+    assert log.offset_at("stamped", 0, before) == 0
+
+
+def test_a_compacted_topic_refuses_records_without_key(log: EmbeddedLog) -> None:
+    log.create_topic("table", TopicConfig(partitions=1, compact=True))
+    with pytest.raises(BrokerError, match="without a key cannot go to the compacted topic 'table'"):
+        log.append([Output("table", 0, block_of([b"k", None], [b"a", b"b"], [0, 0]))])
+
+
+def test_a_block_of_another_shape_is_refused_or_fitted(log: EmbeddedLog, topic: str, read: Read) -> None:
+    block = block_of([None], [b"x"], [0])
+    fitted = pa.RecordBatch.from_arrays([*block.columns[::-1]], names=SCHEMA.names[::-1])
+    log.append([Output(topic, 0, fitted)])
+    assert read(topic) == [(0, "x")]
+    with pytest.raises(DefinitionError, match=r"columns \['key', 'value'\]"):
+        log.append([Output(topic, 0, block.select(["key", "value"]))])
+
+
+def test_a_sequence_is_stored_once(log: EmbeddedLog, topic: str, read: Read) -> None:
+    for sequence, text in [(5, b"a"), (5, b"a"), (4, b"older"), (6, b"b"), (6, b"b")]:
+        log.append_once("loader", sequence, [Output(topic, 0, block_of([None], [text], [0]))])
+    assert read(topic) == [(0, "a"), (1, "b")]
+
+
+def test_sequences_count_per_partition_and_producer(log: EmbeddedLog, topic: str, read: Read) -> None:
+    one = block_of([None], [b"x"], [0])
+    log.append_once("p", 1, [Output(topic, 0, one)])
+    log.append_once("p", 1, [Output(topic, 0, one), Output(topic, 1, one)])
+    log.append_once("q", 1, [Output(topic, 0, one)])
+    log.append_once("q" * 1000, 1, [Output(topic, 0, one)])
+    log.append_once("q" * 1000, 1, [Output(topic, 0, one)])
+    assert [each.end for each in log.offsets(topic)] == [3, 1]
+
+
+def test_several_blocks_for_a_partition_share_a_sequence(log: EmbeddedLog, topic: str, read: Read) -> None:
+    outputs = [Output(topic, 0, block_of([None], [text], [0])) for text in (b"a", b"b")]
+    log.append_once("p", 1, outputs)
+    log.append_once("p", 1, outputs)
+    assert read(topic) == [(0, "a"), (1, "b")]
+
+
+@pytest.mark.parametrize("acks", ["none", "written", "synced"])
+def test_every_acks_appends_under_weak_durability(tmp_path: Path, acks: str) -> None:
+    with EmbeddedLog(tmp_path, durability="os") as log:
+        log.create_topic("t", TopicConfig(partitions=1))
+        log.append([Output("t", 0, block_of([None], [b"x"], [0]))], acks=acks)  # type: ignore[arg-type]
+    with EmbeddedLog(tmp_path) as log:
+        assert log.offsets("t")[0].end == 1
+
+
+def test_headers_come_back(log: EmbeddedLog, topic: str) -> None:
+    log.append([Output(topic, 0, block_of([None], [b"x"], [0], [(("trace", b"1"), ("trace", None))]))])
+    (chunk,) = log.read(topic, 0, 0, 1)
+    from millstream.blocks import headers_of
+
+    assert headers_of(chunk.block) == [(("trace", b"1"), ("trace", None))]

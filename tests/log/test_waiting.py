@@ -1,0 +1,138 @@
+"""Waiting for records: quick across processes, quiet, and without leftovers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from statistics import median
+from time import monotonic, time_ns
+from typing import TYPE_CHECKING
+
+import pytest
+
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.errors import UnknownTopicError
+from millstream.log import EmbeddedLog
+from millstream.log.waiting import Waiter, notify
+from millstream.records import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.log.conftest import Send
+
+_ECHO = """
+import sys
+from pathlib import Path
+from time import time_ns
+from millstream.log import EmbeddedLog
+from millstream.records import TopicPartition
+with EmbeddedLog(Path(sys.argv[1])) as log:
+    print("ready", flush=True)
+    for position in range(int(sys.argv[2])):
+        log.wait({TopicPartition("lines", 0): position}, 30)
+        print(time_ns(), flush=True)
+"""
+
+
+def test_what_is_there_needs_no_waiting(log: EmbeddedLog, topic: str, send: Send) -> None:
+    send(topic, "a")
+    assert log.wait({TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}, 0)
+
+
+def test_nothing_comes(log: EmbeddedLog, topic: str, send: Send) -> None:
+    send(topic, "a")
+    began = monotonic()
+    assert not log.wait({TopicPartition(topic, 0): 1}, 0.05)
+    assert monotonic() - began >= 0.05
+
+
+def test_another_thread_wakes_us_whichever_topic_it_writes(log: EmbeddedLog, topic: str, send: Send) -> None:
+    log.create_topic("other", TopicConfig(partitions=1))
+    positions = {TopicPartition(topic, 0): 0, TopicPartition("other", 0): 0}
+    timer = threading.Timer(0.05, lambda: send("other", "a"))
+    timer.start()
+    assert log.wait(positions, 30)
+    timer.join()
+
+
+def test_a_partition_nobody_waits_for_does_not_end_the_wait(log: EmbeddedLog, topic: str, send: Send) -> None:
+    timer = threading.Timer(0.02, lambda: send(topic, "a", partition=1))
+    timer.start()
+    assert not log.wait({TopicPartition(topic, 0): 0}, 0.2)
+    timer.join()
+
+
+def test_wake_up_across_processes_takes_under_ten_milliseconds(log: EmbeddedLog, topic: str, tmp_path: Path) -> None:
+    rounds = 40
+    program = [sys.executable, "-c", _ECHO, str(tmp_path), str(rounds)]
+    delays = []
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(rounds):
+            log.append([Output(topic, 0, block_of([None], [b"x"], [0]))])
+            committed = time_ns()
+            delays.append((int(process.stdout.readline()) - committed) / 1e6)
+    print(f"wake-up p50 {median(delays):.2f} ms, worst {max(delays):.2f} ms")
+    assert median(delays) < 10
+
+
+def test_a_wait_does_not_spin(tmp_path: Path) -> None:
+    looks = 0
+
+    def look() -> bool:
+        nonlocal looks
+        looks += 1
+        return False
+
+    waiter = Waiter()
+    assert not waiter.wait([tmp_path], look, 0.1)
+    waiter.close()
+    assert looks <= 3
+
+
+def test_pipes_are_used_again_and_removed_in_the_end(tmp_path: Path) -> None:
+    waiter = Waiter()
+    for _ in range(3):
+        waiter.wait([tmp_path / "a", tmp_path / "b"], lambda: True, 1)
+    assert [len(list((tmp_path / name).iterdir())) for name in "ab"] == [1, 1]
+    waiter.wait([tmp_path / "b"], lambda: True, 1)
+    assert [len(list((tmp_path / name).iterdir())) for name in "ab"] == [0, 1]
+    waiter.close()
+    assert [len(list((tmp_path / name).iterdir())) for name in "ab"] == [0, 0]
+
+
+def test_many_notices_do_not_block_their_sender(tmp_path: Path) -> None:
+    waiter = Waiter()
+    waiter.wait([tmp_path], lambda: True, 1)
+    for _ in range(70_000):
+        notify(tmp_path)
+    waiter.close()
+
+
+@pytest.mark.crash
+def test_a_dead_waiter_is_cleared_away(log: EmbeddedLog, topic: str, send: Send, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _ECHO, str(tmp_path), "1"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        waiters = log._catalog.get(topic).waiters
+        deadline = monotonic() + 30
+        while not (waiters.exists() and list(waiters.iterdir())) and monotonic() < deadline:
+            threading.Event().wait(0.01)
+        process.kill()
+        process.wait()
+    assert len(list(waiters.iterdir())) == 1
+    send(topic, "a")
+    assert list(waiters.iterdir()) == []
+
+
+def test_waiting_for_a_topic_that_is_deleted_ends_with_an_error(log: EmbeddedLog, topic: str) -> None:
+    timer = threading.Timer(0.05, lambda: log.delete_topic(topic))
+    timer.start()
+    with pytest.raises(UnknownTopicError):
+        log.wait({TopicPartition(topic, 0): 0}, 30)
+    timer.join()
