@@ -1,3 +1,4 @@
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -125,3 +126,20 @@ def test_a_reference_to_a_module_that_is_not_on_the_path_goes_by_its_file(write:
 def test_an_app_that_is_no_variable_of_a_module_has_no_reference(write: Write) -> None:
     app = load_app(write("loading_local.py", HEAD + 'def make():\n    return App("made")\n') + ":make")
     assert reference_to(app) is None
+
+
+def test_a_script_that_runs_itself_is_imported_once_more_for_the_workers(write: Write) -> None:
+    """Classes of ``__main__`` would be others in a worker than here, so what runs is the app of the module."""
+    program = """
+class Ride: pass
+if __name__ == "__main__":
+    import sys
+    from millstream.loading import follow, reference_to
+    twin = app._twin()
+    assert twin is not app and twin is app._twin() is sys.modules["loading_script"].app
+    assert follow(reference_to(twin)) is twin and reference_to(app) is None
+    print(app.defined_in, twin.defined_in)
+"""
+    target = write("loading_script.py", ONE + program)
+    ran = subprocess.run([sys.executable, target], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout == "__main__ loading_script\n"

@@ -16,6 +16,7 @@ from millstream.testing import TestDriver
         (lambda value: value["at"] + 0.9, 1_500),
         (lambda key, value: value["at"] + len(key), 1_501),
         (lambda key, value, context: context.timestamp + 1, 43),
+        (lambda key, value, context: context.offset + int(dict(context.headers)["at"]), 77),
         (lambda value: datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC), 2_000),
     ],
 )
@@ -23,7 +24,7 @@ def test_event_time_may_be_computed_from_the_record(extract: Any, expected: int)
     app = App("test")
     app.stream("n", timestamp=extract).to("out")
     with TestDriver(app) as driver:
-        driver.topic("n").pipe({"at": 1_500}, key="k", timestamp=42)
+        driver.topic("n").pipe({"at": 1_500}, key="k", timestamp=42, headers={"at": b"77"})
         assert [record.timestamp for record in driver.topic("out").read()] == [expected]
 
 

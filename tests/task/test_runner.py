@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from millstream import App
-from millstream.errors import ProcessingError, StateError
+from millstream.errors import ProcessingError, StateError, UnknownTopicError
 from millstream.state.task import Version
 from millstream.task.runner import run_task
 from millstream.task.work import Range, Work
@@ -132,3 +132,13 @@ def test_stream_time_goes_on_from_where_the_last_batch_left_it(site: Site, send:
     first, _ = run_task(place, work(1, 1))
     second, _ = run_task(place, work(2, 2, 1, Version(first.version, first.commit)))
     assert (first.stream_time, second.stream_time) == (50, 50)
+
+
+def test_a_topic_that_may_not_be_made_is_named(site: Site, send: Send) -> None:
+    app = App("test")
+    app.stream("n").to(lambda _: "unknown")
+    place = site(app)
+    place.new_topic = None
+    send("n", "1")
+    with pytest.raises(UnknownTopicError, match="unknown"):
+        run_task(place, work(1, 1))
