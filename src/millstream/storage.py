@@ -28,6 +28,8 @@ _FORMAT_KEY = b"millstream-format"
 _MAX_READERS = 1024
 _MAX_DATABASES = 256
 _FIRST_MAP_BYTES = 1 << 30  # address space, not disk: the file grows with what is written
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_SPACE = 1 << 20  # a disk with less than this left is full
 _SHORT_PATIENCE = 0.2  # seconds to wait for our readers when growing can also be done later
 _LONG_PATIENCE = 10.0
 _open: dict[str, Environment] = {}
@@ -250,8 +252,7 @@ def translated(path: Path) -> Iterator[None]:
     except (lmdb.Error, OSError) as error:
         if isinstance(error, StorageError):
             raise
-        full = getattr(error, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in str(error)
-        if full:
+        if _is_full(error, path):
             raise StorageFullError(
                 f"no space left for {str(path)!r}", hint="free some space; nothing was lost", path=str(path)
             ) from error
@@ -260,6 +261,20 @@ def translated(path: Path) -> Iterator[None]:
             hint="check that it is a local directory of yours, or choose another with data_dir=",
             path=str(path),
         ) from error
+
+
+def _is_full(error: Exception, path: Path) -> bool:
+    """Whether an error means that there is no space: LMDB calls a write that was cut short an input/output error."""
+    told = {getattr(error, "errno", None), *(code for code in _FULL if os.strerror(code) in str(error))}
+    if told & _FULL:
+        return True
+    if errno.EIO not in told and os.strerror(errno.EIO) not in str(error):
+        return False
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return False
+    return status.f_bavail * status.f_frsize < _NO_SPACE
 
 
 def make_private(path: Path) -> None:

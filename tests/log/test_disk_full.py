@@ -1,0 +1,71 @@
+"""A full disk: a clear error, nothing half-written, and on it goes when there is space."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millstream.blocks import Block, block_of
+from millstream.broker import Output, TopicConfig
+from millstream.errors import StorageFullError
+from millstream.log import EmbeddedLog
+from millstream.producer import Producer
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of four megabytes."""
+    mounted = tmp_path / "small"
+    mounted.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", str(mounted)], capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip(f"cannot mount a small file system here: {done.stderr.decode().strip()}")
+    yield mounted
+    subprocess.run(["umount", str(mounted)], check=True)
+
+
+def fill(log: EmbeddedLog, block: Block) -> None:
+    for _ in range(100):
+        log.append([Output("t", 0, block)])
+
+
+def test_append_fails_clearly_and_goes_on(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * 2_500_000)
+    block = block_of([None] * 100, [os.urandom(1000) for _ in range(100)], [0] * 100)
+    with EmbeddedLog(small_disk) as log:
+        log.create_topic("t", TopicConfig(partitions=1))
+        with pytest.raises(StorageFullError, match=r"no space left .*; free some space; nothing was lost"):
+            fill(log, block)
+        written = log.offsets("t")[0].end // 100
+        assert log.offsets("t")[0].end == 100 * written > 0
+        assert sum(len(chunk.block) for chunk in log.read("t", 0, 0, 100 * written)) == 100 * written
+        ballast.unlink()
+        assert log.append([Output("t", 0, block)]) == [100 * written]
+    with EmbeddedLog(small_disk) as log:
+        assert sum(len(chunk.block) for chunk in log.read("t", 0, 0, 10**6)) == 100 * (written + 1)
+
+
+def test_a_producer_keeps_what_found_no_space(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * 3_600_000)
+    with EmbeddedLog(small_disk) as log:
+        log.create_topic("t", TopicConfig(partitions=1))
+        with Producer(log, value=bytes) as producer:
+            for number in range(1000):
+                producer.send("t", b"%d" % number + b"x" * 1000)
+            with pytest.raises(StorageFullError):
+                producer.flush()
+            ballast.unlink()
+            producer.flush()
+            assert producer.failed == 0
+        (chunk,) = log.read("t", 0, 0, 1000)
+        assert [int(value.rstrip(b"x")) for value in chunk.block.column(1).to_pylist()] == list(range(1000))
