@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.spark.apps import Ride, levels, rides, words
 from tests.spark.conftest import Feed, Read
 
 from millstream import App, Config
+from millstream.storage import close_under
 
 pytestmark = pytest.mark.spark
 
@@ -38,6 +40,18 @@ def test_a_second_run_goes_on_where_the_first_one_stood(tmp_path: Path, feed: Fe
     words.run("caught-up")
 
     assert dict(words.tables["words"].items()) == {"a": 121, "b": 80, "c": 40, "z": 1}
+
+
+def test_an_app_whose_state_was_deleted_publishes_again(tmp_path: Path, feed: Feed, read: Read) -> None:
+    words.data_dir = tmp_path
+    feed(words, "lines", [b"a"])
+    words.run("caught-up")
+    close_under(tmp_path)
+    shutil.rmtree(tmp_path / "apps" / "words")
+
+    words.run("caught-up")
+
+    assert read(words, "word-counts") == [("a", b"1"), ("a", b"1")]
 
 
 @pytest.mark.parametrize("small_batch_records", [0, 1_000_000], ids=["parallel", "single"])

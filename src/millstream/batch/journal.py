@@ -6,6 +6,7 @@ run again with the same ranges.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ _JOURNAL = "journal"
 _PROGRESS = b"progress"
 _PLANNED = b"planned"
 _CATALOG = b"catalog"
+_LINEAGE = b"lineage"
 
 
 class Journal:
@@ -48,6 +50,18 @@ class Journal:
                 txn.put(_PLANNED, msgspec.json.encode(planned), db=self._database)
 
         self._environment.update(change)
+
+    def lineage(self) -> str:
+        """Return the random name of this history of the app, which begins with an empty journal."""
+
+        def change(txn: Any) -> bytes:
+            stored = txn.get(_LINEAGE, db=self._database)
+            if stored is None:
+                stored = uuid.uuid4().hex[:12].encode()
+                txn.put(_LINEAGE, stored, db=self._database)
+            return bytes(stored)
+
+        return self._environment.update(change).decode()
 
     def describe_as(self, catalog: Mapping[str, Any]) -> None:
         """Store what other processes need in order to read the app's tables."""

@@ -15,6 +15,7 @@ class AppHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The part that stays the same for all batches of a run."""
 
     app: str
+    lineage: str
     reference: AppReference | None
     pickled: bytes
     """The topology of an app that cannot be imported (notebooks, the interpreter), else empty."""

@@ -65,7 +65,9 @@ class SparkRun:
                 size=size,
                 task_names=task_names(layout),
                 execute=BatchJob(
-                    context, _header(app, broker, layout, context.defaultParallelism), config.small_batch_records
+                    context,
+                    _header(app, broker, layout, journal.lineage(), context.defaultParallelism),
+                    config.small_batch_records,
                 ),
                 on_batch=on_batch,
             )
@@ -153,12 +155,13 @@ def _layout(app: App, broker: Broker) -> Layout:
     return Layout.of(plan, topics)
 
 
-def _header(app: App, broker: Broker, layout: Layout, cores: int) -> AppHeader:
+def _header(app: App, broker: Broker, layout: Layout, lineage: str, cores: int) -> AppHeader:
     reference = reference_to(app)
     tasks_by_level = [len(layout.tasks_on(level)) for level in range(layout.plan.levels)]
     config = app.config
     return AppHeader(
         app=app.id,
+        lineage=lineage,
         reference=reference,
         pickled=b"" if reference is not None else _pickled(app, layout),
         fingerprint=fingerprint(layout.plan),

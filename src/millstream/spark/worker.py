@@ -116,6 +116,7 @@ def worksite(header: AppHeader) -> Worksite:
         broker=_broker(header.broker, header.durable),
         state_dir=Path(header.state_dir),
         policies=header.policies,
+        lineage=header.lineage,
         caching=header.caching,
         durable=header.durable,
         new_topic=header.new_topic,

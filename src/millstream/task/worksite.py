@@ -22,6 +22,8 @@ class Worksite:
     broker: Broker
     state_dir: Path
     policies: Policies
+    lineage: str = ""
+    """Which history of the app this is; a reset begins another one."""
     caching: bool = True
     durable: bool = True
     new_topic: TopicConfig | None = None
@@ -43,9 +45,13 @@ class Worksite:
         )
 
     def producer(self, task: int) -> str:
-        """Return the name under which a task publishes."""
+        """Return the name under which a task publishes.
+
+        The lineage is in it, because batches are counted anew after a reset: without it their output would be taken
+        for something that was published before.
+        """
         stage, partition = self.stage(task)
-        return f"{self.app}.{stage.name}.{partition}"
+        return f"{self.app}.{self.lineage}.{stage.name}.{partition}"
 
     def topic_partitions(self, topic: str) -> int:
         """Return the number of partitions of an output topic, creating it if that is allowed."""
