@@ -74,3 +74,10 @@ def test_an_app_that_was_not_started_need_not_be_stopped_or_waited_for() -> None
     app = App("test")
     app.stop()
     assert app.wait(0)
+
+
+def test_a_topic_cannot_be_read_in_two_ways() -> None:
+    app = App("test")
+    app.stream("a", value=int)
+    with pytest.raises(DefinitionError, match="topic 'a' is read with value=json:int and with value=str"):
+        app.stream("a", value=str)

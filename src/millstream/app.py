@@ -109,6 +109,7 @@ class App:
         topics = frozenset(node.topics)
         known = self._sources.get(topics)
         if isinstance(known, kind):
+            _check_same(known, node)
             return known
         handle = kind(self._draft, node)
         self._sources[topics] = handle
@@ -197,6 +198,19 @@ class App:
         from millstream.cli.main import main_for
 
         main_for(self._twin())
+
+
+def _check_same(known: Handle, node: Source) -> None:
+    """Refuse to read the same topics in two ways; what is not said again stays as it was."""
+    first = known._node
+    assert isinstance(first, Source)
+    for setting, default in (("key", READABLE), ("value", JSON)):
+        before, now = getattr(first, setting), getattr(node, setting)
+        if now is not default and before.name != now.name:
+            raise DefinitionError(
+                f"topic {node.topics[0]!r} is read with {setting}={before.name} and with {setting}={now.name}",
+                hint="read it once and use the result twice",
+            )
 
 
 def _source_settings(key: SerdeLike, value: SerdeLike, timestamp: AnyFunction | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from millstream.batch.journal import Journal
-from millstream.errors import UnknownTableError
+from millstream.errors import StateError, UnknownTableError
 from millstream.native import NATIVE, encode_key, value_codec
 from millstream.partitioning import partition_of
 from millstream.places import app_names, journal_dir, state_dir
@@ -123,6 +123,20 @@ def catalog_of(layout: Layout) -> dict[str, Any]:
         for node in stage.stores
     ]
     return {"tables": [msgspec.to_builtins(entry) for entry in entries]}
+
+
+def check_moves(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse a topology in which a table would lie elsewhere than it did: it would begin empty and say nothing."""
+    tables = {entry.name: entry for entry in msgspec.convert(now["tables"], list[TableEntry])}
+    for entry in msgspec.convert(before.get("tables", []), list[TableEntry]):
+        found = tables.get(entry.name)
+        if found is not None and (found.stage, found.partitions) != (entry.stage, entry.partitions):
+            raise StateError(
+                f"table {entry.name!r} is kept by stage {entry.stage!r} with {entry.partitions} partitions, "
+                f"but would now belong to stage {found.stage!r} with {found.partitions}",
+                hint="undo the change, or run the new topology under another app id",
+                table=entry.name,
+            )
 
 
 def readers_of(layout: Layout, directory: Path) -> dict[str, TableReader]:

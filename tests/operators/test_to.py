@@ -1,6 +1,6 @@
 import pytest
 
-from millstream import App
+from millstream import App, Config
 from millstream.errors import InvalidNameError, ProcessingError
 from millstream.serdes import INT64
 from millstream.testing import TestDriver
@@ -76,3 +76,11 @@ def test_an_app_may_read_what_it_writes() -> None:
     with TestDriver(app) as driver:
         driver.topic("n").pipe(3)
         assert driver.topic("n").read_values() == [3, 2, 1, 0]
+
+
+def test_a_record_too_large_for_its_topic_meets_the_policy_and_not_the_broker() -> None:
+    app = App("test", config=Config(on_error="skip"))
+    app.stream("in", value=int).map_values(lambda n: "x" * n).to("out")
+    with TestDriver(app) as driver:
+        driver.topic("in").pipe(1, 2_000_000, 2)
+        assert driver.topic("out").read_values() == ["x", "xx"]

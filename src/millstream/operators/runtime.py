@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import singledispatch
 from typing import Any, Protocol, TypeAlias
@@ -27,11 +28,13 @@ class RecordContext(Context, Protocol):
 
 
 class Columns:
-    """Encoded records on their way to a topic, column by column."""
+    """Encoded records on their way to a topic, column by column; the topic takes records up to ``most_bytes``."""
 
-    __slots__ = ("headers", "keys", "timestamps", "values")
+    __slots__ = ("headers", "keys", "most_bytes", "needs_key", "timestamps", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = sys.maxsize, *, needs_key: bool = False) -> None:
+        self.most_bytes = most_bytes
+        self.needs_key = needs_key
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.timestamps: list[int] = []

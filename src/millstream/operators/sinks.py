@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.errors import SerdeError
+from millstream.errors import MillstreamError, RecordTooLargeError, SerdeError
 from millstream.functions import Function
 from millstream.names import check_name
 from millstream.native import PRESENCE, value_codec
@@ -27,6 +27,9 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
             columns = choose(key, value)
             route = None if key is None else route_of(key)
             data = None if value is None else encode_value(value)
+            size = (0 if route is None else len(route)) + (0 if data is None else len(data))
+            if size > columns.most_bytes or (route is None and columns.needs_key):
+                raise _refusal(columns, size)
         except Exception as error:
             return failed(node, _explained(error, key, key_serde, value, value_serde), key)
         columns.keys.append(route)
@@ -37,6 +40,17 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
         return None
 
     return process
+
+
+def _refusal(columns: Columns, size: int) -> MillstreamError:
+    """Say now what the broker would say after the state is committed, when no policy can help any more."""
+    if size > columns.most_bytes:
+        return RecordTooLargeError(
+            f"a record of {size} bytes is too large for its topic, which takes up to {columns.most_bytes}",
+            hint="send less, or raise max_record_bytes of the topic",
+            size=size,
+        )
+    return SerdeError("a record without a key cannot go to a compacted topic", hint="give it a key: .select_key(...)")
 
 
 def _chooser(node: Sink, runtime: Runtime) -> Any:

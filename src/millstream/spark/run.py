@@ -26,7 +26,7 @@ from millstream.spark.header import AppHeader
 from millstream.spark.job import BatchJob
 from millstream.spark.session import spark_context
 from millstream.storage import FileLock, make_private
-from millstream.tables import catalog_of
+from millstream.tables import catalog_of, check_moves
 from millstream.task.policy import Policies
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ class SparkRun:
             layout = _layout(app, broker)
             config = app.config
             journal = Journal(journal_dir(app.data_dir, app.id), durable=config.durability == "sync")
-            journal.describe_as(catalog_of(layout))
+            catalog = catalog_of(layout)
+            check_moves(journal.catalog(), catalog)
+            journal.describe_as(catalog)
             context = spark_context(config.master, config.spark)
             size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
             loop = BatchLoop(

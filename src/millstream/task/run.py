@@ -57,7 +57,10 @@ class TaskRun:
         return self.stores[node.name]
 
     def to_topic(self, topic: str) -> Columns:
-        return self.outbox.topics.setdefault(topic, Columns())
+        if topic not in self.outbox.topics:
+            config = self._site.topic(topic)
+            self.outbox.topics[topic] = Columns(config.max_record_bytes, needs_key=config.compact)
+        return self.outbox.topics[topic]
 
     def to_edge(self, edge: Node) -> EdgeColumns:
         assert edge.name is not None

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from millstream.broker import Broker, TopicConfig
-from millstream.errors import UnknownTopicError
+from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.plan.layout import Layout
 from millstream.plan.stages import Stage
 from millstream.state.task import TaskState
 from millstream.task.policy import Policies
+
+_DEAD_LETTER_BYTES = 32 << 20
 
 
 @dataclass
@@ -28,7 +33,7 @@ class Worksite:
     durable: bool = True
     new_topic: TopicConfig | None = None
     """How topics that a record names first are created; None: they are not."""
-    _partitions: dict[str, int] = field(default_factory=dict)
+    _topics: dict[str, TopicConfig] = field(default_factory=dict)
 
     def stage(self, task: int) -> tuple[Stage, int]:
         """Return the stage of a task and its partition."""
@@ -53,17 +58,27 @@ class Worksite:
         stage, partition = self.stage(task)
         return f"{self.app}.{self.lineage}.{stage.name}.{partition}"
 
-    def topic_partitions(self, topic: str) -> int:
-        """Return the number of partitions of an output topic, creating it if that is allowed."""
-        if topic not in self._partitions:
+    def topic(self, topic: str) -> TopicConfig:
+        """Return the settings of an output topic, creating it if that is allowed."""
+        if topic not in self._topics:
             try:
-                self._partitions[topic] = self.broker.topic(topic).partitions
+                self._topics[topic] = self.broker.topic(topic).config
             except UnknownTopicError:
                 if self.new_topic is None:
                     raise
-                self.broker.create_topic(topic, self.new_topic)
-                self._partitions[topic] = self.new_topic.partitions
-        return self._partitions[topic]
+                self._topics[topic] = self._created(topic, self.new_topic)
+        return self._topics[topic]
+
+    def _created(self, topic: str, config: TopicConfig) -> TopicConfig:
+        if topic == self.policies.dead_letter_topic:  # the largest record must still fit with its error beside it
+            config = msgspec.structs.replace(config, max_record_bytes=_DEAD_LETTER_BYTES)
+        with contextlib.suppress(TopicExistsError):  # another task was first
+            self.broker.create_topic(topic, config)
+        return self.broker.topic(topic).config
+
+    def topic_partitions(self, topic: str) -> int:
+        """Return the number of partitions of an output topic."""
+        return self.topic(topic).partitions
 
     def edge_partitions(self, edge: str) -> int:
         """Return the number of tasks that read an edge."""
