@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from millstream.broker import TopicConfig
 from millstream.log import EmbeddedLog
 from millstream.log.cleaning import clean
 from millstream.log.topic import CLEAN_AFTER_BLOBS
@@ -22,6 +23,14 @@ def test_many_appends_start_it(log: EmbeddedLog, topic: str, send: Send, read: R
         assert len(list(snapshot.spans(0, 0))) < 10
         assert snapshot.bounds(0).new_blobs < 10
     assert [value for _, value in read(topic)] == [str(number) for number in range(CLEAN_AFTER_BLOBS)]
+
+
+def test_a_partition_twice_its_size_starts_it(log: EmbeddedLog, send: Send) -> None:
+    log.create_topic("small", TopicConfig(partitions=1, retention_bytes=10_000))
+    for _ in range(30):
+        send("small", "x" * 1000)
+        log._sweeper.close()
+    assert log.topic("small").bytes[0] <= 40_000
 
 
 def test_one_at_a_time(log: EmbeddedLog, topic: str, send: Send) -> None:

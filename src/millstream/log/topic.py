@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CLEAN_AFTER_BLOBS = 256
 CLEAN_AFTER_MS = 300_000
+_CLEAN_AFTER_BLOBS_TOO_LARGE = 8
 
 
 class Topic:
@@ -132,11 +133,20 @@ class Topic:
         def change(snapshot: Snapshot) -> tuple[list[int], bool]:
             time = time_ns() // 1_000_000
             blobs = [blob_of(o, self.config, time) for o in outputs] if early is None else early
-            return _appended(snapshot, outputs, blobs, once, time)
+            offsets, touched = _appended(snapshot, outputs, blobs, once, time)
+            return offsets, any(self._is_cleaning_due(bounds, time) for bounds in touched)
 
         result = self.update(change)
         notify(self.waiters)
         return result
+
+    def _is_cleaning_due(self, bounds: Bounds, now: int) -> bool:
+        limit = self.config.retention_bytes
+        return (
+            bounds.new_blobs >= CLEAN_AFTER_BLOBS
+            or now - bounds.cleaned >= CLEAN_AFTER_MS
+            or (limit is not None and bounds.bytes > 2 * limit and bounds.new_blobs >= _CLEAN_AFTER_BLOBS_TOO_LARGE)
+        )
 
     def delete_before(self, partition: int, offset: int) -> None:
         """Forget the records before ``offset``; the next one keeps its offset."""
@@ -162,21 +172,20 @@ def _appended(
     blobs: Sequence[Blob | None],
     once: tuple[str, int] | None,
     now: int,
-) -> tuple[list[int], bool]:
+) -> tuple[list[int], list[Bounds]]:
     offsets = []
-    due = False
+    touched = []
     seen = {o.partition for o in outputs if once and _is_stored(snapshot, o.partition, *once)}
     for output, blob in zip(outputs, blobs, strict=True):
         bounds = snapshot.bounds(output.partition)
         offsets.append(bounds.end)
         if blob is None or output.partition in seen:
             continue
-        bounds = _append_blob(snapshot, blob, bounds, now)
-        due |= bounds.new_blobs >= CLEAN_AFTER_BLOBS or now - bounds.cleaned >= CLEAN_AFTER_MS
+        touched.append(_append_blob(snapshot, blob, bounds, now))
     if once:
         for partition in {output.partition for output in outputs} - seen:
             snapshot.put_sequence(partition, *once)
-    return offsets, due
+    return offsets, touched
 
 
 def _is_stored(snapshot: Snapshot, partition: int, producer: str, sequence: int) -> bool:
