@@ -1,0 +1,23 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from millstream import Config
+from millstream.errors import DefinitionError
+
+PAGE = Path(__file__).parents[1] / "docs" / "running.md"
+
+
+def test_every_setting_is_documented() -> None:
+    page = PAGE.read_text()
+    missing = [field.name for field in msgspec.structs.fields(Config) if f"| `{field.name}` |" not in page]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "setting", [{"partitions": 0}, {"max_batch_records": 0}, {"target_batch": "0 s"}, {"target_batch": "soon"}]
+)
+def test_impossible_settings_are_refused(setting: dict[str, object]) -> None:
+    with pytest.raises(DefinitionError):
+        Config(**setting)  # type: ignore[arg-type]
