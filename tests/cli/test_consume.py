@@ -1,5 +1,9 @@
 import json
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Call, Fill
@@ -68,6 +72,20 @@ def test_following_goes_on_until_there_are_enough(call: Call, fill: Fill) -> Non
     consumed = call("consume", "lines", "--follow", "--from-beginning", "--max", "2")
     assert consumed.stdout == "null\ta\nnull\tb\n"
     assert time.monotonic() - began < 5
+
+
+def test_interrupted_while_it_waits(fill: Fill, data_dir: Path) -> None:
+    fill("lines", (None, b"a", 1))
+    program = "from millstream.cli.main import main; main()"
+    arguments = ["consume", "lines", "--follow", "--from-beginning", "--data-dir", str(data_dir)]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as consuming:
+        assert consuming.stdout is not None
+        assert consuming.stdout.readline() == "null\ta\n"
+        consuming.send_signal(signal.SIGINT)
+        assert consuming.communicate(timeout=30) == ("", "interrupted\n")
+    assert consuming.returncode == 130
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -11,6 +10,7 @@ from millstream.cli.main import PLACES, root
 from millstream.errors import UnknownTopicError
 
 HEAVY = ("pyspark", "pyarrow", "numpy", "lmdb", "rich")
+HELP_SECONDS = 0.5  # of the processor, 0.15 on a quiet machine
 
 
 def test_help_lists_all_commands(call: Call) -> None:
@@ -25,14 +25,14 @@ def test_the_version(call: Call) -> None:
 
 def test_help_is_quick() -> None:
     program = (
-        "import sys, click; from millstream.cli.main import root\n"
+        "import sys, time; from millstream.cli.main import root\n"
         "try: root.main(['--help'])\n"
-        "except SystemExit: print('heavy:', *(name for name in sys.argv[1:] if name in sys.modules))"
+        "except SystemExit: print(time.process_time(), *(name for name in sys.argv[1:] if name in sys.modules))"
     )
-    began = time.process_time()
     ran = subprocess.run([sys.executable, "-c", program, *HEAVY], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[-1] == "heavy:"
-    assert time.process_time() - began < 5
+    seconds, *heavy = ran.stdout.splitlines()[-1].split()
+    assert heavy == []
+    assert float(seconds) < HELP_SECONDS
 
 
 @pytest.mark.parametrize("name", PLACES)

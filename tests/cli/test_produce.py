@@ -55,7 +55,7 @@ def test_a_marked_value_is_null(call: Call, stored: Stored) -> None:
 def test_a_line_that_is_not_json_ends_it(call: Call, stored: Stored) -> None:
     produced = call("produce", "lines", "--value", "json", input='{"a": 1}\n[\n3\n')
     assert produced.exit_code == 1
-    assert produced.stderr.startswith("wrote 1 records to lines\nerror: line 2 is not JSON: ")
+    assert produced.stderr.startswith("wrote 1 record to lines\nerror: line 2 is not JSON: ")
     assert [record.value for record in stored("lines")] == [b'{"a": 1}']
 
 

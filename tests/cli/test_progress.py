@@ -60,7 +60,7 @@ def test_the_rate_is_of_the_last_seconds(tally: Tally, clock: Clock) -> None:
 def test_what_was_dropped_is_told(tally: Tally) -> None:
     tally.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2}, dead_letters=1), lag=1200))
     assert tally.facts()[2:] == [("lag", "lines 1,200"), ("dropped", "words: null_key 2"), ("dead letters", "1")]
-    assert tally.summary().endswith("1 batch, 9 records in, 0 out, 1 dead letters")
+    assert tally.summary().endswith("1 batch, 9 records in, 0 out, 1 dead letter")
 
 
 def test_rows_of_earlier_runs_may_be_missing() -> None:

@@ -101,7 +101,7 @@ def test_deletion_shows_what_would_be_lost(call: Call, fill: Fill, arguments: li
     fill("lines", (None, b"a", 1))
     deleted = call("topics", "delete", "lines", *arguments)
     assert deleted.exit_code == 0
-    assert deleted.stderr.startswith("would delete lines: 1 records, ")
+    assert deleted.stderr.startswith("would delete lines: 1 record, ")
     assert ("deleted lines" in deleted.stderr) == is_deleted
     assert ("lines" in call("topics", "list").stdout) == (not is_deleted)
 

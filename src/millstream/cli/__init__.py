@@ -6,6 +6,10 @@ settings.py    which data directory, broker and app a command works on
 connection.py  opens the broker for the time of a command
 output.py      tables, JSON, and text that cannot harm a terminal
 moments.py     points in time and sizes as people write them
+lines.py       how a line becomes a key and a value
+formats.py     how a record becomes a line
+reading.py     records of several partitions in one sequence
+sharing.py     the same for a member of a group
 progress.py    what a run has done so far, drawn live or line by line
 reference.py   docs/cli.md, generated
 

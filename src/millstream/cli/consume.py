@@ -46,9 +46,16 @@ _FLUSH_EVERY = 1000
 @click.option("--verbose", "-v", is_flag=True, help="In text: show place, time and headers too.")
 @pass_settings
 def consume(
-    settings: Settings, /, topics: tuple[str, ...], group: str | None, most: int | None, follow: bool | None,
-    format: Format, verbose: bool, **start: Any,
-) -> None:  # fmt: skip
+    settings: Settings,
+    /,
+    topics: tuple[str, ...],
+    group: str | None,
+    most: int | None,
+    follow: bool | None,
+    format: Format,
+    verbose: bool,
+    **start: Any,
+) -> None:
     """Print the records of topics, a line each, and wait for more.
 
     Text is key, tab, value, where what is not printable is escaped and null is "null". JSON is one object per line.
@@ -81,9 +88,15 @@ def _check(group: str | None, start: dict[str, Any]) -> None:
 
 
 def _ungrouped(
-    broker: Broker, topics: tuple[str, ...], *, follow: bool,
-    from_beginning: bool, since: int | None, partition: int | None, offset: int | None,
-) -> Rounds:  # fmt: skip
+    broker: Broker,
+    topics: tuple[str, ...],
+    *,
+    follow: bool,
+    from_beginning: bool,
+    since: int | None,
+    partition: int | None,
+    offset: int | None,
+) -> Rounds:
     partitions = partitions_of(broker, topics, partition)
     if offset is not None:
         positions = {at: there for one in partitions for at, there in at_offset(broker, one, offset).items()}

@@ -11,7 +11,7 @@ from millstream.broker import Broker, GroupInfo
 from millstream.cli.command import Group
 from millstream.cli.connection import complete_group, complete_topic, connected
 from millstream.cli.moments import moment
-from millstream.cli.output import json_option, say, show_json, show_table
+from millstream.cli.output import counted, json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import DefinitionError, StateError, UnknownTopicError
 from millstream.places import app_names
@@ -124,8 +124,8 @@ def reset(settings: Settings, group: str, to: str, names: tuple[str, ...], execu
 def delete(settings: Settings, group: str, yes: bool) -> None:
     """Forget a group that has no live consumers. Its consumers would start anew where they are told to."""
     with connected(settings) as broker:
-        partitions = len(broker.group(group).committed)
-        if not yes and not click.confirm(f"Delete group {group} with offsets of {partitions} partitions?", err=True):
+        partitions = counted(len(broker.group(group).committed), "partition")
+        if not yes and not click.confirm(f"Delete group {group} with offsets of {partitions}?", err=True):
             say("nothing was deleted")
             return
         broker.delete_group(group)

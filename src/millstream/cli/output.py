@@ -73,6 +73,16 @@ def _cell(value: object) -> str:
     return str(value) if isinstance(value, int) else printable(str(value)) or "-"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "batch"), counted(1200, "record")
+    ('1 batch', '1,200 records')
+    """
+    ending = "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{ending}"
+
+
 def say(message: str) -> None:
     """Tell something that is not part of the result."""
     click.echo(printable(message), err=True)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeAlias
 
 import click
 
+from millstream.broker import Broker
 from millstream.cli.command import Command
 from millstream.cli.connection import complete_topic, connected
 from millstream.cli.lines import LineForm, Pair
-from millstream.cli.output import say
+from millstream.cli.output import counted, say
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import SerdeError
-from millstream.producer import Producer
+from millstream.producer import Delivery, Producer
 
+Block: TypeAlias = tuple[list[Pair], SerdeError | None]
 _BLOCK_BYTES = 1 << 20
 
 
@@ -61,21 +64,29 @@ def produce(
         broker.topic(topic)  # whether it is there is told before the first line is typed
         if sys.stdin.isatty():
             say("type a record per line; Ctrl-D ends")
-        written = 0
+        tally: Counter[bool] = Counter()
         try:
-            with Producer(broker, key=bytes, value=bytes) as producer:
-                for pairs, problem in _blocks(form):
-                    for record_key, record in pairs:
-                        producer.send(topic, record, key=record_key)
-                    producer.flush()
-                    written += len(pairs)
-                    if problem is not None:
-                        raise problem
+            _send(broker, topic, _blocks(form), tally)
         finally:
-            say(f"wrote {written} records to {topic}")
+            say(f"wrote {counted(tally[True], 'record')} to {topic}")
 
 
-def _blocks(form: LineForm) -> Iterator[tuple[list[Pair], SerdeError | None]]:
+def _send(broker: Broker, topic: str, blocks: Iterable[Block], tally: Counter[bool]) -> None:
+    """Send records and count in ``tally`` those that arrived, and those that did not."""
+
+    def note(delivery: Delivery) -> None:
+        tally[delivery.error is None] += 1
+
+    with Producer(broker, key=bytes, value=bytes) as producer:
+        for pairs, problem in blocks:
+            for key, value in pairs:
+                producer.send(topic, value, key=key, on_delivery=note)
+            producer.flush()
+            if problem is not None:
+                raise problem
+
+
+def _blocks(form: LineForm) -> Iterator[Block]:
     """Yield records as they come, many at once if they come quickly, up to the first line that cannot be taken."""
     stream: Any = sys.stdin.buffer  # its type does not promise read1
     number, rest = 1, b""

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millstream.batch.plan import BatchReport
-from millstream.cli.output import printable
+from millstream.cli.output import counted, printable
 
 Style = Literal["live", "lines", "quiet"]
 _RATE_SECONDS = 10.0
@@ -95,9 +95,8 @@ class Tally:
 
     def summary(self) -> str:
         """Return the last word on a run."""
-        batches = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
-        total = f"{batches}, {self.records_in:,} records in, {self.records_out:,} out"
-        problems = f", {self.dead_letters:,} dead letters" if self.dead_letters else ""
+        total = f"{counted(self.batches, 'batch')}, {counted(self.records_in, 'record')} in, {self.records_out:,} out"
+        problems = f", {counted(self.dead_letters, 'dead letter')}" if self.dead_letters else ""
         return f"{self.app} stopped after {self.seconds:.1f} s: {total}{problems}"
 
 

@@ -12,7 +12,7 @@ from millstream.broker import Broker, TopicConfig, TopicInfo
 from millstream.cli.command import Group
 from millstream.cli.connection import complete_topic, connected
 from millstream.cli.moments import UNLIMITED, as_duration, as_size, span
-from millstream.cli.output import json_option, say, show_json, show_table
+from millstream.cli.output import counted, json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,7 +84,7 @@ def create(settings: Settings, /, names: tuple[str, ...], **options: Any) -> Non
     with connected(settings, create=True) as broker:
         for name in names:
             broker.create_topic(name, config)
-            say(f"created {name} with {config.partitions} partitions")
+            say(f"created {name} with {counted(config.partitions, 'partition')}")
 
 
 @topics.command(examples=["millstream topics describe lines", "millstream topics describe lines clicks --json"])
@@ -181,7 +181,7 @@ def _records(topic: TopicInfo) -> int:
 def _loss(broker: Broker, topic: TopicInfo) -> str:
     readers = [group for group in broker.group_names() if any(at.topic == topic.name for at in broker.committed(group))]
     used = f", read by {', '.join(readers)}" if readers else ""
-    return f"would delete {topic.name}: {_records(topic)} records, {sum(topic.bytes)} bytes{used}"
+    return f"would delete {topic.name}: {counted(_records(topic), 'record')}, {counted(sum(topic.bytes), 'byte')}{used}"
 
 
 def _shown(value: object) -> str:
