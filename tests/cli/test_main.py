@@ -19,6 +19,12 @@ def test_help_lists_all_commands(call: Call) -> None:
     assert all(name in helped.stdout for name in PLACES)
 
 
+def test_help_has_examples(call: Call) -> None:
+    helped = call("topics", "create", "--help")
+    assert helped.exit_code == 0
+    assert "Examples:\n  millstream topics create lines\n" in helped.stdout
+
+
 def test_the_version(call: Call) -> None:
     assert call("--version").stdout.startswith("millstream 0.")
 

@@ -8,6 +8,8 @@ from tests.cli.running import run_to_end
 
 from millstream import App
 from millstream.cli.settings import Settings
+from millstream.partitioning import partition_of
+from millstream.serdes import INT64
 
 
 class Visit(msgspec.Struct):
@@ -116,3 +118,15 @@ def test_no_app_has_run(call: Call, fill: Fill) -> None:
     refused = call("tables", "scan", "users")
     assert refused.exit_code == 1
     assert refused.stderr.endswith("run one: millstream run FILE\n")
+
+
+def test_keys_of_other_types(call: Call, fill: Fill, data_dir: Path) -> None:
+    app = App("odd", data_dir=data_dir)
+    app.table("numbers", key=INT64, value=str, name="numbers")
+    app.stream("visits", value=Visit).group_by(lambda visit: (visit.page, visit.user)).count(name="pairs")
+    fill("numbers", (INT64.encode(17), b"seventeen", 1), partition=partition_of(INT64.encode(17), 2))
+    fill("visits", (None, msgspec.json.encode(Visit("home", 3)), 1))
+    run_to_end(app)
+    assert call("tables", "get", "numbers", "17").stdout == "seventeen\n"
+    assert call("tables", "get", "numbers", "seventeen").exit_code == 1
+    assert call("tables", "get", "pairs", '["home", 3]').stdout == "1\n"
