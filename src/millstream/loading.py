@@ -37,6 +37,8 @@ class AppReference(msgspec.Struct, frozen=True):
 def load_app(target: str) -> Any:
     """Load an app from ``FILE.py``, ``FILE.py:NAME``, ``MODULE`` or ``MODULE:NAME``."""
     place, _, name = target.partition(":")
+    if not place:
+        raise DefinitionError(f"{target!r} names no app", hint="give a file such as app.py, or a module as in `import`")
     if place.endswith(".py"):
         module = _import_file(Path(place).stem, Path(place))
     else:

@@ -105,7 +105,8 @@ class TableReader:
         return ((row.key, row.value) for row in self.scan())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self.scan())
+        paths = (self._directory / str(partition) for partition in range(self._partitions))
+        return sum(txn.stat(database)["entries"] for path in paths for txn, database in self._snapshot(path))
 
 
 def catalog_of(layout: Layout) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from millstream.cli.output import say
 from millstream.cli.progress import Style, Tally, shown
 from millstream.cli.settings import Settings, pass_settings
 from millstream.places import app_names
-from millstream.storage import make_private, translated
 
 
 @click.command(
@@ -45,8 +44,6 @@ def run(settings: Settings, until: Until, no_progress: bool, quiet: bool, target
     style: Style = "quiet" if quiet else "lines" if no_progress or not sys.stdout.isatty() else "live"
     if style != "quiet":
         say(f"starting Spark for {app.id} on {app.broker_url or app.data_dir}")
-    with translated(app.data_dir):
-        make_private(app.data_dir)
     tally = Tally(app.id, has_past=app.id in app_names(app.data_dir))
     with shown(tally, style) as on_batch:
         app.start(until, on_batch=on_batch).wait(handle_signals=True)

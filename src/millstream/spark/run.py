@@ -25,7 +25,7 @@ from millstream.plan.layout import Layout
 from millstream.spark.header import AppHeader
 from millstream.spark.job import BatchJob
 from millstream.spark.session import spark_context
-from millstream.storage import FileLock, make_private
+from millstream.storage import FileLock, make_private, translated
 from millstream.tables import catalog_of, check_moves
 from millstream.task.policy import Policies
 
@@ -47,7 +47,8 @@ class SparkRun:
     @classmethod
     def start(cls, app: App, until: Until, on_batch: Callable[[BatchReport], None] | None) -> SparkRun:
         """Take the app's lock, lay out its tasks, start Spark and the loop."""
-        make_private(app.data_dir)
+        with translated(app.data_dir):
+            make_private(app.data_dir)
         lock = _locked(app)
         try:
             broker = app.broker
