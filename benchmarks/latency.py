@@ -24,7 +24,7 @@ from millstream.broker import Output, TopicConfig
 from millstream.spark.run import stop_spark
 
 DATA_DIR = os.environ.get("LATENCY_DIR", "latency-data")
-WARM_UP = 20
+WARM_UP = 100
 
 one_level = App("one-level", data_dir=DATA_DIR, config=Config(partitions=2))
 one_level.stream("in", value=int).map_values(lambda n: n + 1).to("out-one")
@@ -121,7 +121,7 @@ def measure(batches: int, directory: Path) -> dict[str, float]:
 def main() -> None:
     """Run all cases and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, default=80)
+    parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="latency-"))
