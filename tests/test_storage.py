@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -295,3 +296,15 @@ def test_a_full_disk_is_a_clear_error_that_loses_nothing(small_disk: Path) -> No
     put(env, b"big", bytes(MEGABYTE))
     assert get(env, b"big") == bytes(MEGABYTE)
     env.close()
+
+
+def test_an_environment_whose_files_were_replaced_is_opened_anew(tmp_path: Path) -> None:
+    first = environment(tmp_path / "e", ("a",))
+    first.update(lambda txn: txn.put(b"k", b"old", db=first.databases["a"]))
+    shutil.rmtree(tmp_path / "e")
+
+    second = environment(tmp_path / "e", ("a",))
+
+    with second.read() as txn:
+        assert txn.get(b"k", db=second.databases["a"]) is None
+    second.close()

@@ -60,6 +60,7 @@ class Environment:
                 metasync=sync,
                 meminit=False,
             )
+            self._file = _identity(path)
             self._page_bytes = int(self._lmdb.stat()["psize"])
             self.databases: dict[str, Any] = {}
             try:
@@ -194,6 +195,10 @@ class Environment:
         """Whether this process may still use this object, rather than ask ``environment`` again."""
         return self._pid == os.getpid() and _open.get(str(self.path)) is self
 
+    def _is_foreign(self) -> bool:
+        """Whether it was opened before a fork, or its files were deleted or replaced since."""
+        return self._pid != os.getpid() or self._file != _identity(self.path)
+
     def close(self) -> None:
         """Close the environment for the whole process; the next ``environment`` call opens it again."""
         with _open_lock:
@@ -222,7 +227,7 @@ def environment(
     name = str(path)
     with _open_lock:
         found = _open.get(name)
-        if found is not None and (found._pid != os.getpid() or (found.readonly and not readonly)):
+        if found is not None and (found._is_foreign() or (found.readonly and not readonly)):
             found._release()
             found = None
         if found is None:
@@ -285,6 +290,14 @@ def make_private(path: Path) -> None:
         raise StorageError(f"{str(path)!r} belongs to another user", hint="use a directory of your own")
     if stat.S_IMODE(status.st_mode) & stat.S_IWOTH:
         raise StorageError(f"{str(path)!r} can be written by everybody", hint=f"run: chmod 700 {path}", path=str(path))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = (path / "data.mdb").stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _file_bytes(path: Path) -> int:
