@@ -8,6 +8,21 @@ from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.errors import MillstreamError
-from millstream.records import Record
+from millstream.records import Record, Windowed
+from millstream.windows import hopping, session, sliding, tumbling, unlimited
 
-__all__ = ["App", "Config", "GroupedStream", "MillstreamError", "Record", "Stream", "Table"]
+__all__ = [
+    "App",
+    "Config",
+    "GroupedStream",
+    "MillstreamError",
+    "Record",
+    "Stream",
+    "Table",
+    "Windowed",
+    "hopping",
+    "session",
+    "sliding",
+    "tumbling",
+    "unlimited",
+]

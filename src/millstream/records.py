@@ -31,3 +31,15 @@ class TopicPartition(msgspec.Struct, frozen=True, order=True):
 
     topic: str
     partition: int
+
+
+class Windowed(msgspec.Struct, frozen=True, order=True):
+    """The key of a windowed result; times in milliseconds, ``end`` included only for sliding and session windows.
+
+    >>> Windowed("a", 0, 1000).key
+    'a'
+    """
+
+    key: Any
+    start: int
+    end: int

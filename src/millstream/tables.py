@@ -17,11 +17,16 @@ from millstream.native import NATIVE, encode_key, value_codec
 from millstream.partitioning import partition_of
 from millstream.places import app_names, journal_dir, state_dir
 from millstream.plan.layout import Layout
+from millstream.plan.node import Node
+from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.topology import Plan
+from millstream.records import Windowed
 from millstream.serdes import READABLE, Serde, serde_named
 from millstream.state.keyvalue import fetch, scan
 from millstream.state.task import store_database
+from millstream.state.timed import layout_of, observed_time, scan_timed
 from millstream.storage import environment
+from millstream.windows import FOREVER, SessionWindows, Windows
 
 
 class TableEntry(msgspec.Struct, frozen=True):
@@ -32,6 +37,10 @@ class TableEntry(msgspec.Struct, frozen=True):
     partitions: int
     key: str
     value: str
+    windows: Windows | None = None
+    retention: int = 0
+    inclusive: bool = False
+    """Whether a window at the very edge of the retention is still in reach."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -55,9 +64,8 @@ class TableReader:
 
     def row(self, key: Any) -> Row | None:
         """Return the row of a key with its timestamp, or None."""
-        path = self._directory / str(partition_of(self._key.encode(key), self._partitions))
         found: tuple[Any, int] | None = None
-        for txn, database in self._snapshot(path):
+        for txn, database in self._snapshot(self._path_of(key)):
             found = fetch(txn, database, self._decode, key)
         return None if found is None else Row(key, *found)
 
@@ -100,6 +108,9 @@ class TableReader:
                 with place.read() as txn:
                     yield txn, database
 
+    def _path_of(self, key: Any) -> Path:
+        return self._directory / str(partition_of(self._key.encode(key), self._partitions))
+
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yield all keys and values."""
         return ((row.key, row.value) for row in self.scan())
@@ -109,21 +120,78 @@ class TableReader:
         return sum(txn.stat(database)["entries"] for path in paths for txn, database in self._snapshot(path))
 
 
+class WindowTableReader(TableReader):
+    """A table of windows, read only; its keys are ``Windowed(key, start, end)``."""
+
+    def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
+        super().__init__(directory, entry, key, value)
+        assert entry.windows is not None
+        self._windows = entry.windows
+        self._layout = layout_of(entry.windows)
+        self._retention = entry.retention
+        self._inclusive = entry.inclusive
+
+    def row(self, key: Windowed) -> Row | None:
+        """Return the row of a window, or None."""
+        return next((row for row in self.windows(key.key) if row.key == key), None)
+
+    def windows(self, key: Any, *, start: int = 0, stop: int = FOREVER) -> list[Row]:
+        """Return the windows of a key that begin at ``start`` … ``stop`` (milliseconds), in order."""
+        rows = [row for row in self._partition_rows(self._path_of(key)) if row.key.key == key]
+        return [row for row in rows if start <= row.key.start <= stop]
+
+    def scan(self, *, start: Any = None, stop: Any = None, prefix: str | None = None) -> Iterator[Row]:
+        """Yield the windows of all keys that are still in reach; bounds are for the keys inside the windows."""
+        for partition in range(self._partitions):
+            for row in self._partition_rows(self._directory / str(partition)):
+                key = row.key.key
+                if (
+                    (start is None or encode_key(key) >= encode_key(start))
+                    and (stop is None or encode_key(key) < encode_key(stop))
+                    and (prefix is None or str(key).startswith(prefix))
+                ):
+                    yield row
+
+    def _partition_rows(self, path: Path) -> list[Row]:
+        rows: list[Row] = []
+        for txn, database in self._snapshot(path):
+            expired = observed_time(txn, database) - self._retention
+            for _, entry in scan_timed(txn, database, self._decode, self._layout):
+                if entry.at[0] > expired or (self._inclusive and entry.at[0] == expired):
+                    rows.append(Row(self._windows.named(entry.key, entry.at), entry.value, entry.timestamp))
+        return rows
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.scan())
+
+
 def catalog_of(layout: Layout) -> dict[str, Any]:
     """Return what other processes need in order to read the tables of a layout."""
     plan = layout.plan
     entries = [
-        TableEntry(
-            name=node.name or "",
-            stage=stage.name,
-            partitions=layout.partitions[number],
-            key=(plan.declared[node].key or READABLE).name,
-            value=value_codec(plan.declared[node].value).name,
-        )
+        _entry(node, stage.name, layout.partitions[number], plan)
         for number, stage in enumerate(plan.stages)
         for node in stage.stores
     ]
     return {"tables": [msgspec.to_builtins(entry) for entry in entries]}
+
+
+def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:
+    declared = plan.declared[node]
+    entry = TableEntry(
+        name=node.name or "",
+        stage=stage,
+        partitions=partitions,
+        key=(declared.key or READABLE).name,
+        value=value_codec(declared.value).name,
+    )
+    if not isinstance(node, WindowedAggregate):
+        return entry
+    key = plan.declared[node.source].key or READABLE  # the key inside of the window decides the partition
+    inclusive = node.final and not isinstance(node.windows, SessionWindows)
+    return msgspec.structs.replace(
+        entry, key=key.name, windows=node.windows, retention=node.kept_for, inclusive=inclusive
+    )
 
 
 def check_moves(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -161,11 +229,9 @@ def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[s
 def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReader:
     nodes = () if plan is None else plan.nodes
     declared = next((plan.declared[node] for node in nodes if plan and node.name == entry.name), None)
-    if declared is None:
-        key, value = serde_named(entry.key) or READABLE, serde_named(entry.value) or NATIVE
-    else:
-        key, value = declared.key or READABLE, value_codec(declared.value)
-    return TableReader(directory, entry, key, value)
+    key = serde_named(entry.key) or (declared and declared.key) or READABLE
+    value = serde_named(entry.value) or NATIVE if declared is None else value_codec(declared.value)
+    return (TableReader if entry.windows is None else WindowTableReader)(directory, entry, key, value)
 
 
 class Tables(dict[str, TableReader]):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from millstream import Windowed
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.log import EmbeddedLog
@@ -91,6 +92,7 @@ def _check(directory: Path, log: EmbeddedLog, lines: list[str]) -> None:
     reached = Counter(str(count) for total in words.values() for count in range(1, total + 1))
     assert _final(log, "reached-counts", directory, "levels", "reached") == reached
     assert sum(_final(log, "group-counts", directory, "chance", "groups").values()) == len(lines)
+    assert sum(_final(log, "length-counts", directory, "windows", "lengths").values()) == len(lines)
 
 
 def _final(log: EmbeddedLog, topic: str, directory: Path, app: str, table: str) -> dict[str, int]:
@@ -101,8 +103,12 @@ def _final(log: EmbeddedLog, topic: str, directory: Path, app: str, table: str) 
     for key, values in seen.items():
         assert values == list(range(1, len(values) + 1)), f"updates of {key!r} in {topic!r} have a gap or a repeat"
     final = {key: values[-1] for key, values in seen.items()}
-    assert {str(key): value for key, value in open_tables(directory, app)[table].items()} == final
+    assert {_text(key): value for key, value in open_tables(directory, app)[table].items()} == final
     return final
+
+
+def _text(key: Any) -> str:
+    return f"{key.key}/{key.start}" if isinstance(key, Windowed) else str(key)
 
 
 def _records(log: EmbeddedLog, topic: str) -> Iterator[tuple[str, Any]]:

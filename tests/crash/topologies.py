@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 
-from millstream import App, Config
+from millstream import App, Config, tumbling
 
 DATA_DIR = os.environ.get("MILLSTREAM_CRASH_DIR", "crash-data")
 CONFIG = Config(partitions=2, caching=False, max_batch_records=300, small_batch_records=100)
@@ -45,4 +45,14 @@ chance = App("chance", data_dir=DATA_DIR, config=CONFIG)
     .to("group-counts")
 )
 
-APPS = (words, levels, chance)
+windows = App("windows", data_dir=DATA_DIR, config=CONFIG)
+(
+    windows.stream("lines", value=str)
+    .group_by(lambda line: len(line) % 5)
+    .windowed_by(tumbling("20 ms", grace="1 d"))
+    .count(name="lengths")
+    .to_stream(lambda window, _: f"{window.key}/{window.start}")
+    .to("length-counts")
+)
+
+APPS = (words, levels, chance, windows)

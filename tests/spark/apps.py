@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from millstream import App, Config
+from millstream import App, Config, hopping
 
 
 class Ride(msgspec.Struct):
@@ -46,3 +46,13 @@ rides = App("rides", config=Config(partitions=2))
 
 picky = App("picky", config=Config(partitions=1))
 picky.stream("numbers", value=int).map_values(lambda n: 100 // n, name="divide").to("quotients")
+
+minutes = App("minutes", config=Config(partitions=2))
+(
+    minutes.stream("rides", value=Ride, timestamp=lambda ride: int(ride.amount))
+    .group_by(lambda ride: ride.zone)
+    .windowed_by(hopping("20 ms", every="10 ms", grace="1 h"))
+    .count(name="rides_per_window")
+    .to_stream()
+    .to("window-counts")
+)

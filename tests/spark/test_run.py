@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.spark.apps import Ride, levels, rides, words
+from tests.spark.apps import Ride, levels, minutes, rides, words
 from tests.spark.conftest import Feed, Read
 
-from millstream import App, Config
+from millstream import App, Config, Windowed
 from millstream.storage import close_under
 
 pytestmark = pytest.mark.spark
@@ -106,3 +106,22 @@ def test_the_background_run_is_woken_by_records_and_stops(tmp_path: Path, feed: 
 
     assert not run.is_alive
     assert words.tables["words"]["hello"] == 1
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_windows_are_the_same_whatever_the_batches_are(tmp_path: Path, feed: Feed, read: Read, caching: bool) -> None:
+    minutes.data_dir = tmp_path
+    minutes.config = Config(partitions=2, caching=caching, small_batch_records=20, max_batch_records=60)
+    rides = [Ride(number % 3, float(number * 7 % 200)) for number in range(300)]
+    feed(minutes, "rides", [msgspec.json.encode(ride) for ride in rides])
+
+    minutes.run("caught-up")
+
+    expected = Counter(
+        Windowed(ride.zone, start, start + 20)
+        for ride in rides
+        for start in range(max(0, int(ride.amount) - 10) // 10 * 10, int(ride.amount) + 1, 10)
+    )
+    assert dict(minutes.tables["rides_per_window"].items()) == expected
+    last = {msgspec.json.decode(key or "", type=Windowed): int(value) for key, value in read(minutes, "window-counts")}
+    assert last == expected

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from millstream.dsl.handle import Handle
 from millstream.dsl.table import Table
+from millstream.dsl.windowed import WindowedStream
 from millstream.functions import AnyFunction, by_arity
 from millstream.plan.stateful import Aggregate, Count, Reduce
 from millstream.serdes import SerdeLike, serde_for
+from millstream.windows import Windows
 
 _ADDER = {2: "(aggregate, value)", 3: "(key, aggregate, value)"}
 _REDUCER = {2: "(result so far, value)", 3: "(key, result so far, value)"}
@@ -59,3 +61,7 @@ class GroupedStream(Handle):
             name=name,
         )
         return Table(self._draft, node)
+
+    def windowed_by(self, windows: Windows) -> WindowedStream:
+        """Group by key and window: ``tumbling``, ``hopping``, ``sliding``, ``session`` or ``unlimited``."""
+        return WindowedStream(self._draft, self._node, windows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Callable
 from functools import singledispatch
@@ -15,6 +16,7 @@ from millstream.plan.topology import Plan
 from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.state.keyvalue import KeyValueStore
+from millstream.state.timed import TimedStore
 
 Process: TypeAlias = Callable[..., None]
 """Streams call it with (key, value, timestamp), tables with (key, new value, old value, timestamp)."""
@@ -91,6 +93,11 @@ class Runtime(Protocol):
     def caching(self) -> bool: ...
     def store(self, node: Node, codec: Serde) -> KeyValueStore:
         """Return the store that ``node`` owns."""
+
+    def timed_store(
+        self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool
+    ) -> TimedStore:
+        """Return the store of entries by key and time that ``node`` owns."""
 
     def to_topic(self, topic: str) -> Columns:
         """Return where records for a topic are collected."""

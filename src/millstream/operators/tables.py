@@ -6,19 +6,15 @@ per key at the end of the batch, with the last new value and the first old one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
-from millstream.functions import Function
 from millstream.native import value_codec
+from millstream.operators.aggregation import Step, with_key
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.node import Node
 from millstream.plan.sources import TableSource
 from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToStream, ToTable
 from millstream.state.keyvalue import KeyValueStore
-
-Step: TypeAlias = Callable[[Any, Any, Any], Any]
-"""(key, old value or None, value) → new value, None to delete the row."""
 
 
 @operator.register(Count)
@@ -28,7 +24,7 @@ def _count(node: Count, forward: Process, runtime: Runtime) -> Process:
 
 @operator.register(Reduce)
 def _reduce(node: Reduce, forward: Process, runtime: Runtime) -> Process:
-    reducer = _with_key(node.reducer)
+    reducer = with_key(node.reducer)
     return _aggregation(
         node, forward, runtime, lambda key, old, value: value if old is None else reducer(key, old, value)
     )
@@ -36,7 +32,7 @@ def _reduce(node: Reduce, forward: Process, runtime: Runtime) -> Process:
 
 @operator.register(Aggregate)
 def _aggregate(node: Aggregate, forward: Process, runtime: Runtime) -> Process:
-    initial, adder = node.initial, _with_key(node.adder)
+    initial, adder = node.initial, with_key(node.adder)
     return _aggregation(
         node, forward, runtime, lambda key, old, value: adder(key, initial() if old is None else old, value)
     )
@@ -109,11 +105,6 @@ def _emitter(node: Node, store: KeyValueStore, forward: Process, runtime: Runtim
     return None
 
 
-def _with_key(function: Function) -> Step:
-    call = function.call
-    return call if function.arity == 3 else lambda _key, old, value: call(old, value)
-
-
 @operator.register(ToStream)
 def _to_stream(_node: ToStream, forward: Process, _runtime: Runtime) -> Process:
     def process(key: Any, new: Any, _old: Any, timestamp: int) -> None:
@@ -125,7 +116,7 @@ def _to_stream(_node: ToStream, forward: Process, _runtime: Runtime) -> Process:
 @operator.register(StreamTableJoin)
 def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime) -> tuple[Process, Process]:
     """The row is the one at processing time; a change of the table alone emits nothing."""
-    find, joiner, left = _store(node.table, runtime).row, _with_key(node.joiner), node.left
+    find, joiner, left = _store(node.table, runtime).row, with_key(node.joiner), node.left
     dropped, failed = runtime.dropped, runtime.failed
 
     def from_stream(key: Any, value: Any, timestamp: int) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from millstream.plan.node import Node, Nodes, fold
 from millstream.plan.sinks import Sink
 from millstream.plan.sources import Source
-from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToTable
+from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToTable, WindowedAggregate
 from millstream.plan.stateless import FlatMap, FlatMapValues, Map, MapValues, Repartition, SelectKey
 from millstream.serdes import Serde, serde_for
 
@@ -66,6 +66,11 @@ def _overriding(node: Repartition | ToTable | Sink, source: Declared) -> Declare
 @_leaving.register(Reduce)
 def _reduce(node: Reduce, source: Declared) -> Declared:
     return Declared(source.key, node.value or source.value)
+
+
+@_leaving.register(WindowedAggregate)
+def _windowed(node: WindowedAggregate, _source: Declared) -> Declared:
+    return Declared(None, node.value)
 
 
 @_leaving.register(Count)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, Function
 from millstream.plan.node import Node
 from millstream.serdes import Serde
+from millstream.windows import SessionWindows, UnlimitedWindows, Windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,6 +38,40 @@ class Aggregate(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WindowedAggregate(Node):
+    """Aggregate the records of each key and window; ``initial`` None takes the first value as the first result.
+
+    ``merger`` joins the aggregates of two sessions. With ``final`` a window is passed on once, when it has closed.
+    """
+
+    source: Node
+    windows: Windows
+    initial: AnyFunction | None
+    adder: Function
+    merger: Function | None = None
+    final: bool = False
+    retention: int | None = None
+    value: Serde | None = None
+
+    def __post_init__(self) -> None:
+        needed = self.windows.retention
+        if self.retention is not None and self.retention < needed:
+            raise DefinitionError(
+                f"a retention of {self.retention} ms is too short for windows that need {needed} ms",
+                hint="leave it out, or make it at least size and grace together",
+            )
+        if self.final and isinstance(self.windows, UnlimitedWindows):
+            raise DefinitionError("an unlimited window never closes", hint='use emit("updates")')
+        if isinstance(self.windows, SessionWindows) and self.merger is None:
+            raise DefinitionError("sessions need a function that merges two of them", hint="pass merge=")
+
+    @property
+    def kept_for(self) -> int:
+        """How long entries are kept, in milliseconds."""
+        return self.windows.retention if self.retention is None else self.retention
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToTable(Node):
     """Take each record as the new row of its key; null value deletes, null key is dropped."""
 
@@ -62,5 +98,5 @@ class StreamTableJoin(Node):
     value: Serde | None = None
 
 
-STATEFUL = (Count, Reduce, Aggregate, ToTable, ToStream, StreamTableJoin)
-AGGREGATIONS = (Count, Reduce, Aggregate)
+STATEFUL = (Count, Reduce, Aggregate, WindowedAggregate, ToTable, ToStream, StreamTableJoin)
+AGGREGATIONS = (Count, Reduce, Aggregate, WindowedAggregate)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 from millstream.errors import SerdeError
 from millstream.native import decode_key, encode_key
 from millstream.serdes import Serde
+from millstream.state.encoding import KEY_LENGTH, fitted, is_fitted
 
-_LONGEST_KEY = 510  # LMDB allows 511; keys of exactly that length are ours for keys that are longer
+_ROOM = 511  # what LMDB allows
 _timestamp = struct.Struct(">q")
-_length = struct.Struct(">I")
 
 
 class Row:
@@ -113,9 +112,7 @@ class KeyValueStore:
                 data = pack(row.timestamp) + encode(row.value)
             except Exception as error:
                 raise self._problem("written", row.key, error) from error
-            puts.append(
-                (key, data) if len(key) <= _LONGEST_KEY else (_physical(key), _length.pack(len(key)) + key + data)
-            )
+            puts.append((key, data) if len(key) < _ROOM else (_physical(key), KEY_LENGTH.pack(len(key)) + key + data))
         if puts:
             puts.sort()
             with self._txn.cursor(self._database) as cursor:
@@ -149,20 +146,18 @@ def fetch(txn: Any, database: Any, decode: Any, key: Any) -> tuple[Any, int] | N
 
 
 def _physical(key: bytes) -> bytes:
-    """Return the key under which LMDB keeps a row: long keys end in a digest, and stand whole beside the value."""
-    if len(key) <= _LONGEST_KEY:
-        return key
-    return key[: _LONGEST_KEY + 1 - 32] + hashlib.sha256(key).digest()
+    """Return the key under which LMDB keeps a row."""
+    return fitted(key, _ROOM)
 
 
 def _logical(physical: bytes, stored: bytes) -> bytes:
-    if len(physical) <= _LONGEST_KEY:
+    if not is_fitted(physical, _ROOM):
         return physical
-    (length,) = _length.unpack_from(stored)
-    return stored[_length.size : _length.size + length]
+    (length,) = KEY_LENGTH.unpack_from(stored)
+    return stored[KEY_LENGTH.size : KEY_LENGTH.size + length]
 
 
 def _read(key: bytes, stored: bytes, decode: Any) -> tuple[Any, int]:
-    skip = 0 if len(key) <= _LONGEST_KEY else _length.size + len(key)
+    skip = 0 if len(key) < _ROOM else KEY_LENGTH.size + len(key)
     (timestamp,) = _timestamp.unpack_from(stored, skip)
     return decode(stored[skip + _timestamp.size :]), timestamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from millstream.records import Headers
 from millstream.serdes import JSON, READABLE, Serde
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.task import TaskState
+from millstream.state.timed import TimedStore
 from millstream.task.current import Current
 from millstream.task.inputs import Decoded, Decoder, merged
 from millstream.task.outbox import Outbox
@@ -39,7 +41,7 @@ class TaskRun:
         self.drops: Counter[str] = Counter()
         self.dead_letters = 0
         self.records_in = 0
-        self.stores: dict[str, KeyValueStore] = {}
+        self.stores: dict[str, KeyValueStore | TimedStore] = {}
         self._site = site
         self._work = work
         self._state = state
@@ -52,9 +54,19 @@ class TaskRun:
 
     def store(self, node: Node, codec: Serde) -> KeyValueStore:
         assert node.name is not None
-        if node.name not in self.stores:
-            self.stores[node.name] = KeyValueStore(self._txn, self._state.database(node.name), codec, node.name)
-        return self.stores[node.name]
+        store = self.stores.get(node.name)
+        if not isinstance(store, KeyValueStore):
+            store = KeyValueStore(self._txn, self._state.database(node.name), codec, node.name)
+            self.stores[node.name] = store
+        return store
+
+    def timed_store(
+        self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool
+    ) -> TimedStore:
+        assert node.name is not None
+        store = TimedStore(self._txn, self._state.database(node.name), codec, layout, retention, indexed=indexed)
+        self.stores[node.name] = store
+        return store
 
     def to_topic(self, topic: str) -> Columns:
         if topic not in self.outbox.topics:

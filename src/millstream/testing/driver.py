@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -49,6 +50,7 @@ class TestDriver:
         self.app = app
         self.wall_clock = wall_clock
         self.reports: list[TaskReport] = []
+        self.dropped: Counter[str] = Counter()
         self._plan = app.plan
         self._directory = Path(tempfile.mkdtemp(prefix="millstream-", dir=_MEMORY if _MEMORY.is_dir() else None))
         self._log = EmbeddedLog(self._directory, durability="os")
@@ -122,6 +124,8 @@ class TestDriver:
             reports = run_here(self._site, plan, self._progress.versions)
             self._progress = advanced(self._progress, plan, task_names(self._site.layout), reports)
             self.reports = reports
+            for report in reports:
+                self.dropped.update(report.dropped)
 
     def _unread(self, topic: str, key: Serde, value: Serde) -> Iterator[Record]:
         positions = self._read.setdefault(topic, [0] * self._log.topic(topic).partitions)

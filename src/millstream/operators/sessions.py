@@ -1,0 +1,72 @@
+"""The work of session windows: a record joins all sessions of its key that are not more than the gap away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.operators.runtime import Process
+from millstream.operators.windows import Aggregation, windowed
+from millstream.state.timed import Entry
+from millstream.windows import SessionWindows
+
+
+@windowed.register(SessionWindows)
+def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
+    """Entries stand at (end, start); results have the end of the session as their timestamp."""
+    store, gap, grace = aggregation.store, windows.gap, windows.grace
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        if key is None:
+            return aggregation.drop("null_key")
+        if timestamp > store.stream_time:
+            store.stream_time = timestamp
+        close = store.stream_time - grace - gap
+        near = [
+            one for one in store.between(key, timestamp - gap, _ANY_END)
+            if one.at[1] <= timestamp + gap and one.at[0] > store.expired
+        ]  # fmt: skip
+        start = min([timestamp, *(one.at[1] for one in near)])
+        end = max([timestamp, *(one.at[0] for one in near)])
+        if end < close:
+            aggregation.drop("late")
+        else:
+            try:
+                new = _merged(aggregation, key, near, value)
+            except Exception as error:
+                return aggregation.fail(error, key)
+            if (start, end) != (timestamp, timestamp):
+                for session in near:
+                    aggregation.put(session, None, session.at[0])
+            entry = store.entry(key, (end, start))
+            entry.value = None
+            aggregation.put(entry, new, end)
+        if aggregation.final:
+            _emit(aggregation, close)
+        return None
+
+    return process
+
+
+_ANY_END = (1 << 63) - 1
+
+
+def _merged(aggregation: Aggregation, key: Any, near: list[Entry], value: Any) -> Any:
+    assert aggregation.merge is not None
+    aggregate = aggregation.begin()
+    for session in near:
+        if aggregate is None and aggregation.initial is None:
+            aggregate = session.value
+        else:
+            aggregate = aggregation.merge(key, aggregate, session.value)
+    return aggregation.added(key, aggregate, value)
+
+
+def _emit(aggregation: Aggregation, close: int) -> None:
+    """Pass on sessions that have closed, by end, start and key, unless their segment is gone."""
+    store = aggregation.store
+    if close <= store.emitted:
+        return
+    for entry in store.due(max(0, store.emitted), close - 1):
+        if store.is_kept(entry.at[0]):
+            aggregation.pass_on(entry)
+    store.emitted = close

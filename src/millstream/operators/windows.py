@@ -1,0 +1,144 @@
+"""The work of windowed aggregations: tumbling, hopping and unlimited windows here, the others beside.
+
+Late is decided for each window: it has closed when the operator's own stream time, which a record moves first, has
+reached its end and the grace. ``on update`` every change is passed on; ``on close`` each window once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+from millstream.native import value_codec
+from millstream.operators.aggregation import Step, with_key
+from millstream.operators.runtime import Process, Runtime, operator
+from millstream.plan.stateful import WindowedAggregate
+from millstream.state.timed import Entry, TimedStore, layout_of
+from millstream.windows import TimeWindows, UnlimitedWindows, Windows
+
+
+@operator.register(WindowedAggregate)
+def _windowed(node: WindowedAggregate, forward: Process, runtime: Runtime) -> Process:
+    return windowed(node.windows, Aggregation(node, forward, runtime))
+
+
+class Aggregation:
+    """What all kinds of windows share: the store, the step of the aggregate, and how results are passed on."""
+
+    def __init__(self, node: WindowedAggregate, forward: Process, runtime: Runtime) -> None:
+        self.node = node
+        self.final = node.final
+        self.initial = node.initial
+        self.step: Step = with_key(node.adder)
+        self.merge: Step | None = None if node.merger is None else with_key(node.merger)
+        codec = value_codec(runtime.plan.declared[node].value)
+        self.store: TimedStore = runtime.timed_store(
+            node, codec, layout_of(node.windows), node.kept_for, indexed=node.final
+        )
+        self._named = node.windows.named
+        self._forward = forward
+        self._held_back = runtime.caching or node.final
+        self._dropped, self._failed = runtime.dropped, runtime.failed
+        if runtime.caching and not node.final:
+            runtime.on_flush(node, self._flush)
+
+    def begin(self) -> Any:
+        """Return the aggregate before its first record."""
+        return None if self.initial is None else self.initial()
+
+    def added(self, key: Any, aggregate: Any, value: Any) -> Any:
+        """Return the aggregate with one more value; without an initial value the first value is the first result."""
+        if aggregate is None and self.initial is None:
+            return value
+        return self.step(key, aggregate, value)
+
+    def visible(self, start: int) -> bool:
+        """Whether entries of a time are in reach of a look-up."""
+        expired = self.store.expired
+        return start >= expired if self.final else start > expired
+
+    def put(self, entry: Entry, value: Any, timestamp: int) -> None:
+        """Store a new aggregate and pass it on, unless that waits."""
+        old = entry.value
+        entry.value, entry.timestamp = value, timestamp
+        self.store.mark(entry)
+        if not self._held_back:
+            self._forward(self._named(entry.key, entry.at), value, old, timestamp)
+
+    def pass_on(self, entry: Entry) -> None:
+        """Pass on a final result."""
+        self._forward(self._named(entry.key, entry.at), entry.value, None, entry.timestamp)
+
+    def drop(self, reason: str) -> None:
+        self._dropped(self.node, reason)
+
+    def fail(self, error: Exception, key: Any) -> None:
+        self._failed(self.node, error, key)
+
+    def _flush(self) -> None:
+        for entry in self.store.take_changed():
+            before = entry.before
+            self.store.settle(entry)
+            self._forward(self._named(entry.key, entry.at), entry.value, before, entry.timestamp)
+
+
+@singledispatch
+def windowed(windows: Windows, aggregation: Aggregation) -> Process:
+    """Return what a kind of windows does with a record."""
+    raise NotImplementedError(windows, aggregation)
+
+
+@windowed.register(TimeWindows)
+@windowed.register(UnlimitedWindows)
+def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation) -> Process:
+    store, grace, size = aggregation.store, windows.grace, windows.size
+    starts, put, added, begin, visible = (
+        windows.starts, aggregation.put, aggregation.added, aggregation.begin, aggregation.visible,
+    )  # fmt: skip
+    emit = closer(aggregation, lambda close: close - size) if aggregation.final else None
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        if key is None:
+            return aggregation.drop("null_key")
+        if timestamp > store.stream_time:
+            store.stream_time = timestamp
+        close = store.stream_time - grace
+        for start in starts(timestamp):
+            if start + size <= close:
+                aggregation.drop("late")
+                continue
+            entry = store.entry(key, (start,))
+            found = visible(start) and entry.value is not None
+            try:
+                new = added(key, entry.value if found else begin(), value)
+            except Exception as error:
+                return aggregation.fail(error, key)
+            if not found:
+                entry.value, at = None, timestamp
+            else:
+                at = max(timestamp, entry.timestamp)
+            put(entry, new, at)
+        if emit is not None:
+            emit(close)
+        return None
+
+    return process
+
+
+def closer(aggregation: Aggregation, last_start: Callable[[int], int]) -> Callable[[int], None]:
+    """Return what passes on each window once it has closed, by start, then key.
+
+    ``last_start`` is the latest start of the windows that are closed when time has come to ``close``.
+    """
+    store = aggregation.store
+
+    def emit(close: int) -> None:
+        if close <= store.emitted:
+            return
+        low = 0 if store.emitted < 0 else last_start(store.emitted) + 1
+        for entry in store.due(max(low, store.expired), last_start(close)):
+            aggregation.pass_on(entry)
+        store.emitted = close
+
+    return emit

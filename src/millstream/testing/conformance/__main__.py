@@ -1,0 +1,53 @@
+"""The command line of the conformance cases."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import msgspec
+
+from millstream.testing.conformance.cases import read_cases
+from millstream.testing.conformance.replay import Outcome, replay
+
+
+def main() -> None:
+    """Replay cases and print how many passed, by group; exit with 1 if one did not."""
+    parser = argparse.ArgumentParser(prog="python -m millstream.testing.conformance", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=".jsonl or .jsonl.gz")
+    parser.add_argument("--group", help="only groups that begin with this")
+    parser.add_argument("--case", help="only the case with this id")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per case")
+    arguments = parser.parse_args()
+    outcomes = [
+        replay(case)
+        for file in arguments.files
+        for case in read_cases(file)
+        if case.group.startswith(arguments.group or "") and arguments.case in (None, case.id)
+    ]
+    if arguments.json:
+        for outcome in outcomes:
+            print(msgspec.json.encode(outcome).decode())
+    else:
+        _print_table(outcomes)
+    sys.exit(0 if outcomes and all(outcome.status == "passed" for outcome in outcomes) else 1)
+
+
+def _print_table(outcomes: list[Outcome]) -> None:
+    groups: dict[str, Counter[str]] = defaultdict(Counter)
+    for outcome in outcomes:
+        groups[outcome.group][outcome.status] += 1
+        if outcome.status == "failed":
+            print(f"{outcome.case}\n  " + "\n  ".join(outcome.differences))
+    total: Counter[str] = Counter()
+    print(f"{'group':<36}{'passed':>8}{'failed':>8}{'unsupported':>13}")
+    for group, counts in groups.items():
+        total.update(counts)
+        print(f"{group:<36}{counts['passed']:>8}{counts['failed']:>8}{counts['unsupported']:>13}")
+    print(f"{'all':<36}{total['passed']:>8}{total['failed']:>8}{total['unsupported']:>13}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Read conformance cases from files, one JSON object per line."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    """What Kafka Streams answered; see FORMAT.md for the meaning of each part."""
+
+    steps: list[list[list[Any]]] = []
+    stores: dict[str, dict[str, Any]] = {}
+    dropped: int | None = None
+    error: dict[str, Any] | None = None
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One case: a topology, what is done to it, and what must come out."""
+
+    id: str
+    group: str
+    topology: list[dict[str, Any]]
+    steps: list[dict[str, Any]]
+    expect: Expectation
+    compare: dict[str, str] = {}
+    config: dict[str, Any] | None = None
+    headers: bool = False
+    queries: list[dict[str, Any]] = []
+
+
+_decode = msgspec.json.Decoder(Case).decode
+
+
+def read_cases(path: Path) -> Iterator[Case]:
+    """Yield the cases of a ``.jsonl`` or ``.jsonl.gz`` file."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+        for line in lines:
+            yield _decode(line)

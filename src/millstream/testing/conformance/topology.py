@@ -1,0 +1,157 @@
+"""Build the topology of a conformance case through the public DSL, as a user would write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from millstream.app import App
+from millstream.dsl.grouped import GroupedStream
+from millstream.dsl.stream import Stream
+from millstream.dsl.windowed import WindowedStream
+from millstream.errors import DefinitionError
+from millstream.serdes import JSON, TEXT
+from millstream.testing.conformance.functions import (
+    AGGREGATORS,
+    LISTERS,
+    MAPPERS,
+    PREDICATES,
+    of_pair,
+    of_three,
+    text,
+)
+from millstream.windows import Windows, hopping, session, sliding, tumbling, unlimited
+
+Node = dict[str, Any]
+_LATER = {"pattern", "timestamp", "value_type"}
+
+
+class UnsupportedCaseError(DefinitionError):
+    """The case uses an operator that Millstream does not have yet."""
+
+
+class Topology:
+    """The app of a case, built node by node; ``handles`` has what each node became."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.app = App("conformance")
+        self.handles: dict[str, Any] = {}
+        self._read = {topic for node in nodes for topic in node.get("topics", [node.get("topic")]) if "in" not in node}
+        for node in nodes:
+            build = BUILDERS.get(node["op"])
+            if build is None or not _LATER.isdisjoint(node):
+                raise UnsupportedCaseError(f"{node['op']!r} with {sorted(_LATER & node.keys())} is not supported")
+            self.handles[node["id"]] = build(self, node)
+
+    def source(self, node: Node) -> Any:
+        """Return the handle of a node's only input, or a list of them."""
+        sources = node["in"]
+        return self.handles[sources] if isinstance(sources, str) else [self.handles[one] for one in sources]
+
+    def sink_serdes(self, topic: str) -> dict[str, Any]:
+        """Return how a topic is written: as text if the topology reads it too, else so that everything can be told."""
+        return dict.fromkeys(("key", "value"), TEXT if topic in self._read else JSON)
+
+
+Build = Callable[[Topology, Node], Any]
+
+
+def _name(node: Node) -> str:
+    return str(node.get("store") or node["id"])
+
+
+def _ms(number: int) -> timedelta:
+    return timedelta(milliseconds=number)
+
+
+def _stream(topology: Topology, node: Node) -> Stream:
+    return topology.app.stream(*node.get("topics", [node.get("topic")]), key=TEXT, value=TEXT)
+
+
+def _split(topology: Topology, node: Node) -> None:
+    splitter = topology.source(node).split()
+    for branch in node["branches"]:
+        splitter = splitter.branch(of_pair(PREDICATES, branch["when"]), name=branch["id"])
+        topology.handles[branch["id"]] = splitter.branches[branch["id"]]
+    if "default" in node:
+        splitter.default()
+        topology.handles[node["default"]] = splitter.branches["default"]
+
+
+def _windows(node: Node) -> Windows:
+    kind, grace = node["window"], _ms(node.get("grace_ms", 0))
+    if kind == "tumbling":
+        return tumbling(_ms(node["size_ms"]), grace=grace)
+    if kind == "hopping":
+        return hopping(_ms(node["size_ms"]), every=_ms(node["advance_ms"]), grace=grace)
+    if kind == "sliding":
+        return sliding(_ms(node["diff_ms"]), grace=grace)
+    if kind == "session":
+        return session(gap=_ms(node["gap_ms"]), grace=grace)
+    return unlimited(start=node["start_ms"])
+
+
+def _retention(node: Node) -> dict[str, Any]:
+    return {"retention": _ms(node["retention_ms"])} if "retention_ms" in node else {}
+
+
+def _grouped(topology: Topology, node: Node) -> GroupedStream | WindowedStream:
+    source = topology.source(node)
+    if not isinstance(source, GroupedStream | WindowedStream):
+        raise UnsupportedCaseError(f"{node['op']} on {type(source).__name__}")
+    return source
+
+
+def _aggregate(topology: Topology, node: Node) -> Any:
+    initial, add = node["initial"], of_three(AGGREGATORS, node["adder"])
+    source = _grouped(topology, node)
+    if isinstance(source, WindowedStream):
+        merge = of_three(AGGREGATORS, node["merger"]) if "merger" in node else None
+        return source.aggregate(lambda: initial, add, merge, name=_name(node), **_retention(node))
+    return source.aggregate(lambda: initial, add, name=_name(node))
+
+
+def _stream_of(topology: Topology, node: Node) -> Stream:
+    source = topology.source(node)
+    if not isinstance(source, Stream):
+        raise UnsupportedCaseError(f"{node['op']} on {type(source).__name__}")
+    return source
+
+
+BUILDERS: dict[str, Build] = {
+    "stream": _stream,
+    "filter": lambda t, n: _stream_of(t, n).filter(of_pair(PREDICATES, n["fn"])),
+    "filter_not": lambda t, n: _stream_of(t, n).filter_not(of_pair(PREDICATES, n["fn"])),
+    "map_values": lambda t, n: _stream_of(t, n).map_values(of_pair(MAPPERS, n["fn"])),
+    "map": lambda t, n: _stream_of(t, n).map(_pair_of(of_pair(MAPPERS, n["key"]), of_pair(MAPPERS, n["value"]))),
+    "flat_map_values": lambda t, n: _stream_of(t, n).flat_map_values(of_pair(LISTERS, n["fn"])),
+    "flat_map": lambda t, n: _stream_of(t, n).flat_map(_pairs(of_pair(LISTERS, n["fn"]), of_pair(MAPPERS, n["key"]))),
+    "select_key": lambda t, n: _stream_of(t, n).select_key(of_pair(MAPPERS, n["fn"])),
+    "merge": lambda t, n: t.source(n)[0].merge(*t.source(n)[1:]),
+    "split": _split,
+    "repartition": lambda t, n: _stream_of(t, n).repartition(n.get("partitions"), name=n["id"]),
+    "to_stream": lambda t, n: t.source(n).to_stream(of_pair(MAPPERS, n["key"]) if "key" in n else None),
+    "group_by_key": lambda t, n: _stream_of(t, n).group_by_key(),
+    "group_by": lambda t, n: _stream_of(t, n).group_by(of_pair(MAPPERS, n["fn"])),
+    "windowed_by": lambda t, n: t.source(n).windowed_by(_windows(n)),
+    "emit": lambda t, n: t.source(n).emit("final" if n["when"] == "close" else "updates"),
+    "count": lambda t, n: _grouped(t, n).count(name=_name(n), **_retention(n)),
+    "reduce": lambda t, n: _grouped(t, n).reduce(of_three(AGGREGATORS, n["adder"]), name=_name(n), **_retention(n)),
+    "aggregate": _aggregate,
+    "to": lambda t, n: t.source(n).to(n["topic"], **t.sink_serdes(n["topic"])),
+    "to_dynamic": lambda t, n: t.source(n).to(_computed(n), key=TEXT, value=JSON),
+}
+
+
+def _computed(node: Node) -> Callable[[Any, Any], str]:
+    by, prefix = of_pair(MAPPERS, node["by"]), node["prefix"]
+    return lambda k, v: prefix + text(by(k, v))
+
+
+def _pair_of(key: Callable[[Any, Any], Any], value: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda k, v: (key(k, v), value(k, v))
+
+
+def _pairs(lister: Callable[[Any, Any], Any], key: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda k, v: [(key(k, item), item) for item in lister(k, v)]

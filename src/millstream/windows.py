@@ -1,0 +1,148 @@
+"""Windows as data: which records of a key belong together, and how long late ones are waited for.
+
+Times are milliseconds inside; people write ``tumbling("1 min", grace="30 s")``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from millstream.durations import Duration, milliseconds
+from millstream.errors import DefinitionError
+from millstream.records import Windowed
+
+FOREVER = (1 << 63) - 1
+"""The end of an unlimited window."""
+
+
+class TimeWindows(msgspec.Struct, frozen=True, tag="time"):
+    """Windows ``[start, start + size)`` whose starts are multiples of ``advance``, from 0 on."""
+
+    size: int
+    advance: int
+    grace: int
+
+    @property
+    def retention(self) -> int:
+        return self.size + self.grace
+
+    def starts(self, timestamp: int) -> range:
+        """Return the starts of the windows that a timestamp belongs to, ascending."""
+        first = max(0, timestamp - self.size + self.advance) // self.advance * self.advance
+        return range(first, timestamp + 1, self.advance)
+
+    def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
+        """Return the key of a stored window."""
+        return Windowed(key, at[0], at[0] + self.size)
+
+    def place(self, window: Windowed) -> tuple[int, ...]:
+        """Return where a window is stored."""
+        return (window.start,)
+
+
+class UnlimitedWindows(msgspec.Struct, frozen=True, tag="unlimited"):
+    """One window from ``start`` on that never ends."""
+
+    start: int
+    grace: int = 0
+    size: int = FOREVER
+
+    @property
+    def retention(self) -> int:
+        return FOREVER
+
+    def starts(self, timestamp: int) -> range:
+        return range(self.start, self.start + 1 if timestamp >= self.start else self.start)
+
+    def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
+        return Windowed(key, at[0], FOREVER)
+
+    def place(self, window: Windowed) -> tuple[int, ...]:
+        return (window.start,)
+
+
+class SlidingWindows(msgspec.Struct, frozen=True, tag="sliding"):
+    """Windows ``[start, start + difference]``, both ends included, wherever the content changes."""
+
+    difference: int
+    grace: int
+
+    @property
+    def retention(self) -> int:
+        return 2 * self.difference + self.grace
+
+    def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
+        return Windowed(key, at[0], at[0] + self.difference)
+
+    def place(self, window: Windowed) -> tuple[int, ...]:
+        return (window.start,)
+
+
+class SessionWindows(msgspec.Struct, frozen=True, tag="session"):
+    """Windows from the first to the last of records that are not more than ``gap`` apart."""
+
+    gap: int
+    grace: int
+
+    @property
+    def retention(self) -> int:
+        return self.gap + self.grace
+
+    def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
+        return Windowed(key, at[1], at[0])
+
+    def place(self, window: Windowed) -> tuple[int, ...]:
+        return (window.end, window.start)
+
+
+Windows: TypeAlias = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+
+
+def tumbling(size: Duration, *, grace: Duration = "0 ms") -> TimeWindows:
+    """Windows of ``size``, one after the other; a record belongs to one.
+
+    >>> list(tumbling("10 s").starts(25_000))
+    [20000]
+    """
+    length = _positive("size", size)
+    return TimeWindows(length, length, milliseconds(grace))
+
+
+def hopping(size: Duration, *, every: Duration, grace: Duration = "0 ms") -> TimeWindows:
+    """Windows of ``size`` that begin ``every`` so often and overlap; a record belongs to several.
+
+    >>> list(hopping("10 s", every="5 s").starts(12_000))
+    [5000, 10000]
+    """
+    length, advance = _positive("size", size), _positive("every", every)
+    if advance > length:
+        raise DefinitionError(
+            f"hopping windows of {size!r} every {every!r} have gaps", hint="every must not exceed size"
+        )
+    return TimeWindows(length, advance, milliseconds(grace))
+
+
+def sliding(difference: Duration, *, grace: Duration = "0 ms") -> SlidingWindows:
+    """Windows of all records that are not more than ``difference`` apart, one for each set of them."""
+    return SlidingWindows(milliseconds(difference), milliseconds(grace))
+
+
+def session(*, gap: Duration, grace: Duration = "0 ms") -> SessionWindows:
+    """Windows of activity: a session ends when nothing comes for more than ``gap``."""
+    return SessionWindows(milliseconds(gap), milliseconds(grace))
+
+
+def unlimited(*, start: int = 0) -> UnlimitedWindows:
+    """One window that begins at ``start`` (milliseconds since 1970) and never ends."""
+    if start < 0:
+        raise DefinitionError(f"an unlimited window cannot start at {start}", hint="start at 0 or later")
+    return UnlimitedWindows(start)
+
+
+def _positive(name: str, duration: Duration) -> int:
+    length = milliseconds(duration)
+    if length < 1:
+        raise DefinitionError(f"{name} {duration!r} of a window is too short", hint="use 1 ms or more")
+    return length

@@ -1,0 +1,48 @@
+"""Every case that uses only what Millstream has gives what Kafka Streams gave, record for record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from millstream.testing.conformance.cases import read_cases
+from millstream.testing.conformance.replay import Outcome, replay
+
+DATA = Path(__file__).parent / "data"
+CASES = [case for file in sorted(DATA.glob("*.jsonl.gz")) for case in read_cases(file)]
+GROUPS = sorted({case.group for case in CASES})
+
+DEVIATIONS = {
+    "routing/dynamic-topic/1006": "writes to a topic with an illegal name, which a real broker refuses as we do",
+}
+
+LEAST = 680
+"""So many cases pass at least: what works once must not become unsupported in silence."""
+
+
+@cache
+def outcomes(group: str) -> list[Outcome]:
+    return [replay(case) for case in CASES if case.group == group]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_cases_of_a_group(group: str) -> None:
+    failed = [
+        f"{outcome.case}: {'; '.join(outcome.differences)}"
+        for outcome in outcomes(group)
+        if outcome.status == "failed" and outcome.case not in DEVIATIONS
+    ]
+    assert failed == []
+
+
+def test_enough_cases_are_supported() -> None:
+    counts = Counter(outcome.status for group in GROUPS for outcome in outcomes(group))
+    assert counts["passed"] >= LEAST, counts
+
+
+def test_deviations_are_still_needed() -> None:
+    failed = {outcome.case for group in GROUPS for outcome in outcomes(group) if outcome.status == "failed"}
+    assert failed == set(DEVIATIONS)

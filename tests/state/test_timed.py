@@ -1,0 +1,71 @@
+"""The timed store against a plain model, and that it grows with what is kept, not with what has passed."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream import App, session, sliding, tumbling
+from millstream.native import NATIVE
+from millstream.state.timed import TimedStore
+from millstream.storage import environment
+from millstream.testing import TestDriver
+from millstream.windows import Windows
+
+KEYS = st.sampled_from(["a", "ab", "b", "k" * 600, 1, 1.0, b"a", ("t", 1)])
+TIMES = st.integers(0, 500_000)
+CHANGES = st.lists(st.lists(st.tuples(KEYS, TIMES, st.none() | st.integers(0, 9)), max_size=8), max_size=8)
+
+
+@given(CHANGES)
+def test_entries_are_found_by_key_and_time_over_many_transactions(
+    batches: list[list[tuple[Any, int, int | None]]],
+) -> None:
+    model: dict[tuple[str, int], int | None] = {}
+    with TemporaryDirectory() as directory:
+        place = environment(Path(directory) / "e", ("timed",), sync=False)
+        for batch in batches:
+            with place.write() as txn:
+                store = TimedStore(txn, place.databases["timed"], NATIVE, struct.Struct(">Q"), 10_000_000, indexed=True)
+                for key, time, value in batch:
+                    entry = store.entry(key, (time,))
+                    entry.value, entry.timestamp = value, time
+                    store.mark(entry)
+                    model[repr(key), time] = value
+                kept = {place: value for place, value in model.items() if value is not None}
+                for key, time, _ in batch:
+                    found = {one.at[0]: one.value for one in store.between(key, time - 1000, time + 1000)}
+                    assert found == {
+                        at: value for (k, at), value in kept.items() if k == repr(key) and abs(at - time) <= 1000
+                    }
+                due = [(one.at[0], repr(one.key)) for one in store.due(0, 250_000)]
+                assert sorted(due) == sorted((at, key) for (key, at) in kept if at <= 250_000)
+                assert [at for at, _ in due] == sorted(at for at, _ in due)
+                store.flush()
+        place.close()
+
+
+def grown(windows: Windows, *, final: bool) -> tuple[int, int]:
+    """Return the rows of a store after 20 and after 100 times its retention."""
+    app = App("test")
+    grouped = app.stream("in", value=str).group_by_key().windowed_by(windows)
+    (grouped.emit("final") if final else grouped).count(name="n")
+    with TestDriver(app) as driver:
+        sizes = []
+        for number in range(500):
+            driver.topic("in").pipe("x", key=f"k{number % 3}", timestamp=number * 24_000)
+            if number in (99, 499):
+                sizes.append(driver.reports[0].rows["n"])
+        return sizes[0], sizes[1]
+
+
+def test_state_grows_with_what_is_kept() -> None:
+    for windows in (tumbling("60 s", grace="60 s"), sliding("40 s", grace="40 s"), session(gap="60 s", grace="60 s")):
+        for final in (False, True):
+            early, late = grown(windows, final=final)
+            assert 0 < late <= early + 6, (windows, final, early, late)
