@@ -63,18 +63,24 @@ def by_arity(verb: str, call: object, allowed: dict[int, str] | None = None) -> 
     """Check a user function and find out how it wants to be called."""
     allowed = allowed or _WHAT
     if not callable(call):
-        raise DefinitionError(f"{verb}() wants a function, not {call!r}", hint=f"pass one of {_forms(allowed)}")
+        raise DefinitionError(f"{verb}() wants a function, not {call!r}", hint=_wanted(call, allowed))
     arity = _required_arguments(call, otherwise=min(allowed))
     if arity not in allowed:
         raise DefinitionError(
-            f"{verb}() cannot call {_describe(call)}: it takes {arity} arguments",
-            hint=f"it must take {_forms(allowed)}",
+            f"{verb}() cannot call {_describe(call)}: it takes {arity} argument{'' if arity == 1 else 's'}",
+            hint=f"it must take {_forms(allowed)}" if any(allowed) else "it must take none, as lambda: 0 does",
         )
     return Function(call, arity)
 
 
 def _forms(allowed: dict[int, str]) -> str:
     return " or ".join(allowed.values())
+
+
+def _wanted(given: object, allowed: dict[int, str]) -> str:
+    if any(allowed):
+        return f"pass one that takes {_forms(allowed)}"
+    return f"pass a function without arguments, for example lambda: {given!r}"
 
 
 def _describe(call: AnyFunction) -> str:

@@ -124,18 +124,47 @@ def test_what_is_not_there(call: Call, fill: Fill, arguments: list[str], message
 
 def test_text_cannot_give_orders_to_a_terminal() -> None:
     value = r"\x1b[2Jtwo\nlines \x9b\u202e"
-    assert printer("text", verbose=False, to_terminal=True)(ODD).decode() == f"k\\xff\t{value}\n"
-    assert printer("raw", verbose=False, to_terminal=True)(ODD).decode() == f"{value}\n"
-    assert printer("raw", verbose=False, to_terminal=False)(ODD) == ODD.value + b"\n"
+    assert printer("text", verbose=0, to_terminal=True)(ODD).decode() == f"k\\xff\t{value}\n"
+    assert printer("raw", verbose=0, to_terminal=True)(ODD).decode() == f"{value}\n"
+    assert printer("raw", verbose=0, to_terminal=False)(ODD) == ODD.value + b"\n"
 
 
 def test_json_cannot_either() -> None:
-    shown = printer("json", verbose=False, to_terminal=True)(ODD)
+    shown = printer("json", verbose=0, to_terminal=True)(ODD)
     assert rb"\u001b[2Jtwo\nlines \u009b\u202e" in shown
     assert json.loads(shown)["value"] == ODD.value.decode()
 
 
 def test_a_verbose_line_tells_place_time_and_headers() -> None:
-    shown = printer("text", verbose=True, to_terminal=True)(ODD).decode()
+    shown = printer("text", verbose=1, to_terminal=True)(ODD).decode()
     assert shown.startswith("lines[1]@7\t1970-01-01T00:00:00.000Z\tk\\xff\t")
-    assert shown.endswith("\ttrace=\\x00\tnone=null\n")
+    assert shown.endswith("\\u202e\n    trace=\\x00\n    none=null\n")
+
+
+STACK = b'Traceback (most recent call last):\n  File "shop.py", line 3\nZeroDivisionError: \x1b[2J division\n'
+
+
+@pytest.mark.parametrize(
+    ("verbose", "lines"),
+    [
+        (1, [r"__streams.errors.stacktrace=… ZeroDivisionError: \x1b[2J division (3 lines, -vv shows them)"]),
+        (
+            2,
+            [
+                "__streams.errors.stacktrace=",
+                "    Traceback (most recent call last):",
+                '      File "shop.py", line 3',
+                r"    ZeroDivisionError: \x1b[2J division",
+            ],
+        ),
+    ],
+)
+def test_a_stack_trace_is_short_unless_asked_for(verbose: int, lines: list[str]) -> None:
+    letter = Record("shop.dead-letters", 0, 0, None, b"0", 0, (("__streams.errors.stacktrace", STACK),))
+    shown = printer("text", verbose=verbose, to_terminal=True)(letter).decode().splitlines()
+    assert shown[1:] == [f"    {line}" for line in lines]
+
+
+def test_verbose_can_be_said_twice(call: Call, fill: Fill) -> None:
+    fill("lines", (None, b"a", 1))
+    assert call("consume", "lines", "-vv").stdout == "lines[0]@0\t1970-01-01T00:00:00.001Z\tnull\ta\n"

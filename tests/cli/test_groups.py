@@ -61,6 +61,29 @@ def test_a_description_shows_the_lag_of_partitions(call: Call, group: str) -> No
     assert [one["lag"] for one in partitions] == [2, 1]
 
 
+def test_partitions_without_a_commit_count_from_their_first_record(call: Call, fill: Fill, data_dir: Path) -> None:
+    fill("orders", (None, b"a", NOON), (None, b"b", NOON))
+    fill("orders", *[(None, b"c", NOON)] * 3, partition=1)
+    with EmbeddedLog(data_dir) as log:
+        log.delete_before("orders", 1, 1)
+    commit(data_dir, {0: 1})
+    assert call("groups", "list").stdout.split()[-2:] == ["orders", "3"]
+    described = call("groups", "describe", "audit").stdout.splitlines()
+    assert [line.split() for line in described[1:]] == [
+        ["orders", "0", "1", "2", "1", "-"],
+        ["orders", "1", "-", "3", "2", "-"],
+    ]
+
+
+def test_a_topic_that_is_only_subscribed_counts(call: Call, fill: Fill, data_dir: Path) -> None:
+    fill("orders", (None, b"a", NOON))
+    with EmbeddedLog(data_dir) as log:
+        member = log.join_group("audit", ["orders"])
+        member.refresh(lambda lost: None)
+        assert call("groups", "list").stdout.split()[-3:] == ["1", "orders", "1"]
+        member.leave()
+
+
 def test_a_description_shows_members(call: Call, group: str, data_dir: Path) -> None:
     with EmbeddedLog(data_dir) as log:
         member = log.join_group(group, ["orders"])

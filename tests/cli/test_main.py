@@ -54,6 +54,20 @@ def test_usage_errors(call: Call, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["runn"], "there is no command 'runn'; did you mean 'run'?"),
+        (["topics", "lsit"], "there is no command 'lsit'; did you mean 'list'?"),
+        (["nonsense"], "there is no command 'nonsense'; see: millstream --help"),
+        (["topics", "\x1b[2J"], r"there is no command '\x1b[2J'; see: millstream topics --help"),
+    ],
+)
+def test_a_command_that_there_is_not(call: Call, arguments: list[str], message: str) -> None:
+    refused = call(*arguments)
+    assert (refused.exit_code, refused.stderr) == (2, f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ["--data-dir", "{}", "topics", "list"],

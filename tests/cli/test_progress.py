@@ -31,7 +31,9 @@ def tally(clock: Clock) -> Tally:
 
 
 def test_before_the_first_batch(tally: Tally) -> None:
-    assert tally.line() == "shop: records none yet"
+    assert tally.line() == "shop: starting Spark"
+    tally.is_started = True
+    assert tally.line() == "shop: waiting for records"
     assert tally.summary() == "shop stopped after 0.0 s: 0 batches, 0 records in, 0 out"
 
 
@@ -58,9 +60,26 @@ def test_the_rate_is_of_the_last_seconds(tally: Tally, clock: Clock) -> None:
 
 
 def test_what_was_dropped_is_told(tally: Tally) -> None:
-    tally.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2}, dead_letters=1), lag=1200))
-    assert tally.facts()[2:] == [("lag", "lines 1,200"), ("dropped", "words: null_key 2"), ("dead letters", "1")]
-    assert tally.summary().endswith("1 batch, 9 records in, 0 out, 1 dead letter")
+    tally.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2}), lag=1200))
+    assert tally.facts()[2:] == [("lag", "lines 1,200"), ("dropped", "words: null_key 2")]
+
+
+def test_dead_letters_are_told_once_and_where_they_are(tally: Tally) -> None:
+    where = "in shop.dead-letters (see: millstream consume shop.dead-letters --from-beginning -v)"
+    tally.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2, "words: error": 1}, dead_letters=1)))
+    assert tally.facts()[3:] == [("dropped", "words: null_key 2"), ("dead letters", f"1 {where}")]
+    assert tally.summary().endswith(f"1 batch, 9 records in, 0 out, 1 dead letter {where}")
+
+
+def test_records_that_were_skipped_are_dropped(tally: Tally) -> None:
+    tally.add(report(1, 9, TaskReport(task=1, dropped={"words: error": 2})))
+    assert tally.facts()[3:] == [("dropped", "words: error 2")]
+
+
+def test_dead_letters_can_go_elsewhere() -> None:
+    tally = Tally("shop", dead_letter_topic="bad")
+    tally.add(report(1, 9, TaskReport(task=1, dropped={"words: error": 2}, dead_letters=2)))
+    assert "2 dead letters in bad (see: millstream consume bad " in tally.summary()
 
 
 def test_rows_of_earlier_runs_may_be_missing() -> None:
@@ -70,26 +89,40 @@ def test_rows_of_earlier_runs_may_be_missing() -> None:
 
 
 def test_lines_are_not_more_than_one_per_second(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(tally, "lines") as on_batch:
+    with shown(tally, "lines") as view:
+        view.on_start()
         for number in range(100):
-            on_batch(report(number, 1))
+            view.on_batch(report(number, 1))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("shop: records 1 in")
+    assert lines[0] == "shop: waiting for records"
+    assert lines[1].startswith("shop: records 1 in")
     assert lines[-1].startswith("shop stopped after")
     assert len(lines) < 10
 
 
 def test_quiet_is_quiet(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(tally, "quiet") as on_batch:
-        on_batch(report(1, 1))
+    with shown(tally, "quiet") as view:
+        view.on_start()
+        view.on_batch(report(1, 1))
     assert capsys.readouterr().out == ""
 
 
 def test_the_summary_comes_last_also_after_an_error(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
-        with shown(tally, "live"):
+        with shown(tally, "live") as view:
+            view.on_start()
             raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
         fail()
     assert capsys.readouterr().out.splitlines()[-1].startswith("shop stopped after")
+
+
+def test_there_is_no_summary_of_what_was_not_started(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        with shown(tally, "lines"):
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        fail()
+    assert capsys.readouterr().out == ""

@@ -41,14 +41,41 @@ def test_a_second_run_is_refused(call: Call, file: Path, data_dir: Path, argumen
     refused = call("run", str(file), "--data-dir", str(data_dir), *arguments)
     lock.release()
     assert refused.exit_code == 1
-    assert f"error: app 'word-count' is already running on {str(data_dir)!r} (process {os.getpid()})" in refused.stderr
+    assert refused.stderr == (
+        f"error: app 'word-count' is already running on {str(data_dir)!r} (process {os.getpid()}); "
+        "stop that run first, or give this one another id or --data-dir\n"
+    )
+    assert refused.stdout == ""
 
 
 def test_a_data_directory_that_cannot_be_made(call: Call, file: Path, data_dir: Path) -> None:
     data_dir.write_text("I am a file")
     refused = call("run", str(file), "--data-dir", str(data_dir / "below"))
     assert refused.exit_code == 1
-    assert f"error: cannot use {str(data_dir / 'below')!r}: " in refused.stderr
+    assert refused.stderr.startswith(f"error: cannot use {str(data_dir / 'below')!r}: ")
+    assert "or choose another with --data-dir\n" in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_a_data_directory_that_cannot_be_reached(
+    call: Call, file: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    monkeypatch.setattr(Path, "glob", refuse)
+    refused = call("run", str(file), "--data-dir", str(data_dir))
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"error: cannot use {str(data_dir)!r}: [Errno 13] Permission denied; check")
+
+
+def test_an_empty_topology_starts_nothing(call: Call, tmp_path: Path, data_dir: Path) -> None:
+    (tmp_path / "nothing_to_do.py").write_text('from millstream import App\n\napp = App("idle")\n')
+    refused = call("run", str(tmp_path / "nothing_to_do.py"), "--data-dir", str(data_dir))
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("error: the topology has no source; ")
+    assert not data_dir.exists()
 
 
 def test_a_run_ends_when_it_cannot_be_understood(call: Call, file: Path) -> None:
@@ -69,6 +96,7 @@ def test_from_lines_to_a_table(call: Call, file: Path, data_dir: Path) -> None:
     )
 
     assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == f"starting Spark for word-count on {data_dir}\n"
     assert "records 3 in, 5 out" in ran.stdout
     assert "1 batch, 3 records in, 5 out" in ran.stdout.splitlines()[-1]
     assert sorted(call("consume", "word-counts").stdout.splitlines()) == [
@@ -92,6 +120,7 @@ def test_a_signal_drains(call: Call, file: Path, data_dir: Path, number: signal.
         [sys.executable, str(file), "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as running:
         assert running.stdout is not None
+        assert running.stdout.readline() == "word-count: waiting for records\n"
         assert running.stdout.readline().startswith("word-count: records 1 in, 2 out")
         running.send_signal(number)
         out, errors = running.communicate(timeout=60)

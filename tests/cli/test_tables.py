@@ -30,6 +30,16 @@ def app(fill: Fill, data_dir: Path) -> App:
     return app
 
 
+@pytest.mark.parametrize("arguments", [["tables", "list"], ["apps", "list"], ["topics", "list"]])
+def test_a_data_directory_of_another_user(
+    call: Call, app: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: data_dir.stat().st_uid + 1)
+    refused = call(*arguments)
+    assert refused.exit_code == 1
+    assert refused.stderr == f"error: {str(data_dir)!r} belongs to another user; use a directory of your own\n"
+
+
 def test_tables_are_listed(call: Call, app: App) -> None:
     listed = call("tables", "list", "--rows")
     assert listed.exit_code == 0

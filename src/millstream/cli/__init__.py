@@ -3,6 +3,7 @@
 main.py        the entry: which commands there are, and what becomes of errors
 command.py     what all commands share: examples, common options, an app that may be bound
 settings.py    which data directory, broker and app a command works on
+loading.py     what is told of an error in the user's own file
 connection.py  opens the broker for the time of a command
 output.py      tables, JSON, and text that cannot harm a terminal
 moments.py     points in time and sizes as people write them

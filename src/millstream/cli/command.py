@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import click
 
+from millstream.cli.output import printable
 from millstream.cli.settings import settings_of
 
 TARGET = "target"
@@ -80,6 +82,26 @@ class Group(click.Group):
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(self.commands)  # in the order in which they are written, not of the alphabet
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise UnknownCommand(name, self.list_commands(ctx), ctx)
+        return super().resolve_command(ctx, args)
+
+
+class UnknownCommand(click.UsageError):
+    """A command that there is not, told in one line like other errors."""
+
+    def __init__(self, name: str, known: Sequence[str], ctx: click.Context) -> None:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"see: {ctx.command_path} --help"
+        super().__init__(f"there is no command {name!r}; {hint}", ctx)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"error: {printable(self.message)}", file=file, err=True)
 
 
 class Place(NamedTuple):

@@ -12,6 +12,7 @@ from millstream.broker import Broker
 from millstream.brokers import EMBEDDED, open_broker
 from millstream.cli.settings import Settings, settings_of
 from millstream.errors import MillstreamError, StorageError
+from millstream.storage import make_private, translated
 
 
 @contextmanager
@@ -27,9 +28,15 @@ def connected(settings: Settings, *, create: bool = False) -> Iterator[Broker]:
 
 
 def check_there(settings: Settings) -> None:
-    """Refuse to look for anything in a data directory that is not there, rather than make an empty one."""
+    """Refuse to look for anything in a data directory that is not there or not ours, rather than find nothing in it."""
     url = settings.broker_url
-    if (url is None or url.startswith(EMBEDDED)) and not settings.data_dir.exists():
+    if url is not None and not url.startswith(EMBEDDED):
+        return
+    with translated(settings.data_dir):
+        is_there = settings.data_dir.exists()
+        if is_there and url is None:
+            make_private(settings.data_dir)
+    if not is_there:
         raise StorageError(
             f"there is no data directory {str(settings.data_dir)!r}",
             hint="choose one with --data-dir, or make it: millstream run FILE, millstream topics create NAME",

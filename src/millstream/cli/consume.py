@@ -43,7 +43,9 @@ _FLUSH_EVERY = 1000
 @click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
 @click.option("--follow/--no-follow", default=None, help="Wait for more at the end.  [default: on a terminal]")
 @click.option("--format", type=click.Choice(get_args(Format)), default="text", show_default=True, help="The form.")
-@click.option("--verbose", "-v", is_flag=True, help="In text: show place, time and headers too.")
+@click.option(
+    "--verbose", "-v", count=True, help="In text: show place, time and headers too; twice: stack traces whole."
+)
 @pass_settings
 def consume(
     settings: Settings,
@@ -53,7 +55,7 @@ def consume(
     most: int | None,
     follow: bool | None,
     format: Format,
-    verbose: bool,
+    verbose: int,
     **start: Any,
 ) -> None:
     """Print the records of topics, a line each, and wait for more.

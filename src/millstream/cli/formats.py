@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -14,25 +15,39 @@ from millstream.records import Record
 
 Format = Literal["text", "json", "raw"]
 Print = Callable[[Record], bytes]
+STACK_TRACE = "__streams.errors.stacktrace"
+"""The header of a dead letter that tells where it failed."""
+_INDENT = "    "
 
 
-def printer(format: Format, *, verbose: bool, to_terminal: bool) -> Print:
-    """Return the function that turns a record into the bytes of a line."""
+def printer(format: Format, *, verbose: int, to_terminal: bool) -> Print:
+    """Return the function that turns a record into the bytes of a line; in text, ``verbose`` is 0, 1 or 2."""
     if format == "json":
         return _json
     if format == "raw":
         return _escaped if to_terminal else _raw
-    return _verbose if verbose else _text
+    return partial(_verbose, whole=verbose > 1) if verbose else _text
 
 
 def _text(record: Record) -> bytes:
     return f"{text_of(record.key)}\t{text_of(record.value)}\n".encode()
 
 
-def _verbose(record: Record) -> bytes:
-    headers = "".join(f"\t{text_of(name.encode())}={text_of(value)}" for name, value in record.headers)
+def _verbose(record: Record, *, whole: bool) -> bytes:
+    headers = "".join(f"{_INDENT}{line}\n" for header in record.headers for line in _header_lines(*header, whole))
     place = f"{record.topic}[{record.partition}]@{record.offset}"
-    return f"{place}\t{iso(record.timestamp)}\t{text_of(record.key)}\t{text_of(record.value)}{headers}\n".encode()
+    return f"{place}\t{iso(record.timestamp)}\t{text_of(record.key)}\t{text_of(record.value)}\n{headers}".encode()
+
+
+def _header_lines(name: str, value: bytes | None, whole: bool) -> list[str]:
+    """Return a header as a line; a stack trace as its last line, or ``whole`` as the lines that it has."""
+    shown = text_of(name.encode())
+    stack = (value or b"").splitlines() if name == STACK_TRACE else []
+    if len(stack) < 2:
+        return [f"{shown}={text_of(value)}"]
+    if whole:
+        return [f"{shown}=", *(f"{_INDENT}{text_of(line)}" for line in stack)]
+    return [f"{shown}=… {text_of(stack[-1])} ({len(stack)} lines, -vv shows them)"]
 
 
 def _raw(record: Record) -> bytes:

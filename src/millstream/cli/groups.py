@@ -21,11 +21,14 @@ group_argument = click.argument("group", shell_complete=complete_group)
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a group stands in one partition; ``lag`` is how many records it has not read."""
+    """Where a group stands in one partition; ``lag`` is how many records it has not read.
+
+    Without a committed offset, it has all records before it that are there.
+    """
 
     topic: str
     partition: int
-    committed: int
+    committed: int | None
     end: int
     lag: int
     member: str | None
@@ -101,8 +104,8 @@ def reset(settings: Settings, group: str, to: str, names: tuple[str, ...], execu
 
     With --topic a group can be placed on topics that it has not read yet, so that its consumers start there.
     """
-    _check_no_app(settings, group)
     with connected(settings) as broker:
+        _check_no_app(settings, group)
         committed = broker.committed(group)
         topics = names or sorted({at.topic for at in committed})
         if not topics:
@@ -143,25 +146,29 @@ def _summary(broker: Broker, info: GroupInfo) -> dict[str, str | int]:
 
 
 def _standings(broker: Broker, info: GroupInfo) -> list[Standing]:
+    """Return where the group stands in all partitions of the topics that it has committed or subscribed."""
     owners = {at: member.id for member in info.members for at in member.partitions}
-    ends: dict[str, list[int]] = {}
-    for topic in {at.topic for at in info.committed}:
+    subscribed = {topic for member in info.members for topic in member.topics}
+    standings: list[Standing] = []
+    for topic in sorted(subscribed | {at.topic for at in info.committed}):
         try:
-            ends[topic] = [offsets.end for offsets in broker.offsets(topic)]
-        except UnknownTopicError:  # deleted in this moment: its commits will be gone too
+            offsets = broker.offsets(topic)
+        except UnknownTopicError:  # not made yet, or deleted in this moment: its commits will be gone too
             continue
-    return [
-        Standing(
-            topic=at.topic,
-            partition=at.partition,
-            committed=offset,
-            end=ends[at.topic][at.partition],
-            lag=max(0, ends[at.topic][at.partition] - offset),
-            member=owners.get(at),
-        )
-        for at, offset in sorted(info.committed.items())
-        if at.topic in ends
-    ]
+        for at, there in ((TopicPartition(topic, number), there) for number, there in enumerate(offsets)):
+            committed = info.committed.get(at)
+            read = there.begin if committed is None else committed
+            standings.append(
+                Standing(
+                    topic=topic,
+                    partition=at.partition,
+                    committed=committed,
+                    end=there.end,
+                    lag=max(0, there.end - read),
+                    member=owners.get(at),
+                )
+            )
+    return standings
 
 
 def _moves(broker: Broker, topic: str, to: str, committed: dict[TopicPartition, int]) -> list[Move]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
 
 from millstream.app import App
 from millstream.cli.command import LazyGroup, Place
+from millstream.cli.loading import LoadError
 from millstream.cli.output import printable
 from millstream.cli.settings import Settings, settings_of
 from millstream.errors import MillstreamError
@@ -37,7 +39,16 @@ class Root(LazyGroup):
         except MillstreamError as error:
             if settings_of(ctx).debug:
                 raise
-            click.echo(f"error: {printable(str(error))}", err=True)
+            click.echo(f"error: {_in_options(error)}", err=True)
+            ctx.exit(FAILED)
+        except LoadError as error:
+            if settings_of(ctx).debug:
+                raise
+            cause = error.cause
+            if error.place:
+                click.echo(error.place, err=True)
+            told = _in_options(cause) if isinstance(cause, MillstreamError) else printable(str(error))
+            click.echo(f"error: {told}", err=True)
             ctx.exit(FAILED)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
@@ -45,6 +56,12 @@ class Root(LazyGroup):
         except click.Abort as abort:  # a question was answered by Ctrl-C, or by the end of the input
             click.echo("\naborted", err=True)
             ctx.exit(INTERRUPTED if isinstance(abort.__context__, KeyboardInterrupt) else FAILED)
+
+
+def _in_options(error: MillstreamError) -> str:
+    """Return the message of an error with the names that settings have here."""
+    hint = None if error.hint is None else re.sub(r"\bdata_dir\b=?", "--data-dir", error.hint)
+    return printable(error.message if hint is None else f"{error.message}; {hint}")
 
 
 @click.command(cls=Root, places=PLACES, context_settings={"help_option_names": ["-h", "--help"]})

@@ -58,13 +58,19 @@ def show_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     listed = list(rows)
     cells = [[_cell(value) for value in row] for row in listed]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    right = [bool(listed) and all(isinstance(row[at], int) for row in listed) for at in range(len(header))]
+    right = [_are_numbers([row[at] for row in listed]) for at in range(len(header))]
     for row in [[name.upper() for name in header], *cells]:
         padded = [
             cell.rjust(width) if is_right else cell.ljust(width)
             for cell, width, is_right in zip(row, widths, right, strict=True)
         ]
         click.echo("  ".join(padded).rstrip())
+
+
+def _are_numbers(values: Sequence[object]) -> bool:
+    return all(value is None or isinstance(value, int) for value in values) and any(
+        value is not None for value in values
+    )
 
 
 def _cell(value: object) -> str:

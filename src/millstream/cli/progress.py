@@ -6,7 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import click
 from rich.console import Console
@@ -16,10 +16,13 @@ from rich.text import Text
 
 from millstream.batch.plan import BatchReport
 from millstream.cli.output import counted, printable
+from millstream.task.report import TaskReport
 
 Style = Literal["live", "lines", "quiet"]
 _RATE_SECONDS = 10.0
 _LINE_SECONDS = 1.0
+_FAILED = ": error"
+"""How a reason for a drop ends when a function or a serde raised."""
 
 
 class Tally:
@@ -28,9 +31,18 @@ class Tally:
     Rows are known of tasks that have run: if the app ``has_past``, there can be more.
     """
 
-    def __init__(self, app: str, *, has_past: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        app: str,
+        *,
+        has_past: bool = False,
+        dead_letter_topic: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.app = app
+        self.is_started = False
         self._has_past = has_past
+        self._dead_letter_topic = dead_letter_topic or f"{app}.dead-letters"
         self.batches = self.records_in = self.records_out = self.dead_letters = 0
         self.dropped: Counter[str] = Counter()
         self.lag: dict[str, int] = {}
@@ -52,7 +64,7 @@ class Tally:
         self._recent.append((self._clock(), report.records_in))
         for task in report.tasks:
             self.dead_letters += task.dead_letters
-            self.dropped.update(task.dropped)
+            self.dropped.update(_without_letters(task))
             for table, rows in task.rows.items():
                 self._rows[table] = {**self._rows.get(table, {}), task.task: rows}
 
@@ -77,7 +89,7 @@ class Tally:
     def facts(self) -> list[tuple[str, str]]:
         """Return what there is to show, each with its name."""
         if not self.batches:
-            return [("records", "none yet")]
+            return [("", "waiting for records" if self.is_started else "starting Spark")]
         least = "at least " if self._has_past else ""
         told = [
             ("records", f"{self.records_in:,} in, {self.records_out:,} out, {self.rate:,.0f}/s"),
@@ -85,43 +97,70 @@ class Tally:
             ("lag", _listed(self.lag) or "none"),
             ("rows", _listed(self.rows, least)),
             ("dropped", _listed(self.dropped)),
-            ("dead letters", f"{self.dead_letters:,}" if self.dead_letters else ""),
+            ("dead letters", f"{self.dead_letters:,} {self._where_letters_are}" if self.dead_letters else ""),
         ]
         return [(name, fact) for name, fact in told if fact]
 
     def line(self) -> str:
         """Return all in one line."""
-        return f"{self.app}: " + "; ".join(f"{name} {fact}" for name, fact in self.facts())
+        return f"{self.app}: " + "; ".join(f"{name} {fact}".lstrip() for name, fact in self.facts())
 
     def summary(self) -> str:
         """Return the last word on a run."""
         total = f"{counted(self.batches, 'batch')}, {counted(self.records_in, 'record')} in, {self.records_out:,} out"
-        problems = f", {counted(self.dead_letters, 'dead letter')}" if self.dead_letters else ""
+        letters = counted(self.dead_letters, "dead letter")
+        problems = f", {letters} {self._where_letters_are}" if self.dead_letters else ""
         return f"{self.app} stopped after {self.seconds:.1f} s: {total}{problems}"
+
+    @property
+    def _where_letters_are(self) -> str:
+        topic = printable(self._dead_letter_topic)
+        return f"in {topic} (see: millstream consume {topic} --from-beginning -v)"
+
+
+def _without_letters(task: TaskReport) -> dict[str, int]:
+    """Return what a task dropped; what failed and all became dead letters is told there, not here too."""
+    failed = {name: count for name, count in task.dropped.items() if name.endswith(_FAILED)}
+    if sum(failed.values()) != task.dead_letters:
+        return task.dropped  # some were skipped, and it is not known which
+    return {name: count for name, count in task.dropped.items() if name not in failed}
 
 
 def _listed(numbers: dict[str, int], before: str = "") -> str:
     return ", ".join(f"{printable(name)} {before}{number:,}" for name, number in sorted(numbers.items()))
 
 
+class View(NamedTuple):
+    """What a run calls: ``on_start`` once Spark is there, ``on_batch`` after each batch."""
+
+    on_start: Callable[[], None]
+    on_batch: Callable[[BatchReport], None]
+
+
 @contextmanager
-def shown(tally: Tally, style: Style) -> Iterator[Callable[[BatchReport], None]]:
-    """Yield what to call after each batch; whatever happens, the summary comes last."""
+def shown(tally: Tally, style: Style) -> Iterator[View]:
+    """Show a run; whatever ends it, the summary comes last, unless it was never started."""
+
+    def start() -> None:
+        tally.is_started = True
+        if style == "lines" and not tally.batches:
+            click.echo(tally.line())
+
     try:
         if style == "live":
             with _live(tally):
-                yield tally.add
+                yield View(start, tally.add)
         else:
-            yield tally.add if style == "quiet" else _teller(tally)
+            yield View(start, tally.add if style == "quiet" else _teller(tally))
     finally:
-        if style != "quiet":
+        if style != "quiet" and tally.is_started:
             click.echo(tally.summary())
 
 
 def _live(tally: Tally) -> Live:
     def picture() -> Table:
         grid = Table.grid(padding=(0, 2))
-        grid.add_row(Text(tally.app, style="bold"), Text(f"running for {tally.seconds:.0f} s, Ctrl-C stops it"))
+        grid.add_row(Text(tally.app, style="bold"), Text(f"for {tally.seconds:.0f} s, Ctrl-C stops it"))
         for name, fact in tally.facts():
             grid.add_row(Text(name, style="dim"), Text(fact))
         return grid

@@ -44,7 +44,8 @@ a terminal. With `--json` there is JSON for programs instead.
 | 2 | The command was not understood. |
 | 130 | Interrupted by Ctrl-C. |
 
-An error in the app's own file while it is imported is shown as Python shows it, with exit code 1.
+An error in the app's own file while it is imported is told in one line too, after the lines of the file
+where it came up.
 """
 
 

@@ -6,12 +6,15 @@ import sys
 
 import click
 
+from millstream.app import App
 from millstream.batch.loop import Until
 from millstream.cli.command import TARGET, Command
 from millstream.cli.output import say
 from millstream.cli.progress import Style, Tally, shown
 from millstream.cli.settings import Settings, pass_settings
-from millstream.places import app_names
+from millstream.places import app_names, lock_file
+from millstream.storage import FileLock, make_private, translated
+from millstream.task.policy import Policies
 
 
 @click.command(
@@ -42,8 +45,26 @@ def run(settings: Settings, until: Until, no_progress: bool, quiet: bool, target
     """
     app = settings.load(target)
     style: Style = "quiet" if quiet else "lines" if no_progress or not sys.stdout.isatty() else "live"
-    if style != "quiet":
+    if _is_free(app) and style != "quiet":
         say(f"starting Spark for {app.id} on {app.broker_url or app.data_dir}")
-    tally = Tally(app.id, has_past=app.id in app_names(app.data_dir))
-    with shown(tally, style) as on_batch:
-        app.start(until, on_batch=on_batch).wait(handle_signals=True)
+    tally = Tally(
+        app.id,
+        has_past=app.id in app_names(app.data_dir),
+        dead_letter_topic=Policies.of(app.id, app.config).dead_letter_topic,
+    )
+    with shown(tally, style) as view:
+        running = app.start(until, on_batch=view.on_batch)
+        view.on_start()
+        running.wait(handle_signals=True)
+
+
+def _is_free(app: App) -> bool:
+    """Raise what can be known to stand in the way before Spark starts; False if only another run does."""
+    assert app.plan.nodes, "an empty topology has been refused"
+    with translated(app.data_dir):
+        make_private(app.data_dir)
+    lock = FileLock(lock_file(app.data_dir, app.id))
+    is_free = lock.acquire()
+    if is_free:
+        lock.release()
+    return is_free

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from millstream.app import App
+from millstream.cli.loading import being_loaded
 from millstream.errors import DefinitionError
 from millstream.loading import load_app
 from millstream.places import DEFAULT_DATA_DIR, app_names
@@ -43,7 +44,11 @@ class Settings:
 
     def load(self, target: str | None) -> App:
         """Return the bound app or the one that ``target`` names, moved to where the command line says."""
-        app: App = self.app if self.app is not None else load_app(_checked(target or ""))
+        if self.app is not None:
+            app = self.app
+        else:
+            with being_loaded(checked := _checked(target or "")):
+                app = load_app(checked)
         if self.given_data_dir is not None:
             app.data_dir = self.data_dir
         if self.given_broker is not None:
