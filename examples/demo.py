@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def run(seconds: float, rate: int, console: Console) -> Show:
     show, stop = Show(), threading.Event()
     create_topics()
     console.print(f"starting Spark; log and state are in {APPS[0].data_dir}")
-    runs = [app.start(on_batch=lambda report, app=app: show.batch(app, report)) for app in APPS]  # type: ignore[misc]
+    runs = [app.start(on_batch=partial(show.batch, app)) for app in APPS]
     feeding = threading.Thread(target=feed, args=(rate, stop), daemon=True)
     feeding.start()
     with stopped_by_signals(stop):
@@ -115,8 +116,9 @@ def run(seconds: float, rate: int, console: Console) -> Show:
         console.print("draining …")
         for one in runs:
             one.stop()
-        for one in runs:
+        for app, one in zip(APPS, runs, strict=True):
             one.wait()
+            app.start("caught-up", on_batch=partial(show.batch, app)).wait()
     return show
 
 

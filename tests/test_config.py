@@ -16,7 +16,14 @@ def test_every_setting_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", [{"partitions": 0}, {"max_batch_records": 0}, {"target_batch": "0 s"}, {"target_batch": "soon"}]
+    "setting",
+    [
+        {"partitions": 0},
+        {"max_batch_records": 0},
+        {"target_batch": "0 s"},
+        {"target_batch": "soon"},
+        {"on_error": "ignore"},
+    ],
 )
 def test_impossible_settings_are_refused(setting: dict[str, object]) -> None:
     with pytest.raises(DefinitionError):

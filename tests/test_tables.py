@@ -12,7 +12,7 @@ from millstream.errors import StateError, UnknownTableError
 from millstream.places import journal_dir, state_dir
 from millstream.plan.layout import Layout
 from millstream.storage import close_under
-from millstream.tables import Row, catalog_of, check_moves, open_tables, readers_of
+from millstream.tables import Row, catalog_of, changed_tables, check_moves, open_tables, readers_of
 from millstream.testing import TestDriver
 
 
@@ -124,3 +124,15 @@ def test_a_table_that_would_move_to_another_stage_is_refused() -> None:
     catalogs = [catalog_of(Layout.of(app.plan, topics)) for app in (before, after)]
     with pytest.raises(StateError, match="table 'counts' is kept by stage 'a' with 2 partitions, but would now"):
         check_moves(*catalogs)
+
+
+def test_new_and_dropped_tables_are_told() -> None:
+    before, after = App("test"), App("test")
+    before.stream("a").group_by_key().count(name="totals")
+    after.stream("a").group_by_key().count(name="totals2")
+    catalogs = [catalog_of(Layout.of(app.plan, {"a": 2})) for app in (before, after)]
+    assert [note.split(":")[0] for note in changed_tables(*catalogs)] == [
+        "table 'totals2' is new",
+        "table 'totals' is not in the topology any more",
+    ]
+    assert changed_tables({}, catalogs[0]) == []

@@ -102,7 +102,9 @@ class App:
 
         Records without key are dropped and counted. The last record by offset wins, whatever its timestamp.
         """
-        node = TableSource(topics=(topic,), name=name, **_source_settings(key, value, timestamp))
+        node = TableSource(
+            topics=(topic,), name=name, named=name is not None, **_source_settings(key, value, timestamp)
+        )
         return self._source(node, Table)
 
     def _source(self, node: Source, kind: type[H]) -> H:

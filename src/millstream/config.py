@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args, get_origin
 
 import msgspec
 
@@ -43,6 +43,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Further settings of the Spark session; they win over ours."""
 
     def __post_init__(self) -> None:
+        for field in msgspec.structs.fields(self):
+            choices = get_args(field.type) if get_origin(field.type) is Literal else ()
+            if choices and getattr(self, field.name) not in choices:
+                raise DefinitionError(
+                    f"{field.name}={getattr(self, field.name)!r} is not possible",
+                    hint=f"use one of {', '.join(map(repr, choices))}",
+                )
         if self.partitions < 1 or self.max_batch_records < 1:
             name = "partitions" if self.partitions < 1 else "max_batch_records"
             raise DefinitionError(f"{name}={getattr(self, name)} is not possible", hint="use 1 or more")

@@ -284,7 +284,9 @@ def _is_full(error: Exception, path: Path) -> bool:
 
 def make_private(path: Path) -> None:
     """Create a directory that only its owner may enter, or check that an existing one is not open to others."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    missing = [parent for parent in (path, *path.parents) if not parent.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
     status = path.stat()
     if status.st_uid != os.geteuid() and os.geteuid() != 0:
         raise StorageError(f"{str(path)!r} belongs to another user", hint="use a directory of your own")

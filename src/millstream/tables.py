@@ -208,6 +208,20 @@ def check_moves(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
             )
 
 
+def changed_tables(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Say which tables of an app that has run before are new, and which are not kept up any more."""
+    old = [entry["name"] for entry in before.get("tables", [])]
+    new = [entry["name"] for entry in now["tables"]]
+    if not old:
+        return []
+    notes = [
+        f"table {name!r} is new: it starts empty and sees only records from now on" for name in new if name not in old
+    ]
+    return notes + [
+        f"table {name!r} is not in the topology any more: it stays as it is" for name in old if name not in new
+    ]
+
+
 def readers_of(layout: Layout, directory: Path) -> dict[str, TableReader]:
     """Return readers of all tables of a layout, whose state lies in ``directory``."""
     entries = msgspec.convert(catalog_of(layout)["tables"], list[TableEntry])

@@ -96,6 +96,6 @@ def test_an_error_of_the_adder_names_node_and_record() -> None:
 def test_the_initial_value_takes_no_argument() -> None:
     grouped = App("test").stream("n").group_by_key()
     with pytest.raises(
-        DefinitionError, match=r"aggregate\(\) cannot call .*<lambda> .*: it takes 1 arguments; it must take \(\)"
+        DefinitionError, match=r"aggregate\(\) cannot call .*<lambda> .*: it takes 1 argument; it must take none"
     ):
         grouped.aggregate(lambda first: first, lambda total, _: total)

@@ -4,16 +4,17 @@ import pytest
 
 from millstream.operators import build
 from millstream.operators.runtime import operator
-from millstream.plan import declared, sinks, sources, stateful, stateless
+from millstream.plan import declared, sinks, sources, stateful, stateless, tables
 from millstream.plan.node import Node
 
-FAMILIES = (sources, stateless, stateful, sinks)
-KINDS = (*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *sinks.SINKS)
+FAMILIES = (sources, stateless, stateful, tables, sinks)
+KINDS = (*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *tables.TABLES, *sinks.SINKS)
 HEADS = {sources.StreamSource}
 """Nobody calls these: their records go straight to the readers (operators/build.py)."""
 PASS_ON = {
     *(stateless.Filter, stateless.Peek, stateless.Foreach, stateless.Merge, stateless.Split, stateless.Branch),
     stateful.ToStream,
+    tables.TableFilter,
 }
 """Records leave these with the types with which they came, which is what a walk assumes if it is told nothing."""
 

@@ -56,3 +56,8 @@ minutes = App("minutes", config=Config(partitions=2))
     .to_stream()
     .to("window-counts")
 )
+
+people = App("people", config=Config(partitions=2))
+_names, _cities = people.table("names", value=str), people.table("cities", value=str)
+_names.left_join(_cities, lambda name, city: f"{name} of {city}", name="descriptions").to_stream().to("descriptions")
+_cities.group_by(lambda city: city).count(name="people_per_city")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.spark.apps import Ride, levels, minutes, rides, words
+from tests.spark.apps import Ride, levels, minutes, people, rides, words
 from tests.spark.conftest import Feed, Read
 
 from millstream import App, Config, Windowed
@@ -125,3 +125,24 @@ def test_windows_are_the_same_whatever_the_batches_are(tmp_path: Path, feed: Fee
     assert dict(minutes.tables["rides_per_window"].items()) == expected
     last = {msgspec.json.decode(key or "", type=Windowed): int(value) for key, value in read(minutes, "window-counts")}
     assert last == expected
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_tables_are_joined_and_grouped_whatever_the_batches_are(tmp_path: Path, caching: bool) -> None:
+    people.data_dir = tmp_path
+    people.config = Config(partitions=2, caching=caching, small_batch_records=10, max_batch_records=25)
+    names = [(f"u{n % 20}", f"name{n}" if n % 7 else None) for n in range(100)]
+    cities = [(f"u{n * 3 % 20}", f"city{n % 4}" if n % 5 else None) for n in range(100)]
+    people.start("caught-up").wait()  # creates the topics
+    with people.producer(value=str) as producer:
+        for topic, rows in (("names", names), ("cities", cities)):
+            for key, value in rows:
+                producer.send(topic, value, key=key)
+
+    people.run("caught-up")
+
+    named = {key: value for key, value in dict(names).items() if value is not None}
+    housed = {key: value for key, value in dict(cities).items() if value is not None}
+    assert dict(people.tables["descriptions"].items()) == {k: f"{v} of {housed.get(k)}" for k, v in named.items()}
+    counted = {city: count for city, count in people.tables["people_per_city"].items() if count}
+    assert counted == Counter(housed.values())

@@ -217,7 +217,7 @@ class Stream(Handle):
         >>> outputs(app, n=[1, 2, 3])
         [('1', 1), ('0', 2), ('1', 3)]
         """
-        node = ToTable(source=self._node, key=serde_for(key), value=serde_for(value), name=name)
+        node = ToTable(source=self._node, key=serde_for(key), value=serde_for(value), name=name, named=name is not None)
         return Table(self._draft, node)
 
     def join(self, table: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Stream:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
+from millstream.dsl.grouped_table import GroupedTable
 from millstream.dsl.handle import Handle
-from millstream.functions import AnyFunction
+from millstream.errors import DefinitionError
+from millstream.functions import AnyFunction, by_arity
 from millstream.plan.stateful import ToStream
+from millstream.plan.tables import TableFilter, TableGroupBy, TableMapValues, TableTableJoin
+from millstream.serdes import SerdeLike, serde_for
 
 if TYPE_CHECKING:
     from millstream.dsl.stream import Stream
+
+Kind: TypeAlias = Literal["inner", "left", "outer"]
+_JOINER = {2: "(left value, right value)", 3: "(key, left value, right value)"}
 
 
 class Table(Handle):
@@ -31,3 +38,100 @@ class Table(Handle):
         """
         stream = self._stream(self._draft, ToStream(source=self._node))
         return stream if key is None else stream.select_key(key)
+
+    def filter(self, predicate: AnyFunction, *, name: str | None = None) -> Table:
+        """Keep the rows for which ``predicate`` holds; a row that fails, or does so now, is a tombstone.
+
+        With ``name`` the result is stored and can be read; without, it is computed where it is needed.
+
+        >>> app = App("doc")
+        >>> app.table("stock", value=int).filter(lambda n: n > 0).to_stream().to("out")
+        >>> outputs(app, stock=[("pen", 2), ("pen", 0)])
+        [('pen', 2), ('pen', None)]
+        """
+        return self._filter("filter", predicate, name, negate=False)
+
+    def filter_not(self, predicate: AnyFunction, *, name: str | None = None) -> Table:
+        """Keep the rows for which ``predicate`` does not hold."""
+        return self._filter("filter_not", predicate, name, negate=True)
+
+    def _filter(self, verb: str, predicate: AnyFunction, name: str | None, *, negate: bool) -> Table:
+        function = by_arity(verb, predicate)
+        return Table(
+            self._draft,
+            TableFilter(source=self._node, predicate=function, negate=negate, name=name, stored=name is not None),
+        )
+
+    def map_values(self, mapper: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Table:
+        """Replace the value of each row; tombstones pass. With ``name`` the result is stored and can be read."""
+        node = TableMapValues(
+            source=self._node,
+            mapper=by_arity("map_values", mapper),
+            value=serde_for(value),
+            name=name,
+            stored=name is not None,
+        )
+        return Table(self._draft, node)
+
+    def group_by(
+        self,
+        mapper: AnyFunction,
+        *,
+        values: AnyFunction | None = None,
+        key: SerdeLike = None,
+        name: str | None = None,
+    ) -> GroupedTable:
+        """Group rows by the key that ``mapper`` returns, with the value or what ``values`` makes of it.
+
+        A changed row leaves its old group before it enters the new one. None for the group or the value: in no group.
+        """
+        node = TableGroupBy(
+            source=self._node,
+            key_of=by_arity("group_by", mapper),
+            value_of=None if values is None else by_arity("group_by", values),
+            key=serde_for(key),
+            name=name,
+        )
+        return GroupedTable(self._draft, node)
+
+    def join(self, other: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Table:
+        """Join the rows of two tables that have the same key; a row without partner is not in the result.
+
+        >>> app = App("doc")
+        >>> names, cities = app.table("names", value=str), app.table("cities", value=str)
+        >>> names.join(cities, lambda name, city: f"{name} of {city}").to_stream().to("out")
+        >>> outputs(app, names=[("u1", "Ann")], cities=[("u1", "Rome"), ("u1", None)])
+        [('u1', 'Ann of Rome'), ('u1', None)]
+        """
+        return self._join("join", other, joiner, "inner", value, name)
+
+    def left_join(
+        self, other: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None
+    ) -> Table:
+        """Join each row with the other table's row of its key, or with None."""
+        return self._join("left_join", other, joiner, "left", value, name)
+
+    def outer_join(
+        self, other: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None
+    ) -> Table:
+        """Join the rows of both tables; either side may be None."""
+        return self._join("outer_join", other, joiner, "outer", value, name)
+
+    def _join(
+        self, verb: str, other: Table, joiner: AnyFunction, kind: Kind, value: SerdeLike, name: str | None
+    ) -> Table:
+        if not isinstance(other, Table):
+            raise DefinitionError(f"{verb}() wants a table, not {other!r}", hint="make one with .to_table()")
+        node = TableTableJoin(
+            left=self._node,
+            right=other._node,
+            joiner=by_arity(verb, joiner, _JOINER),
+            kind=kind,
+            value=serde_for(value),
+            name=name,
+            stored=name is not None,
+        )
+        return Table(self._draft, node)
+
+
+GroupedTable._table = Table

@@ -21,6 +21,7 @@ from millstream.log.reading import offset_at, read_chunks, viewed
 from millstream.log.waiting import Waiter
 from millstream.log.writing import check_partition
 from millstream.records import TopicPartition
+from millstream.storage import make_private, translated
 
 Durability = Literal["sync", "os"]
 
@@ -51,6 +52,8 @@ class EmbeddedLog:
             raise DefinitionError(f"durability {durability!r} is not known", hint="use 'sync' or 'os'")
         self._data_dir = Path(data_dir).absolute()
         self._root = self._data_dir / "log"
+        with translated(self._data_dir):
+            make_private(self._data_dir)
         self._sync = durability == "sync"
         self._catalog = Catalog(self._root, sync=self._sync)
         self._groups = Groups(self._root, lambda: self._catalog.meta, partial(is_alive, self._root))

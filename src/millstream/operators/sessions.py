@@ -36,10 +36,8 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
                 return aggregation.fail(error, key)
             if (start, end) != (timestamp, timestamp):
                 for session in near:
-                    aggregation.put(session, None, session.at[0])
-            entry = store.entry(key, (end, start))
-            entry.value = None
-            aggregation.put(entry, new, end)
+                    aggregation.put(session, None, session.at[0], session.value)
+            aggregation.put(store.entry(key, (end, start)), new, end)
         if aggregation.final:
             _emit(aggregation, close)
         return None

@@ -136,7 +136,7 @@ class Update:
         if end < self.close:
             return self.aggregation.drop("late")
         new = self.aggregation.added(self.key, aggregate, self.value)
-        return self.aggregation.put(entry, new, timestamp)
+        return self.aggregation.put(entry, new, timestamp, aggregate)
 
     def _create_right(self, right: Entry | None, exists: bool) -> None:
         """Make the window right after the record, if there are later records: it does not hold the value itself."""

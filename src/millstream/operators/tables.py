@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.functions import AnyFunction
 from millstream.native import value_codec
 from millstream.operators.aggregation import Step, with_key
+from millstream.operators.lookup import lookup
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.node import Node
 from millstream.plan.sources import TableSource
@@ -19,31 +21,30 @@ from millstream.state.keyvalue import KeyValueStore
 
 @operator.register(Count)
 def _count(node: Count, forward: Process, runtime: Runtime) -> Process:
-    return _aggregation(node, forward, runtime, lambda _key, old, _value: 1 if old is None else old + 1)
+    return _aggregation(node, forward, runtime, lambda: 0, lambda _key, count, _value: count + 1)
 
 
 @operator.register(Reduce)
 def _reduce(node: Reduce, forward: Process, runtime: Runtime) -> Process:
     reducer = with_key(node.reducer)
-    return _aggregation(
-        node, forward, runtime, lambda key, old, value: value if old is None else reducer(key, old, value)
-    )
+
+    def step(key: Any, result: Any, value: Any) -> Any:
+        return value if result is None else reducer(key, result, value)
+
+    return _aggregation(node, forward, runtime, lambda: None, step)
 
 
 @operator.register(Aggregate)
 def _aggregate(node: Aggregate, forward: Process, runtime: Runtime) -> Process:
-    initial, adder = node.initial, with_key(node.adder)
-    return _aggregation(
-        node, forward, runtime, lambda key, old, value: adder(key, initial() if old is None else old, value)
-    )
+    return _aggregation(node, forward, runtime, node.initial, with_key(node.adder))
 
 
 @operator.register(ToTable)
 @operator.register(TableSource)
 def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Process:
     """The last record by offset is the row, whatever its timestamp."""
-    store = _store(node, runtime)
-    find, mark, emit = store.row, store.mark, _emitter(node, store, forward, runtime)
+    store = store_of(node, runtime)
+    find, mark, emit = store.row, store.mark, emitter(node, store, forward, runtime)
     dropped = runtime.dropped
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -59,22 +60,26 @@ def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Pr
     return process
 
 
-def _aggregation(node: Node, forward: Process, runtime: Runtime, step: Step) -> Process:
-    """Records without key or value do not count; the result's timestamp never goes back."""
-    store = _store(node, runtime)
-    find, mark, emit = store.row, store.mark, _emitter(node, store, forward, runtime)
+def _aggregation(node: Node, forward: Process, runtime: Runtime, initial: AnyFunction, step: Step) -> Process:
+    """Records without key or value do not count; the result's timestamp never goes back.
+
+    The old value of a first result is the initial one, as in Kafka Streams: groupings behind it take it out.
+    """
+    store = store_of(node, runtime)
+    find, mark, emit = store.row, store.mark, emitter(node, store, forward, runtime)
     dropped, failed = runtime.dropped, runtime.failed
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
             return dropped(node, "null_key" if key is None else "null_value")
         row = find(key)
-        old = row.value
+        found = row.value
         try:
+            old = initial() if found is None else found
             new = step(key, old, value)
         except Exception as error:
             return failed(node, error, key)
-        if old is not None and row.timestamp > timestamp:
+        if found is not None and row.timestamp > timestamp:
             timestamp = row.timestamp
         row.value, row.timestamp = new, timestamp
         if not row.changed:
@@ -86,11 +91,12 @@ def _aggregation(node: Node, forward: Process, runtime: Runtime, step: Step) -> 
     return process
 
 
-def _store(node: Node, runtime: Runtime) -> KeyValueStore:
+def store_of(node: Node, runtime: Runtime) -> KeyValueStore:
+    """Return the store of the table that a node keeps."""
     return runtime.store(node, value_codec(runtime.plan.declared[node].value))
 
 
-def _emitter(node: Node, store: KeyValueStore, forward: Process, runtime: Runtime) -> Process | None:
+def emitter(node: Node, store: KeyValueStore, forward: Process, runtime: Runtime) -> Process | None:
     """Return what passes each update on, or None if that waits until the end of the batch."""
     if not runtime.caching:
         return forward
@@ -116,16 +122,16 @@ def _to_stream(_node: ToStream, forward: Process, _runtime: Runtime) -> Process:
 @operator.register(StreamTableJoin)
 def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime) -> tuple[Process, Process]:
     """The row is the one at processing time; a change of the table alone emits nothing."""
-    find, joiner, left = _store(node.table, runtime).row, with_key(node.joiner), node.left
+    find, joiner, left = lookup(node.table, runtime), with_key(node.joiner), node.left
     dropped, failed = runtime.dropped, runtime.failed
 
     def from_stream(key: Any, value: Any, timestamp: int) -> None:
         if value is None or (key is None and not left):
             return dropped(node, "null_value" if value is None else "null_key")
-        row = None if key is None else find(key).value
-        if row is None and not left:
-            return None
         try:
+            row = None if key is None else find(key)[0]
+            if row is None and not left:
+                return None
             joined = joiner(key, value, row)
         except Exception as error:
             return failed(node, error, key)

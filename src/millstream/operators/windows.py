@@ -58,9 +58,8 @@ class Aggregation:
         expired = self.store.expired
         return start >= expired if self.final else start > expired
 
-    def put(self, entry: Entry, value: Any, timestamp: int) -> None:
+    def put(self, entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
         """Store a new aggregate and pass it on, unless that waits."""
-        old = entry.value
         entry.value, entry.timestamp = value, timestamp
         self.store.mark(entry)
         if not self._held_back:
@@ -111,14 +110,11 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
             entry = store.entry(key, (start,))
             found = visible(start) and entry.value is not None
             try:
-                new = added(key, entry.value if found else begin(), value)
+                old = entry.value if found else begin()
+                new = added(key, old, value)
             except Exception as error:
                 return aggregation.fail(error, key)
-            if not found:
-                entry.value, at = None, timestamp
-            else:
-                at = max(timestamp, entry.timestamp)
-            put(entry, new, at)
+            put(entry, new, max(timestamp, entry.timestamp) if found else timestamp, old)
         if emit is not None:
             emit(close)
         return None

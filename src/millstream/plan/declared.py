@@ -13,6 +13,7 @@ from millstream.plan.sinks import Sink
 from millstream.plan.sources import Source
 from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToTable, WindowedAggregate
 from millstream.plan.stateless import FlatMap, FlatMapValues, Map, MapValues, Repartition, SelectKey
+from millstream.plan.tables import TableAggregate, TableGroupBy, TableMapValues, TableTableJoin
 from millstream.serdes import Serde, serde_for
 
 
@@ -66,6 +67,22 @@ def _overriding(node: Repartition | ToTable | Sink, source: Declared) -> Declare
 @_leaving.register(Reduce)
 def _reduce(node: Reduce, source: Declared) -> Declared:
     return Declared(source.key, node.value or source.value)
+
+
+@_leaving.register(TableMapValues)
+@_leaving.register(TableAggregate)
+def _new_row(node: TableMapValues | TableAggregate, source: Declared) -> Declared:
+    return Declared(source.key, node.value)
+
+
+@_leaving.register(TableGroupBy)
+def _groups(node: TableGroupBy, _source: Declared) -> Declared:
+    return Declared(node.key, None)
+
+
+@_leaving.register(TableTableJoin)
+def _table_join(node: TableTableJoin, left: Declared, right: Declared) -> Declared:
+    return Declared(left.key or right.key, node.value)
 
 
 @_leaving.register(WindowedAggregate)

@@ -12,6 +12,7 @@ from millstream.plan.sources import Source
 from millstream.plan.stages import Stage
 from millstream.plan.stateful import StreamTableJoin
 from millstream.plan.stateless import Repartition
+from millstream.plan.tables import TableTableJoin
 from millstream.plan.topology import Plan
 
 
@@ -72,7 +73,7 @@ class Layout:
 
 def _check_copartitioned(stage: Stage, count: int, topics: Mapping[str, int]) -> None:
     for node in stage.nodes:
-        if isinstance(node, StreamTableJoin):
+        if isinstance(node, StreamTableJoin | TableTableJoin):
             found = [one for source in inputs(node) for one in _partitions_of(source, count, topics)]
             left, right = min(found, key=lambda one: one[1]), max(found, key=lambda one: one[1])
             if left[1] != right[1]:

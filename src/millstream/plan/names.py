@@ -13,10 +13,16 @@ from millstream.errors import DefinitionError
 from millstream.names import check_name
 from millstream.plan.node import Node, Nodes, inputs, rewrite
 from millstream.plan.sources import Source
-from millstream.plan.stateful import STATEFUL, ToStream
+from millstream.plan.stateful import STATEFUL, StreamTableJoin, ToStream
 from millstream.plan.stateless import Repartition
+from millstream.plan.tables import TableAggregate
 
-KEEPS_NAME = (Source, Repartition, *(kind for kind in STATEFUL if kind is not ToStream))
+KEEPS_NAME = (
+    Source,
+    Repartition,
+    TableAggregate,
+    *(kind for kind in STATEFUL if kind not in (StreamTableJoin, ToStream)),
+)
 """Nodes whose name is stored with state or stands for a stage."""
 
 

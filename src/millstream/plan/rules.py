@@ -12,6 +12,7 @@ from millstream.plan.node import Node, Nodes, consumers, fold, inputs, rewrite
 from millstream.plan.sources import Source
 from millstream.plan.stateful import AGGREGATIONS, Count, StreamTableJoin, ToTable
 from millstream.plan.stateless import REKEYING, Repartition
+from millstream.plan.tables import TableAggregate, TableGroupBy
 from millstream.serdes import READABLE, Serde
 
 
@@ -61,7 +62,7 @@ def _reading(node: Node, port: str, edge: Repartition) -> Node:
 
 def _port_by_key(node: Node) -> str | None:
     """Return the input that must be partitioned by its key, if the node has one that may not be."""
-    if isinstance(node, (*AGGREGATIONS, ToTable)):
+    if isinstance(node, (*AGGREGATIONS, ToTable, TableAggregate)):
         return "source"
     return "stream" if isinstance(node, StreamTableJoin) else None
 
@@ -77,9 +78,9 @@ def _moved(nodes: Nodes) -> dict[Node, bool]:
     """Return for each node whether its records may lie on the wrong task for their key."""
 
     def step(node: Node, sources: tuple[bool, ...]) -> bool:
-        if isinstance(node, REKEYING):
+        if isinstance(node, (*REKEYING, TableGroupBy)):
             return True
-        if isinstance(node, (Source, Repartition, ToTable, *AGGREGATIONS)):
+        if isinstance(node, (Source, Repartition, ToTable, TableAggregate, *AGGREGATIONS)):
             return False
         return any(sources[:1] if isinstance(node, StreamTableJoin) else sources)
 

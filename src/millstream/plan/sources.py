@@ -31,7 +31,12 @@ class StreamSource(Source):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableSource(Source):
-    """Every record is the new row of its key; a null value deletes the row, a null key is dropped."""
+    """Every record is the new row of its key; a null value deletes the row, a null key is dropped.
+
+    ``named`` says that the user gave it a name.
+    """
+
+    named: bool = False
 
 
 SOURCES = (StreamSource, TableSource)

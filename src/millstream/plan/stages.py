@@ -9,6 +9,7 @@ from millstream.plan.node import Node, Nodes, inputs
 from millstream.plan.sources import Source
 from millstream.plan.stateful import AGGREGATIONS, ToTable
 from millstream.plan.stateless import Repartition
+from millstream.plan.tables import TableAggregate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,7 +41,7 @@ class Stage:
 def keeps_table(node: Node) -> bool:
     """Whether the node materialises a table under its name."""
     from_topic = isinstance(node, Source) and node.verb == "table_source"
-    return from_topic or isinstance(node, (*AGGREGATIONS, ToTable))
+    return from_topic or isinstance(node, (*AGGREGATIONS, ToTable, TableAggregate)) or getattr(node, "stored", False)
 
 
 def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:

@@ -73,11 +73,15 @@ class WindowedAggregate(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToTable(Node):
-    """Take each record as the new row of its key; null value deletes, null key is dropped."""
+    """Take each record as the new row of its key; null value deletes, null key is dropped.
+
+    ``named`` says that the user gave it a name.
+    """
 
     source: Node
     key: Serde | None = None
     value: Serde | None = None
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -26,11 +27,13 @@ from millstream.spark.header import AppHeader
 from millstream.spark.job import BatchJob
 from millstream.spark.session import spark_context
 from millstream.storage import FileLock, make_private, translated
-from millstream.tables import catalog_of, check_moves
+from millstream.tables import catalog_of, changed_tables, check_moves
 from millstream.task.policy import Policies
 
 if TYPE_CHECKING:
     from millstream.app import App
+
+_log = logging.getLogger(__name__)
 
 
 class SparkRun:
@@ -57,6 +60,8 @@ class SparkRun:
             journal = Journal(journal_dir(app.data_dir, app.id), durable=config.durability == "sync")
             catalog = catalog_of(layout)
             check_moves(journal.catalog(), catalog)
+            for note in changed_tables(journal.catalog(), catalog):
+                _log.warning("%s: %s", app.id, note)
             journal.describe_as(catalog)
             context = spark_context(config.master, config.spark)
             size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)

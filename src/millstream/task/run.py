@@ -64,8 +64,10 @@ class TaskRun:
         self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool
     ) -> TimedStore:
         assert node.name is not None
-        store = TimedStore(self._txn, self._state.database(node.name), codec, layout, retention, indexed=indexed)
-        self.stores[node.name] = store
+        store = self.stores.get(node.name)
+        if not isinstance(store, TimedStore):
+            store = TimedStore(self._txn, self._state.database(node.name), codec, layout, retention, indexed=indexed)
+            self.stores[node.name] = store
         return store
 
     def to_topic(self, topic: str) -> Columns:

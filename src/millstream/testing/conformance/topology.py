@@ -8,12 +8,15 @@ from typing import Any
 
 from millstream.app import App
 from millstream.dsl.grouped import GroupedStream
+from millstream.dsl.grouped_table import GroupedTable
 from millstream.dsl.stream import Stream
+from millstream.dsl.table import Table
 from millstream.dsl.windowed import WindowedStream
 from millstream.errors import DefinitionError
 from millstream.serdes import JSON, TEXT
 from millstream.testing.conformance.functions import (
     AGGREGATORS,
+    JOINERS,
     LISTERS,
     MAPPERS,
     PREDICATES,
@@ -24,7 +27,7 @@ from millstream.testing.conformance.functions import (
 from millstream.windows import Windows, hopping, session, sliding, tumbling, unlimited
 
 Node = dict[str, Any]
-_LATER = {"pattern", "timestamp", "value_type"}
+_LATER = {"pattern", "timestamp", "value_type", "versioned_history_ms"}
 
 
 class UnsupportedCaseError(DefinitionError):
@@ -96,9 +99,9 @@ def _retention(node: Node) -> dict[str, Any]:
     return {"retention": _ms(node["retention_ms"])} if "retention_ms" in node else {}
 
 
-def _grouped(topology: Topology, node: Node) -> GroupedStream | WindowedStream:
+def _grouped(topology: Topology, node: Node) -> Any:
     source = topology.source(node)
-    if not isinstance(source, GroupedStream | WindowedStream):
+    if not isinstance(source, GroupedStream | GroupedTable | WindowedStream):
         raise UnsupportedCaseError(f"{node['op']} on {type(source).__name__}")
     return source
 
@@ -106,10 +109,39 @@ def _grouped(topology: Topology, node: Node) -> GroupedStream | WindowedStream:
 def _aggregate(topology: Topology, node: Node) -> Any:
     initial, add = node["initial"], of_three(AGGREGATORS, node["adder"])
     source = _grouped(topology, node)
+    if isinstance(source, GroupedTable):
+        return source.aggregate(lambda: initial, add, of_three(AGGREGATORS, node["subtractor"]), name=_name(node))
     if isinstance(source, WindowedStream):
         merge = of_three(AGGREGATORS, node["merger"]) if "merger" in node else None
         return source.aggregate(lambda: initial, add, merge, name=_name(node), **_retention(node))
     return source.aggregate(lambda: initial, add, name=_name(node))
+
+
+def _reduce(topology: Topology, node: Node) -> Any:
+    source, add = _grouped(topology, node), of_three(AGGREGATORS, node["adder"])
+    if isinstance(source, GroupedTable):
+        return source.reduce(add, of_three(AGGREGATORS, node["subtractor"]), name=_name(node))
+    return source.reduce(add, name=_name(node), **_retention(node))
+
+
+def _group_by(topology: Topology, node: Node) -> Any:
+    source = topology.source(node)
+    if isinstance(source, Stream):
+        return source.group_by(of_pair(MAPPERS, node["fn"]))
+    key, no_pair = of_pair(MAPPERS, node["key"]), of_pair(PREDICATES, node.get("no_pair_if", "none"))
+    return source.group_by(lambda k, v: None if no_pair(k, v) else key(k, v), values=of_pair(MAPPERS, node["value"]))
+
+
+def _join(topology: Topology, node: Node, verb: str) -> Any:
+    left, right = topology.source(node)
+    if not isinstance(right, Table) or "foreign_key" in node or "grace_ms" in node:
+        raise UnsupportedCaseError(f"{verb} of {type(left).__name__} and {type(right).__name__}")
+    named = {} if isinstance(left, Stream) else _stored(node)
+    return getattr(left, verb)(right, of_three(JOINERS, node["joiner"]), **named)
+
+
+def _stored(node: Node) -> dict[str, Any]:
+    return {"name": node["store"]} if "store" in node else {}
 
 
 def _stream_of(topology: Topology, node: Node) -> Stream:
@@ -121,9 +153,14 @@ def _stream_of(topology: Topology, node: Node) -> Stream:
 
 BUILDERS: dict[str, Build] = {
     "stream": _stream,
-    "filter": lambda t, n: _stream_of(t, n).filter(of_pair(PREDICATES, n["fn"])),
-    "filter_not": lambda t, n: _stream_of(t, n).filter_not(of_pair(PREDICATES, n["fn"])),
-    "map_values": lambda t, n: _stream_of(t, n).map_values(of_pair(MAPPERS, n["fn"])),
+    "table": lambda t, n: t.app.table(n["topic"], key=TEXT, value=TEXT, name=n.get("store")),
+    "to_table": lambda t, n: _stream_of(t, n).to_table(name=n.get("store")),
+    "filter": lambda t, n: t.source(n).filter(of_pair(PREDICATES, n["fn"]), **_stored(n)),
+    "filter_not": lambda t, n: t.source(n).filter_not(of_pair(PREDICATES, n["fn"]), **_stored(n)),
+    "map_values": lambda t, n: t.source(n).map_values(of_pair(MAPPERS, n["fn"]), **_stored(n)),
+    "join": lambda t, n: _join(t, n, "join"),
+    "left_join": lambda t, n: _join(t, n, "left_join"),
+    "outer_join": lambda t, n: _join(t, n, "outer_join"),
     "map": lambda t, n: _stream_of(t, n).map(_pair_of(of_pair(MAPPERS, n["key"]), of_pair(MAPPERS, n["value"]))),
     "flat_map_values": lambda t, n: _stream_of(t, n).flat_map_values(of_pair(LISTERS, n["fn"])),
     "flat_map": lambda t, n: _stream_of(t, n).flat_map(_pairs(of_pair(LISTERS, n["fn"]), of_pair(MAPPERS, n["key"]))),
@@ -133,11 +170,11 @@ BUILDERS: dict[str, Build] = {
     "repartition": lambda t, n: _stream_of(t, n).repartition(n.get("partitions"), name=n["id"]),
     "to_stream": lambda t, n: t.source(n).to_stream(of_pair(MAPPERS, n["key"]) if "key" in n else None),
     "group_by_key": lambda t, n: _stream_of(t, n).group_by_key(),
-    "group_by": lambda t, n: _stream_of(t, n).group_by(of_pair(MAPPERS, n["fn"])),
+    "group_by": _group_by,
     "windowed_by": lambda t, n: t.source(n).windowed_by(_windows(n)),
     "emit": lambda t, n: t.source(n).emit("final" if n["when"] == "close" else "updates"),
     "count": lambda t, n: _grouped(t, n).count(name=_name(n), **_retention(n)),
-    "reduce": lambda t, n: _grouped(t, n).reduce(of_three(AGGREGATORS, n["adder"]), name=_name(n), **_retention(n)),
+    "reduce": _reduce,
     "aggregate": _aggregate,
     "to": lambda t, n: t.source(n).to(n["topic"], **t.sink_serdes(n["topic"])),
     "to_dynamic": lambda t, n: t.source(n).to(_computed(n), key=TEXT, value=JSON),

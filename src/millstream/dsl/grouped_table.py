@@ -1,0 +1,77 @@
+"""The handle of a grouped table: rows that meet by a key of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from millstream.dsl.handle import Handle
+from millstream.functions import AnyFunction, by_arity
+from millstream.plan.tables import TableAggregate
+from millstream.serdes import SerdeLike, serde_for
+
+if TYPE_CHECKING:
+    from millstream.dsl.table import Table
+
+_ADDER = {2: "(aggregate, value)", 3: "(key, aggregate, value)"}
+
+
+class GroupedTable(Handle):
+    """Rows by group, waiting for an aggregation. A changed row is taken out as it was before it is added as it is."""
+
+    _table: ClassVar[type[Table]]
+    """Set by the module of tables, which has groupings; imports must not run in a circle."""
+
+    def count(self, *, name: str | None = None) -> Table:
+        """Count the rows of each group; a group that lost its last row counts 0.
+
+        >>> app = App("doc")
+        >>> app.table("users", value=str).group_by(lambda city: city).count().to_stream().to("out")
+        >>> outputs(app, users=[("ann", "Rome"), ("bob", "Rome"), ("ann", "Oslo")])
+        [('Rome', 1), ('Rome', 2), ('Rome', 1), ('Oslo', 1)]
+        """
+        return self.aggregate(lambda: 0, _plus_one, _minus_one, value=int, name=name)
+
+    def reduce(
+        self, add: AnyFunction, remove: AnyFunction, *, value: SerdeLike = None, name: str | None = None
+    ) -> Table:
+        """Combine the rows of each group; ``remove`` takes an old row out again. The first row is the first result."""
+        return self._aggregate("reduce", None, add, remove, value, name)
+
+    def aggregate(
+        self,
+        initial: AnyFunction,
+        add: AnyFunction,
+        remove: AnyFunction,
+        *,
+        value: SerdeLike = None,
+        name: str | None = None,
+    ) -> Table:
+        """Add each row to the aggregate of its group and take old rows out with ``remove``; None deletes the group."""
+        return self._aggregate("aggregate", initial, add, remove, value, name)
+
+    def _aggregate(
+        self,
+        verb: str,
+        initial: AnyFunction | None,
+        add: AnyFunction,
+        remove: AnyFunction,
+        value: SerdeLike,
+        name: str | None,
+    ) -> Table:
+        node = TableAggregate(
+            source=self._node,
+            initial=initial,
+            adder=by_arity(verb, add, _ADDER),
+            subtractor=by_arity(verb, remove, _ADDER),
+            value=serde_for(value),
+            name=name,
+        )
+        return self._table(self._draft, node)
+
+
+def _plus_one(count: int, _value: Any) -> int:
+    return count + 1
+
+
+def _minus_one(count: int, _value: Any) -> int:
+    return count - 1

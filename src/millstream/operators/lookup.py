@@ -1,0 +1,88 @@
+"""Look up the row of a key in a table, wherever it is kept: in a store, or to be computed from the tables above."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any, TypeAlias
+
+from millstream.native import value_codec
+from millstream.operators.aggregation import with_key
+from millstream.operators.runtime import Runtime
+from millstream.plan.node import Node
+from millstream.plan.stateful import WindowedAggregate
+from millstream.plan.tables import TableFilter, TableMapValues, TableTableJoin
+from millstream.records import Windowed
+from millstream.state.timed import layout_of
+
+Lookup: TypeAlias = Callable[[Any], tuple[Any, int]]
+"""key → (value, timestamp); the value of a missing row is None and its timestamp -1."""
+
+
+def lookup(node: Node, runtime: Runtime) -> Lookup:
+    """Return what finds the rows of a table."""
+    return _stored(node, runtime) if getattr(node, "stored", False) else _computed(node, runtime)
+
+
+def _stored(node: Node, runtime: Runtime) -> Lookup:
+    find = runtime.store(node, value_codec(runtime.plan.declared[node].value)).row
+
+    def look(key: Any) -> tuple[Any, int]:
+        row = find(key)
+        return row.value, row.timestamp
+
+    return look
+
+
+@singledispatch
+def _computed(node: Node, runtime: Runtime) -> Lookup:
+    return _stored(node, runtime)
+
+
+@_computed.register(WindowedAggregate)
+def _window(node: WindowedAggregate, runtime: Runtime) -> Lookup:
+    codec = value_codec(runtime.plan.declared[node].value)
+    store = runtime.timed_store(node, codec, layout_of(node.windows), node.kept_for, indexed=node.final)
+    place = node.windows.place
+
+    def look(key: Windowed) -> tuple[Any, int]:
+        entry = store.entry(key.key, place(key))
+        return (entry.value, entry.timestamp) if entry.at[0] > store.expired else (None, -1)
+
+    return look
+
+
+@_computed.register(TableFilter)
+def _filter(node: TableFilter, runtime: Runtime) -> Lookup:
+    source, predicate, wanted = lookup(node.source, runtime), node.predicate.bind(runtime.context), not node.negate
+
+    def look(key: Any) -> tuple[Any, int]:
+        value, timestamp = source(key)
+        return (value, timestamp) if value is not None and bool(predicate(key, value)) is wanted else (None, -1)
+
+    return look
+
+
+@_computed.register(TableMapValues)
+def _map_values(node: TableMapValues, runtime: Runtime) -> Lookup:
+    source, mapper = lookup(node.source, runtime), node.mapper.bind(runtime.context)
+
+    def look(key: Any) -> tuple[Any, int]:
+        value, timestamp = source(key)
+        return (None, -1) if value is None else (mapper(key, value), timestamp)
+
+    return look
+
+
+@_computed.register(TableTableJoin)
+def _join(node: TableTableJoin, runtime: Runtime) -> Lookup:
+    left, right, joiner = lookup(node.left, runtime), lookup(node.right, runtime), with_key(node.joiner)
+    needs = {"inner": (True, True), "left": (True, False), "outer": (False, False)}[node.kind]
+
+    def look(key: Any) -> tuple[Any, int]:
+        (one, first), (other, second) = left(key), right(key)
+        if (one is None and other is None) or (one is None and needs[0]) or (other is None and needs[1]):
+            return None, -1
+        return joiner(key, one, other), max(first, second)
+
+    return look

@@ -1,0 +1,126 @@
+"""The work of steps from table to table: filter, map, group and aggregate rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.operators.aggregation import with_key
+from millstream.operators.runtime import Process, Runtime, operator
+from millstream.operators.tables import emitter, store_of
+from millstream.plan.tables import TableAggregate, TableFilter, TableGroupBy, TableMapValues
+
+
+@operator.register(TableFilter)
+def _filter(node: TableFilter, forward: Process, runtime: Runtime) -> Process:
+    predicate, wanted = node.predicate.bind(runtime.context), not node.negate
+
+    def kept(key: Any, value: Any) -> Any:
+        return value if value is not None and bool(predicate(key, value)) is wanted else None
+
+    return _changing(node, forward, runtime, kept, drops_rows=True)
+
+
+@operator.register(TableMapValues)
+def _map_values(node: TableMapValues, forward: Process, runtime: Runtime) -> Process:
+    mapper = node.mapper.bind(runtime.context)
+
+    def mapped(key: Any, value: Any) -> Any:
+        return None if value is None else mapper(key, value)
+
+    return _changing(node, forward, runtime, mapped, drops_rows=False)
+
+
+def _changing(
+    node: TableFilter | TableMapValues,
+    forward: Process,
+    runtime: Runtime,
+    change: Callable[[Any, Any], Any],
+    *,
+    drops_rows: bool,
+) -> Process:
+    """Change new and old value alike. A filter that knows the old row leaves out the tombstone of one that was not."""
+    knows_old, failed = node in runtime.plan.sending_old, runtime.failed
+    store = store_of(node, runtime) if node.stored else None
+
+    def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        try:
+            new = change(key, new)
+            if store is not None:
+                row = store.row(key)
+                old = row.value
+            elif knows_old:
+                old = change(key, old)
+        except Exception as error:
+            return failed(node, error, key)
+        if drops_rows and knows_old and new is None and old is None:
+            return None
+        if store is not None:
+            row.value, row.timestamp = new, timestamp
+            store.mark(row)
+        return forward(key, new, old, timestamp)
+
+    return process
+
+
+@operator.register(TableGroupBy)
+def _group_by(node: TableGroupBy, forward: Process, runtime: Runtime) -> Process:
+    """A half whose group or value is None is left out; the old half goes first, unless both meet in one group."""
+    key_of = node.key_of.bind(runtime.context)
+    value_of = None if node.value_of is None else node.value_of.bind(runtime.context)
+    failed = runtime.failed
+
+    def half(key: Any, value: Any) -> tuple[Any, Any]:
+        if value is None:
+            return None, None
+        group = key_of(key, value)
+        return group, value if value_of is None else value_of(key, value)
+
+    def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        try:
+            (new_group, new_value), (old_group, old_value) = half(key, new), half(key, old)
+        except Exception as error:
+            return failed(node, error, key)
+        adds = new_group is not None and new_value is not None
+        takes = old_group is not None and old_value is not None
+        if adds and takes and new_group == old_group:
+            return forward(new_group, (new_value, old_value), timestamp)
+        if takes:
+            forward(old_group, (None, old_value), timestamp)
+        if adds:
+            forward(new_group, (new_value, None), timestamp)
+        return None
+
+    return process
+
+
+@operator.register(TableAggregate)
+def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Process:
+    """Nothing is taken out of a group that is not there; the result's timestamp never goes back."""
+    store = store_of(node, runtime)
+    emit, failed = emitter(node, store, forward, runtime), runtime.failed
+    adder, subtractor, initial = with_key(node.adder), with_key(node.subtractor), node.initial
+
+    def process(key: Any, pair: tuple[Any, Any], timestamp: int) -> None:
+        new, old = pair
+        row = store.row(key)
+        before = aggregate = row.value
+        try:
+            if old is not None and aggregate is not None:
+                aggregate = subtractor(key, aggregate, old)
+            if new is not None:
+                if aggregate is None:
+                    aggregate = new if initial is None else adder(key, initial(), new)
+                else:
+                    aggregate = adder(key, aggregate, new)
+        except Exception as error:
+            return failed(node, error, key)
+        if before is not None and row.timestamp > timestamp:
+            timestamp = row.timestamp
+        row.value, row.timestamp = aggregate, timestamp
+        store.mark(row)
+        if emit is not None:
+            emit(key, aggregate, before, timestamp)
+        return None
+
+    return process

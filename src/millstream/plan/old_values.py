@@ -1,0 +1,56 @@
+"""Which tables tell their readers the old value with the new one.
+
+Groupings, and the sides of joins whose rows are there in any case, need it and ask for it all the way up. A filter
+takes it where it is to be had, so that it need not send a tombstone for a row that was not there; whether a table of a
+topic has it depends on whether it is stored by the time the filter is written, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from millstream.plan.node import Node, Nodes
+from millstream.plan.sources import TableSource
+from millstream.plan.stateful import StreamTableJoin, ToTable
+from millstream.plan.tables import TableFilter, TableGroupBy, TableMapValues, TableTableJoin
+
+
+def sending_old_values(nodes: Nodes) -> frozenset[Node]:
+    """Return the tables that tell old values."""
+    tables = _Tables()
+    for node in nodes:
+        if isinstance(node, TableSource | ToTable) and node.named:
+            tables.stored.add(node)
+        elif isinstance(node, TableFilter):
+            if tables.ask(node.source, insist=False):
+                tables.sending.add(node)
+        elif isinstance(node, TableGroupBy):
+            tables.ask(node.source, insist=True)
+        elif isinstance(node, TableTableJoin):
+            tables.stored.update((node.left, node.right))
+            if node.kind != "inner":
+                tables.ask(node.left, insist=True)
+            if node.kind == "outer":
+                tables.ask(node.right, insist=True)
+        elif isinstance(node, StreamTableJoin):
+            tables.stored.add(node.table)
+    return frozenset(tables.sending)
+
+
+class _Tables:
+    def __init__(self) -> None:
+        self.stored: set[Node] = set()
+        self.sending: set[Node] = set()
+
+    def ask(self, node: Node, *, insist: bool) -> bool:
+        """Have a table tell old values; without ``insist`` only if that costs nothing."""
+        if isinstance(node, TableSource | ToTable):
+            if not insist and node not in self.stored:
+                return False
+            self.stored.add(node)
+        elif isinstance(node, TableFilter | TableMapValues) and not node.stored:
+            if not self.ask(node.source, insist=insist):
+                return node in self.sending
+        elif isinstance(node, TableTableJoin):
+            self.ask(node.left, insist=True)
+            self.ask(node.right, insist=True)
+        self.sending.add(node)
+        return True

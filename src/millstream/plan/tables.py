@@ -1,0 +1,68 @@
+"""Steps from table to table. Without a name their result is not stored: whoever looks it up computes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from millstream.functions import AnyFunction, Function
+from millstream.plan.node import Node
+from millstream.serdes import Serde
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableFilter(Node):
+    """Keep rows for which ``predicate`` holds (with ``negate``: does not hold); a failing row is a tombstone."""
+
+    source: Node
+    predicate: Function
+    negate: bool = False
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableMapValues(Node):
+    """Replace the value of each row; tombstones pass."""
+
+    source: Node
+    mapper: Function
+    value: Serde | None = None
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableGroupBy(Node):
+    """Send each change to the groups of its old and its new row; the value is the pair (new, old)."""
+
+    source: Node
+    key_of: Function
+    value_of: Function | None
+    key: Serde | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableAggregate(Node):
+    """Take the old row out of a group's aggregate, then add the new one; without ``initial`` the first row is it."""
+
+    source: Node
+    initial: AnyFunction | None
+    adder: Function
+    subtractor: Function
+    value: Serde | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableTableJoin(Node):
+    """Join the rows of two tables by key; a change on either side is joined with the other side as it is then."""
+
+    left: Node
+    right: Node
+    joiner: Function
+    kind: Literal["inner", "left", "outer"]
+    value: Serde | None = None
+    stored: bool = False
+
+
+TABLES = (TableFilter, TableMapValues, TableGroupBy, TableAggregate, TableTableJoin)
+LOOKED_THROUGH = (TableFilter, TableMapValues, TableTableJoin)
+"""Tables that need no store of their own."""

@@ -1,0 +1,35 @@
+from millstream import App
+from millstream.testing import TestDriver
+
+
+def test_a_row_that_fails_now_is_a_tombstone() -> None:
+    app = App("test")
+    app.table("in", value=int, name="rows").filter(lambda n: n > 1, name="kept").to_stream().to("out")
+    with TestDriver(app) as driver:
+        driver.topic("in").pipe(2, 1, key="a")
+        assert driver.topic("out").read_key_values() == [("a", 2), ("a", None)]
+        assert dict(driver.table("kept").items()) == {}
+
+
+def test_a_row_that_never_passed_is_passed_over_where_the_old_row_is_known() -> None:
+    app = App("test")
+    app.table("in", value=int, name="rows").filter(lambda n: n > 1).to_stream().to("out")
+    with TestDriver(app) as driver:
+        driver.topic("in").pipe(0, key="a")
+        assert driver.topic("out").read() == []
+
+
+def test_where_it_is_not_known_the_tombstone_is_sent_as_in_kafka_streams() -> None:
+    app = App("test")
+    app.table("in", value=int).filter(lambda n: n > 1).to_stream().to("out")
+    with TestDriver(app) as driver:
+        driver.topic("in").pipe(0, key="a")
+        assert driver.topic("out").read_key_values() == [("a", None)]
+
+
+def test_the_function_is_not_called_for_tombstones() -> None:
+    app = App("test")
+    app.table("in", value=int).filter_not(lambda n: n > 1).to_stream().to("out")
+    with TestDriver(app) as driver:
+        driver.topic("in").pipe(1, None, key="a")
+        assert driver.topic("out").read_key_values() == [("a", 1), ("a", None)]
