@@ -160,7 +160,8 @@ def shown(tally: Tally, style: Style) -> Iterator[View]:
 def _live(tally: Tally) -> Live:
     def picture() -> Table:
         grid = Table.grid(padding=(0, 2))
-        grid.add_row(Text(tally.app, style="bold"), Text(f"for {tally.seconds:.0f} s, Ctrl-C stops it"))
+        doing = "running" if tally.is_started else "starting"
+        grid.add_row(Text(tally.app, style="bold"), Text(f"{doing} for {tally.seconds:.0f} s, Ctrl-C stops it"))
         for name, fact in tally.facts():
             grid.add_row(Text(name, style="dim"), Text(fact))
         return grid
