@@ -1,0 +1,63 @@
+"""The Spark session: quiet, and not to be reached from elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millstream.spark.session import spark_context
+
+pytestmark = pytest.mark.spark
+
+LISTENING = "0A"
+
+
+def test_nothing_listens_but_on_loopback() -> None:
+    context = spark_context("local[*]", {})
+    java = context._gateway.proc.pid  # type: ignore[union-attr]
+    inodes = {inode for pid in (os.getpid(), java, *children(java)) for inode in sockets(pid)}
+    addresses = {address for address, inode in listeners() if inode in inodes}
+    assert addresses, "Spark's own ports must be seen, or this test sees nothing"
+    assert all(is_loopback(address) for address in addresses), addresses
+
+
+def children(pid: int) -> list[int]:
+    found = [int(one) for path in Path(f"/proc/{pid}/task").glob("*/children") for one in path.read_text().split()]
+    return found + [below for child in found for below in children(child)]
+
+
+def sockets(pid: int) -> Iterator[str]:
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = str(link.readlink())
+        except FileNotFoundError:  # closed meanwhile
+            continue
+        if target.startswith("socket:["):
+            yield target[8:-1]
+
+
+def listeners() -> Iterator[tuple[str, str]]:
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTENING:
+                yield fields[1].split(":")[0], fields[9]
+
+
+def is_loopback(address: str) -> bool:
+    """IPv4 is one little-endian word; in IPv6, ::1 or a mapped 127.x."""
+    if len(address) == 8:
+        return address.endswith("7F")
+    return address == "00000000000000000000000001000000" or (
+        address.startswith("0000000000000000FFFF0000") and address.endswith("7F")
+    )
+
+
+def test_the_web_page_of_spark_is_off_and_workers_run_this_python() -> None:
+    conf = dict(spark_context("local[*]", {}).getConf().getAll())
+    assert conf["spark.ui.enabled"] == "false"
+    assert conf["spark.python.unix.domain.socket.enabled"] == "true"
+    assert Path(conf["spark.pyspark.python"]).exists()
