@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from millstream.dsl.grouped import GroupedStream
+from millstream.dsl.grouped_table import GroupedTable
 from millstream.dsl.stream import Splitter, Stream
 from millstream.dsl.table import Table
 from millstream.dsl.windowed import WindowedStream
@@ -20,6 +21,7 @@ SECTIONS: dict[str, tuple[type, ...]] = {
     "Verbs of a stream": (Stream, Splitter),
     "Verbs of a grouped stream": (GroupedStream, WindowedStream),
     "Verbs of a table": (Table,),
+    "Verbs of a grouped table": (GroupedTable,),
 }
 """A table row of a section belongs to one of its handles."""
 
