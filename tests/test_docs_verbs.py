@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream.dsl.cogrouped import CogroupedStream, WindowedCogroup
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.grouped_table import GroupedTable
 from millstream.dsl.stream import Splitter, Stream
@@ -20,6 +21,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "streams.md"
 SECTIONS: dict[str, tuple[type, ...]] = {
     "Verbs of a stream": (Stream, Splitter),
     "Verbs of a grouped stream": (GroupedStream, WindowedStream),
+    "Verbs of cogrouped streams": (CogroupedStream, WindowedCogroup),
     "Verbs of a table": (Table,),
     "Verbs of a grouped table": (GroupedTable,),
 }

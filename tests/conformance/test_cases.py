@@ -19,10 +19,14 @@ DEVIATIONS = {
     "routing/dynamic-topic/1006": "writes to a topic with an illegal name, which a real broker refuses as we do",
 }
 
-PENDING = {f"composed/shared-nodes/{number}" for number in (1004, 1012, 1014, 1018, 1019, 1022, 1027, 1037, 1040, 1044)}
+PENDING = {
+    *(f"composed/random-small/{number}" for number in (1015, 1023)),
+    *(f"composed/random-large/{number}" for number in (1006, 1009, 1028)),
+    *(f"composed/shared-nodes/{number}" for number in (1004, 1012, 1014, 1018, 1019, 1022, 1027, 1037, 1040, 1044)),
+}
 """A re-keyed stream that meets a table which it feeds itself is refused until stages can run in rounds."""
 
-LEAST = 1_070
+LEAST = 1_168
 """So many cases pass at least: what works once must not become unsupported in silence."""
 
 

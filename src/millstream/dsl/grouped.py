@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millstream.dsl.cogrouped import CogroupedStream
 from millstream.dsl.handle import Handle
 from millstream.dsl.table import Table
 from millstream.dsl.windowed import WindowedStream
@@ -65,3 +66,7 @@ class GroupedStream(Handle):
     def windowed_by(self, windows: Windows) -> WindowedStream:
         """Group by key and window: ``tumbling``, ``hopping``, ``sliding``, ``session`` or ``unlimited``."""
         return WindowedStream(self._draft, self._node, windows)
+
+    def cogroup(self, add: AnyFunction) -> CogroupedStream:
+        """Begin to aggregate several grouped streams into one table: ``.cogroup(other, add).aggregate(initial)``."""
+        return CogroupedStream(self._draft, (self._node,), (by_arity("cogroup", add, _ADDER),))

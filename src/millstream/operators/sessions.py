@@ -13,14 +13,14 @@ from millstream.windows import SessionWindows
 @windowed.register(SessionWindows)
 def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
     """Entries stand at (end, start); results have the end of the session as their timestamp."""
-    store, gap, grace = aggregation.store, windows.gap, windows.grace
+    store, clock, gap, grace = aggregation.store, aggregation.clock, windows.gap, windows.grace
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None:
             return aggregation.drop("null_key")
-        if timestamp > store.stream_time:
-            store.stream_time = timestamp
-        close = store.stream_time - grace - gap
+        if timestamp > clock.time:
+            clock.time = timestamp
+        close = clock.time - grace - gap
         near = [
             one for one in store.between(key, timestamp - gap, _ANY_END)
             if one.at[1] <= timestamp + gap and one.at[0] > store.expired

@@ -17,7 +17,7 @@ from millstream.windows import SlidingWindows
 
 @windowed.register(SlidingWindows)
 def _sliding_windows(windows: SlidingWindows, aggregation: Aggregation) -> Process:
-    store, difference = aggregation.store, windows.difference
+    clock, difference = aggregation.clock, windows.difference
     emit = closer(aggregation, lambda close: close - difference - 1) if aggregation.final else None
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -25,9 +25,9 @@ def _sliding_windows(windows: SlidingWindows, aggregation: Aggregation) -> Proce
             return aggregation.drop("null_key" if key is None else "null_value")
         if difference == 0:
             raise ValueError("a sliding window needs a difference of 1 ms or more")
-        if timestamp > store.stream_time:
-            store.stream_time = timestamp
-        close = store.stream_time - windows.grace
+        if timestamp > clock.time:
+            clock.time = timestamp
+        close = clock.time - windows.grace
         if timestamp + difference < close:
             return aggregation.drop("late")
         update = Update(aggregation, difference, key, value, timestamp, close)

@@ -35,8 +35,9 @@ def _reduce(node: Reduce, forward: Process, runtime: Runtime) -> Process:
 
 
 @operator.register(Aggregate)
-def _aggregate(node: Aggregate, forward: Process, runtime: Runtime) -> Process:
-    return _aggregation(node, forward, runtime, node.initial, with_key(node.adder))
+def _aggregate(node: Aggregate, forward: Process, runtime: Runtime) -> tuple[Process, ...]:
+    adders = (node.adder, *node.other_adders)
+    return tuple(_aggregation(node, forward, runtime, node.initial, with_key(adder)) for adder in adders)
 
 
 @operator.register(ToTable)

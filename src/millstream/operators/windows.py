@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
+from millstream.functions import Function
 from millstream.native import value_codec
 from millstream.operators.aggregation import Step, with_key
 from millstream.operators.runtime import Process, Runtime, operator
@@ -19,23 +20,33 @@ from millstream.windows import TimeWindows, UnlimitedWindows, Windows
 
 
 @operator.register(WindowedAggregate)
-def _windowed(node: WindowedAggregate, forward: Process, runtime: Runtime) -> Process:
-    return windowed(node.windows, Aggregation(node, forward, runtime))
+def _windowed(node: WindowedAggregate, forward: Process, runtime: Runtime) -> tuple[Process, ...]:
+    adders = (node.adder, *node.other_adders)
+    return tuple(
+        windowed(node.windows, Aggregation(node, number, adder, forward, runtime))
+        for number, adder in enumerate(adders)
+    )
 
 
 class Aggregation:
-    """What all kinds of windows share: the store, the step of the aggregate, and how results are passed on."""
+    """What all kinds of windows share: the store, the step of the aggregate, and how results are passed on.
 
-    def __init__(self, node: WindowedAggregate, forward: Process, runtime: Runtime) -> None:
+    Cogrouped streams share the store, but each has a stream time of its own.
+    """
+
+    def __init__(
+        self, node: WindowedAggregate, number: int, adder: Function, forward: Process, runtime: Runtime
+    ) -> None:
         self.node = node
         self.final = node.final
         self.initial = node.initial
-        self.step: Step = with_key(node.adder)
+        self.step: Step = with_key(adder)
         self.merge: Step | None = None if node.merger is None else with_key(node.merger)
         codec = value_codec(runtime.plan.declared[node].value)
         self.store: TimedStore = runtime.timed_store(
             node, codec, layout_of(node.windows), node.kept_for, indexed=node.final
         )
+        self.clock = self.store.clock(number)
         self._named = node.windows.named
         self._forward = forward
         self._held_back = runtime.caching or node.final
@@ -91,7 +102,7 @@ def windowed(windows: Windows, aggregation: Aggregation) -> Process:
 @windowed.register(TimeWindows)
 @windowed.register(UnlimitedWindows)
 def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation) -> Process:
-    store, grace, size = aggregation.store, windows.grace, windows.size
+    store, clock, grace, size = aggregation.store, aggregation.clock, windows.grace, windows.size
     starts, put, added, begin, visible = (
         windows.starts, aggregation.put, aggregation.added, aggregation.begin, aggregation.visible,
     )  # fmt: skip
@@ -100,9 +111,9 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None:
             return aggregation.drop("null_key")
-        if timestamp > store.stream_time:
-            store.stream_time = timestamp
-        close = store.stream_time - grace
+        if timestamp > clock.time:
+            clock.time = timestamp
+        close = clock.time - grace
         for start in starts(timestamp):
             if start + size <= close:
                 aggregation.drop("late")

@@ -48,7 +48,7 @@ def _pair(node: Map | FlatMap, _source: Declared) -> Declared:
 @_leaving.register(MapValues)
 @_leaving.register(FlatMapValues)
 @_leaving.register(Aggregate)
-def _new_value(node: MapValues | FlatMapValues | Aggregate, source: Declared) -> Declared:
+def _new_value(node: MapValues | FlatMapValues | Aggregate, source: Declared, *_others: Declared) -> Declared:
     return Declared(source.key, node.value)
 
 
@@ -86,7 +86,7 @@ def _table_join(node: TableTableJoin, left: Declared, right: Declared) -> Declar
 
 
 @_leaving.register(WindowedAggregate)
-def _windowed(node: WindowedAggregate, _source: Declared) -> Declared:
+def _windowed(node: WindowedAggregate, _source: Declared, *_others: Declared) -> Declared:
     return Declared(None, node.value)
 
 

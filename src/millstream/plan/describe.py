@@ -45,7 +45,7 @@ def _node(node: Node) -> dict[str, Any]:
     settings = {
         field.name: _setting(value)
         for field in dataclasses.fields(node)
-        if (value := getattr(node, field.name)) is not None and field.name != "name" and not _is_input(value)
+        if (value := getattr(node, field.name)) not in (None, ()) and field.name != "name" and not _is_input(value)
     }
     return {
         "name": node.name,

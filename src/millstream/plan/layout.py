@@ -10,7 +10,7 @@ from millstream.errors import DefinitionError
 from millstream.plan.node import Node, inputs
 from millstream.plan.sources import Source
 from millstream.plan.stages import Stage
-from millstream.plan.stateful import StreamTableJoin
+from millstream.plan.stateful import Aggregate, StreamTableJoin, WindowedAggregate
 from millstream.plan.stateless import Repartition
 from millstream.plan.tables import TableTableJoin
 from millstream.plan.topology import Plan
@@ -71,14 +71,21 @@ class Layout:
         return [number for number, (stage, _) in enumerate(self.tasks) if stages[stage].level == level]
 
 
+MEETINGS = (StreamTableJoin, TableTableJoin, Aggregate, WindowedAggregate)
+"""Nodes whose inputs meet by key, so that they must be spread alike."""
+
+
 def _check_copartitioned(stage: Stage, count: int, topics: Mapping[str, int]) -> None:
     for node in stage.nodes:
-        if isinstance(node, StreamTableJoin | TableTableJoin):
+        if isinstance(node, MEETINGS):
+            if len(inputs(node)) == 1:
+                continue
             found = [one for source in inputs(node) for one in _partitions_of(source, count, topics)]
             left, right = min(found, key=lambda one: one[1]), max(found, key=lambda one: one[1])
+            verb = "cogroup" if isinstance(node, Aggregate | WindowedAggregate) else "join"
             if left[1] != right[1]:
                 raise DefinitionError(
-                    f"cannot join {left[0]!r} ({left[1]} partitions) with {right[0]!r} ({right[1]} partitions): "
+                    f"cannot {verb} {left[0]!r} ({left[1]} partitions) with {right[0]!r} ({right[1]} partitions): "
                     "both sides must have the same number",
                     hint=f"repartition one side: .repartition({right[1]})",
                     node=node.name,

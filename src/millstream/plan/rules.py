@@ -10,7 +10,7 @@ from millstream.plan.declared import Declared, declared_serdes
 from millstream.plan.names import name_nodes
 from millstream.plan.node import Node, Nodes, consumers, fold, inputs, rewrite
 from millstream.plan.sources import Source
-from millstream.plan.stateful import AGGREGATIONS, Count, StreamTableJoin, ToTable
+from millstream.plan.stateful import AGGREGATIONS, Aggregate, Count, StreamTableJoin, ToTable, WindowedAggregate
 from millstream.plan.stateless import REKEYING, Repartition
 from millstream.plan.tables import TableAggregate, TableGroupBy
 from millstream.serdes import READABLE, Serde
@@ -29,23 +29,24 @@ def insert_repartitions(nodes: Nodes) -> Nodes:
 
     def step(node: Node) -> list[Node]:
         original = next(originals)
-        port = _port_by_key(original)
-        if port is None or not moved[read := inputs(original)[0]]:
-            return [node]
-        key = _key_of_partner(original, declared)
-        spread = (read, (key or declared[read].key or READABLE).name)
-        if spread in edges:
-            return [_reading(node, port, edges[spread])]
-        edges[spread] = edge = Repartition(
-            source=getattr(node, port), name=_edge_name(node, nodes), key=key, null_keys=read in left
-        )
-        return [edge, _reading(node, port, edge)]
+        new: list[Node] = []
+        for number, read in enumerate(_inputs_by_key(original)):
+            if not moved[read]:
+                continue
+            key = _key_of_partner(original, declared)
+            spread = (read, (key or declared[read].key or READABLE).name)
+            if spread not in edges:
+                name = _edge_name(node, number, nodes)
+                edges[spread] = Repartition(source=inputs(node)[number], name=name, key=key, null_keys=read in left)
+                new.append(edges[spread])
+            node = _reading(node, number, edges[spread])
+        return [*new, node]
 
     return rewrite(nodes, step)
 
 
-def _edge_name(node: Node, nodes: Nodes) -> str:
-    name = f"{node.name}-repartition"
+def _edge_name(node: Node, number: int, nodes: Nodes) -> str:
+    name = f"{node.name}-repartition" if number == 0 else f"{node.name}-repartition-{number + 1}"
     if any(other.name == name for other in nodes):
         raise DefinitionError(
             f"{name!r} is the name of the edge that {node.name!r} needs, and of another node",
@@ -55,16 +56,21 @@ def _edge_name(node: Node, nodes: Nodes) -> str:
     return name
 
 
-def _reading(node: Node, port: str, edge: Repartition) -> Node:
-    changes: dict[str, Any] = {port: edge}
+def _reading(node: Node, number: int, edge: Repartition) -> Node:
+    """Return the node with the edge as the input of that number."""
+    changes: dict[str, Any]
+    if isinstance(node, Aggregate | WindowedAggregate) and number > 0:
+        changes = {"others": (*node.others[: number - 1], edge, *node.others[number:])}
+    else:
+        changes = {"stream" if isinstance(node, StreamTableJoin) else "source": edge}
     return dataclasses.replace(node, **changes)
 
 
-def _port_by_key(node: Node) -> str | None:
-    """Return the input that must be partitioned by its key, if the node has one that may not be."""
+def _inputs_by_key(node: Node) -> Nodes:
+    """Return the inputs that must be partitioned by their key and may not be; they are the node's first ones."""
     if isinstance(node, (*AGGREGATIONS, ToTable, TableAggregate)):
-        return "source"
-    return "stream" if isinstance(node, StreamTableJoin) else None
+        return inputs(node)
+    return (node.stream,) if isinstance(node, StreamTableJoin) else ()
 
 
 def _key_of_partner(node: Node, declared: dict[Node, Declared]) -> Serde | None:

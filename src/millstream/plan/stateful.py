@@ -29,11 +29,16 @@ class Reduce(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Aggregate(Node):
-    """Add the values of each key to an aggregate; an aggregate of None deletes the row."""
+    """Add the values of each key to an aggregate; an aggregate of None deletes the row.
+
+    Cogrouped streams add to the same aggregate, each with a function of its own.
+    """
 
     source: Node
+    others: tuple[Node, ...] = ()
     initial: AnyFunction
     adder: Function
+    other_adders: tuple[Function, ...] = ()
     value: Serde | None = None
 
 
@@ -45,9 +50,11 @@ class WindowedAggregate(Node):
     """
 
     source: Node
+    others: tuple[Node, ...] = ()
     windows: Windows
     initial: AnyFunction | None
     adder: Function
+    other_adders: tuple[Function, ...] = ()
     merger: Function | None = None
     final: bool = False
     retention: int | None = None

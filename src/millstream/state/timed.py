@@ -26,9 +26,9 @@ _ONE_TIME, _TWO_TIMES = struct.Struct(">Q"), struct.Struct(">QQ")
 _stamp = struct.Struct(">q")
 _ENTRIES, _INDEX = b"d", b"t"
 _OBSERVED = b"m.observed"
-_STREAM_TIME = b"m.stream-time"
+_STREAM_TIME = b"m.stream-time."
 _EMITTED = b"m.emitted"
-_NUMBERS = 3
+_NUMBERS = 2
 
 
 class Entry:
@@ -43,6 +43,15 @@ class Entry:
         self.timestamp = timestamp
         self.before = value
         self.changed = False
+
+
+class Clock:
+    """The latest time that an operator has seen."""
+
+    __slots__ = ("time",)
+
+    def __init__(self, time: int) -> None:
+        self.time = time
 
 
 class Bucket:
@@ -83,10 +92,15 @@ class TimedStore:
         self._next_due = -1
         self.observed = observed_time(txn, database)
         """The latest time that was written."""
-        self.stream_time = _number(txn, database, _STREAM_TIME)
-        """The latest time that the operator has seen."""
+        self._clocks: dict[int, Clock] = {}
         self.emitted = _number(txn, database, _EMITTED)
         """Up to where the operator has emitted final results."""
+
+    def clock(self, number: int) -> Clock:
+        """Return the stream time of one of the operators that share the store."""
+        if number not in self._clocks:
+            self._clocks[number] = Clock(_number(self._txn, self._database, _STREAM_TIME + b"%d" % number))
+        return self._clocks[number]
 
     @property
     def expired(self) -> int:
@@ -187,14 +201,16 @@ class TimedStore:
             yield entry
 
     def __len__(self) -> int:
-        entries = int(self._txn.stat(self._database)["entries"]) - _NUMBERS
+        entries = int(self._txn.stat(self._database)["entries"]) - _NUMBERS - len(self._clocks)
         return max(0, entries // 2 if self._indexed else entries)
 
     def flush(self) -> None:
         """Write all changes and let go of what has expired."""
         self._write(self._changed)
         self._expire()
-        for name, number in ((_OBSERVED, self.observed), (_STREAM_TIME, self.stream_time), (_EMITTED, self.emitted)):
+        numbers = {_OBSERVED: self.observed, _EMITTED: self.emitted}
+        numbers.update((_STREAM_TIME + b"%d" % number, clock.time) for number, clock in self._clocks.items())
+        for name, number in numbers.items():
             self._txn.put(name, _stamp.pack(number), db=self._database)
 
     # Bytes

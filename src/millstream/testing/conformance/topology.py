@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from millstream.app import App
+from millstream.dsl.cogrouped import CogroupedStream, WindowedCogroup
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.grouped_table import GroupedTable
 from millstream.dsl.stream import Stream
@@ -107,8 +108,13 @@ def _grouped(topology: Topology, node: Node) -> Any:
 
 
 def _aggregate(topology: Topology, node: Node) -> Any:
-    initial, add = node["initial"], of_three(AGGREGATORS, node["adder"])
-    source = _grouped(topology, node)
+    initial, source = node["initial"], topology.source(node)
+    if isinstance(source, CogroupedStream):
+        return source.aggregate(lambda: initial, name=_name(node))
+    if isinstance(source, WindowedCogroup):
+        merge = of_three(AGGREGATORS, node["merger"]) if "merger" in node else None
+        return source.aggregate(lambda: initial, merge, name=_name(node), **_retention(node))
+    add, source = of_three(AGGREGATORS, node["adder"]), _grouped(topology, node)
     if isinstance(source, GroupedTable):
         return source.aggregate(lambda: initial, add, of_three(AGGREGATORS, node["subtractor"]), name=_name(node))
     if isinstance(source, WindowedStream):
@@ -151,7 +157,17 @@ def _stream_of(topology: Topology, node: Node) -> Stream:
     return source
 
 
+def _cogroup(topology: Topology, node: Node) -> CogroupedStream:
+    first, *rest = topology.source(node)
+    adders = [of_three(AGGREGATORS, adder) for adder in node["adders"]]
+    cogrouped: CogroupedStream = first.cogroup(adders[0])
+    for grouped, adder in zip(rest, adders[1:], strict=True):
+        cogrouped = cogrouped.cogroup(grouped, adder)
+    return cogrouped
+
+
 BUILDERS: dict[str, Build] = {
+    "cogroup": _cogroup,
     "stream": _stream,
     "table": lambda t, n: t.app.table(n["topic"], key=TEXT, value=TEXT, name=n.get("store")),
     "to_table": lambda t, n: _stream_of(t, n).to_table(name=n.get("store")),

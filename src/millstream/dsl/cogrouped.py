@@ -1,0 +1,94 @@
+"""The handle of cogrouped streams: several streams that add to one aggregate."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from millstream.dsl.table import Table
+from millstream.durations import Duration, milliseconds
+from millstream.functions import AnyFunction, Function, by_arity
+from millstream.plan.node import Node
+from millstream.plan.stateful import Aggregate, WindowedAggregate
+from millstream.plan.topology import Draft
+from millstream.serdes import SerdeLike, serde_for
+from millstream.windows import Windows
+
+if TYPE_CHECKING:
+    from millstream.dsl.grouped import GroupedStream
+
+_ADDER = {2: "(aggregate, value)", 3: "(key, aggregate, value)"}
+_MERGER = {2: "(aggregate, aggregate)", 3: "(key, aggregate, aggregate)"}
+
+
+@dataclasses.dataclass(frozen=True)
+class CogroupedStream:
+    """Grouped streams on their way into one aggregate, each with a function that adds its values."""
+
+    _draft: Draft
+    _sources: tuple[Node, ...]
+    _adders: tuple[Function, ...]
+
+    def cogroup(self, grouped: GroupedStream, add: AnyFunction) -> CogroupedStream:
+        """Take one more grouped stream in; ``add`` adds its values to the aggregate."""
+        adder = by_arity("cogroup", add, _ADDER)
+        return dataclasses.replace(self, _sources=(*self._sources, grouped._node), _adders=(*self._adders, adder))
+
+    def windowed_by(self, windows: Windows) -> WindowedCogroup:
+        """Aggregate by key and window."""
+        return WindowedCogroup(self, windows)
+
+    def aggregate(self, initial: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Table:
+        """Aggregate the records of all streams by key; records without key or value are dropped and counted.
+
+        >>> app = App("doc")
+        >>> buys, sells = (app.stream(topic, value=int).group_by_key() for topic in ("buys", "sells"))
+        >>> stock = buys.cogroup(lambda n, bought: n + bought).cogroup(sells, lambda n, sold: n - sold)
+        >>> stock.aggregate(lambda: 0).to_stream().to("out")
+        >>> outputs(app, buys=[("pen", 5)], sells=[("pen", 2)])
+        [('pen', 5), ('pen', 3)]
+        """
+        by_arity("aggregate", initial, {0: "none, as lambda: 0 does"})
+        node = Aggregate(
+            source=self._sources[0],
+            others=self._sources[1:],
+            initial=initial,
+            adder=self._adders[0],
+            other_adders=self._adders[1:],
+            value=serde_for(value),
+            name=name,
+        )
+        return Table(self._draft, node)
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowedCogroup:
+    """Cogrouped streams by key and window."""
+
+    _streams: CogroupedStream
+    _windows: Windows
+
+    def aggregate(
+        self,
+        initial: AnyFunction,
+        merge: AnyFunction | None = None,
+        *,
+        value: SerdeLike = None,
+        retention: Duration | None = None,
+        name: str | None = None,
+    ) -> Table:
+        """Aggregate the records of all streams by key and window; sessions also need ``merge``, which joins two."""
+        streams = self._streams
+        node = WindowedAggregate(
+            source=streams._sources[0],
+            others=streams._sources[1:],
+            windows=self._windows,
+            initial=initial,
+            adder=streams._adders[0],
+            other_adders=streams._adders[1:],
+            merger=None if merge is None else by_arity("aggregate", merge, _MERGER),
+            retention=None if retention is None else milliseconds(retention),
+            value=serde_for(value),
+            name=name,
+        )
+        return Table(streams._draft, node)
