@@ -2,7 +2,8 @@
 
 Every batch holds one record. One level: read, map, write. Two levels: the same with a shuffle in between. Millstream
 commits its plan, its state and its output to disk each time; Structured Streaming commits its offsets and writes to
-a sink that drops everything. Figures are milliseconds per batch, warm.
+a sink that drops everything. Each side has a process and a JVM of its own, since ours gets flags for a JVM that only
+schedules. Figures are milliseconds per batch, warm.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import json
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +26,12 @@ from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.spark.run import stop_spark
 
-DATA_DIR = os.environ.get("LATENCY_DIR", "latency-data")
 WARM_UP = 100
 
-one_level = App("one-level", data_dir=DATA_DIR, config=Config(partitions=2))
+one_level = App("one-level", config=Config(partitions=2))
 one_level.stream("in", value=int).map_values(lambda n: n + 1).to("out-one")
 
-two_levels = App("two-levels", data_dir=DATA_DIR, config=Config(partitions=2))
+two_levels = App("two-levels", config=Config(partitions=2))
 two_levels.stream("in", value=int).select_key(lambda n: n).repartition(2).map_values(lambda n: n + 1).to("out-two")
 
 
@@ -95,27 +97,49 @@ def register_source(spark: Any) -> None:
     spark.dataSource.register(OneRow)
 
 
-def measure(batches: int, directory: Path) -> dict[str, float]:
+def measure_millstream(batches: int, directory: Path) -> dict[str, float]:
     """Return the median milliseconds of each case."""
-    from pyspark.sql import SparkSession
-
-    cases: dict[str, Callable[[], list[float]]] = {
-        "millstream, one level, parallel": lambda: millstream_batches(one_level, batches, 0),
-        "millstream, one level, single": lambda: millstream_batches(one_level, batches, 10),
-        "millstream, two levels, parallel": lambda: millstream_batches(two_levels, batches, 0),
-        "millstream, two levels, single": lambda: millstream_batches(two_levels, batches, 10),
-    }
+    for app in (one_level, two_levels):
+        app.data_dir = directory / "data"
     broker = one_level.broker
     broker.create_topic("in", TopicConfig(partitions=2))
     broker.close()
-    figures = {name: statistics.median(case()[WARM_UP:]) * 1000 for name, case in cases.items()}
-    spark = SparkSession.builder.getOrCreate()
+    return {
+        f"millstream, {word}, {gear}": statistics.median(millstream_batches(app, batches, small)[WARM_UP:]) * 1000
+        for word, app in (("one level", one_level), ("two levels", two_levels))
+        for gear, small in (("parallel", 0), ("single", 10))
+    }
+
+
+def measure_structured(batches: int, directory: Path) -> dict[str, float]:
+    """Return the median milliseconds of each case, with the settings that Spark has by itself."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = SparkSession.builder.master("local[*]").getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     register_source(spark)
-    for levels, word in ((1, "one level"), (2, "two levels")):
-        seconds = structured_batches(spark, directory, batches, levels)
-        figures[f"structured streaming, {word}"] = statistics.median(seconds[WARM_UP:]) * 1000
+    figures = {
+        f"structured streaming, {word}": statistics.median(
+            structured_batches(spark, directory, batches, levels)[WARM_UP:]
+        )
+        * 1000
+        for levels, word in ((1, "one level"), (2, "two levels"))
+    }
+    spark.stop()
     return figures
+
+
+SIDES = {"millstream": measure_millstream, "structured streaming": measure_structured}
+
+
+def in_own_process(side: str, batches: int, directory: Path) -> dict[str, float]:
+    """Measure one side in a fresh Python with a fresh JVM."""
+    figures = directory / f"{side}.json"
+    command = [sys.executable, __file__, "--only", side, "--batches", str(batches), "--json", str(figures)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    found: dict[str, float] = json.loads(figures.read_text())
+    return found
 
 
 def main() -> None:
@@ -123,18 +147,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--only", choices=SIDES)
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="latency-"))
-    for app in (one_level, two_levels):
-        app.data_dir = directory / "data"
+    figures: dict[str, float] = {}
     try:
-        figures = measure(arguments.batches, directory)
+        for side in SIDES if arguments.only is None else ():
+            figures.update(in_own_process(side, arguments.batches, directory))
+        if arguments.only is not None:
+            figures = SIDES[arguments.only](arguments.batches, directory)
     finally:
         stop_spark()
         shutil.rmtree(directory, ignore_errors=True)
     for name, milliseconds in figures.items():
         print(f"{name:<36}{milliseconds:>8.1f} ms")
-    for word in ("one level", "two levels"):
+    for word in ("one level", "two levels") if arguments.only is None else ():
         for gear in ("parallel", "single"):
             ratio = figures[f"millstream, {word}, {gear}"] / figures[f"structured streaming, {word}"]
             print(f"ratio, {word}, {gear}: {ratio:.2f}")
