@@ -28,6 +28,12 @@ class RecordContext(Context, Protocol):
     has_headers: bool
     """False if no record of the chunk at hand has headers, so that nobody needs to ask for them."""
 
+    def carry(self, headers: Headers | None) -> tuple[Headers | None, bool]:
+        """Have what is passed on carry other headers than the record at hand; returns what ``restore`` takes."""
+
+    def restore(self, carried: tuple[Headers | None, bool]) -> None:
+        """Go back to the headers before ``carry``."""
+
 
 class Columns:
     """Encoded records on their way to a topic, column by column; the topic takes records up to ``most_bytes``."""
@@ -91,13 +97,13 @@ class Runtime(Protocol):
     def context(self) -> RecordContext: ...
     @property
     def caching(self) -> bool: ...
-    def store(self, node: Node, codec: Serde) -> KeyValueStore:
-        """Return the store that ``node`` owns."""
+    def store(self, node: Node, codec: Serde, part: str = "") -> KeyValueStore:
+        """Return the store that ``node`` owns, or the one of its stores that has the name ``part``."""
 
     def timed_store(
-        self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool
+        self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool, part: str = ""
     ) -> TimedStore:
-        """Return the store of entries by key and time that ``node`` owns."""
+        """Return the store of entries by key and time that ``node`` owns, or the one with the name ``part``."""
 
     def to_topic(self, topic: str) -> Columns:
         """Return where records for a topic are collected."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 
 from millstream.errors import DefinitionError
 from millstream.plan.node import Node, Nodes, inputs
@@ -37,11 +38,29 @@ class Stage:
         """Nodes that keep a table."""
         return tuple(node for node in (*self.inputs, *self.nodes) if keeps_table(node))
 
+    @property
+    def store_names(self) -> tuple[str, ...]:
+        """The names of all that the stage keeps: tables, and what only the node itself reads."""
+        names = (name for node in (*self.inputs, *self.nodes) for name in store_names(node))
+        return tuple(dict.fromkeys(names))
+
 
 def keeps_table(node: Node) -> bool:
     """Whether the node materialises a table under its name."""
     from_topic = isinstance(node, Source) and node.verb == "table_source"
     return from_topic or isinstance(node, (*AGGREGATIONS, ToTable, TableAggregate)) or getattr(node, "stored", False)
+
+
+def part_name(node: Node, part: str) -> str:
+    """Return the name of one of several stores of a node."""
+    assert node.name is not None
+    return f"{node.name}.{part}" if part else node.name
+
+
+@singledispatch
+def store_names(node: Node) -> tuple[str, ...]:
+    """Return the names of the stores that a node keeps."""
+    return (node.name or "",) if keeps_table(node) else ()
 
 
 def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:

@@ -14,6 +14,7 @@ from millstream.operators.runtime import Columns, EdgeColumns, Process
 from millstream.operators.sinks import edge_codec
 from millstream.plan.node import Node
 from millstream.plan.sources import Source
+from millstream.plan.stages import part_name
 from millstream.plan.stateless import Repartition
 from millstream.records import Headers
 from millstream.serdes import JSON, READABLE, Serde
@@ -52,22 +53,22 @@ class TaskRun:
 
     # What operators ask for
 
-    def store(self, node: Node, codec: Serde) -> KeyValueStore:
-        assert node.name is not None
-        store = self.stores.get(node.name)
+    def store(self, node: Node, codec: Serde, part: str = "") -> KeyValueStore:
+        name = part_name(node, part)
+        store = self.stores.get(name)
         if not isinstance(store, KeyValueStore):
-            store = KeyValueStore(self._txn, self._state.database(node.name), codec, node.name)
-            self.stores[node.name] = store
+            store = KeyValueStore(self._txn, self._state.database(name), codec, name)
+            self.stores[name] = store
         return store
 
     def timed_store(
-        self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool
+        self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool, part: str = ""
     ) -> TimedStore:
-        assert node.name is not None
-        store = self.stores.get(node.name)
+        name = part_name(node, part)
+        store = self.stores.get(name)
         if not isinstance(store, TimedStore):
-            store = TimedStore(self._txn, self._state.database(node.name), codec, layout, retention, indexed=indexed)
-            self.stores[node.name] = store
+            store = TimedStore(self._txn, self._state.database(name), codec, layout, retention, indexed=indexed)
+            self.stores[name] = store
         return store
 
     def to_topic(self, topic: str) -> Columns:

@@ -45,7 +45,7 @@ class Worksite:
         stage, partition = self.stage(task)
         return TaskState(
             self.state_dir / stage.name / str(partition),
-            tuple(node.name or "" for node in stage.stores),
+            stage.store_names,
             sync=self.durable,
         )
 
