@@ -41,13 +41,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(BROKERS | CLIENTS, FOUNDATION | {"broker"}),
     "brokers": FOUNDATION | {"broker"} | BROKERS,
     "tables": ENGINE,
+    "browse": ENGINE | {"tables"},
     "connect": FOUNDATION | {"broker", "plan"},
     "dsl": FOUNDATION | {"broker", "plan"},
     "spark": ENGINE | BROKERS | {"brokers", "tables"},
     "app": FRONT - {"app"},
     "__init__": FRONT,
-    **dict.fromkeys(("testing", "serve", "sql"), FRONT | {"__init__"}),
-    "cli": FRONT | {"__init__", "testing", "serve", "sql"},
+    **dict.fromkeys(("testing", "serve", "sql"), FRONT | {"__init__", "browse"}),
+    "cli": FRONT | {"__init__", "browse", "testing", "serve", "sql"},
 }
 
 ONLY_IN: dict[str, str] = {

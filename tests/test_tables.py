@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from millstream import App
+from millstream import App, Windowed, tumbling
 from millstream.batch.journal import Journal
 from millstream.errors import StateError, UnknownTableError
 from millstream.places import journal_dir, state_dir
 from millstream.plan.layout import Layout
 from millstream.storage import close_under
-from millstream.tables import Row, catalog_of, changed_tables, check_moves, open_tables, readers_of
+from millstream.tables import Row, WindowTableReader, catalog_of, changed_tables, check_moves, open_tables, readers_of
 from millstream.testing import TestDriver
 
 
@@ -136,3 +136,28 @@ def test_new_and_dropped_tables_are_told() -> None:
         "table 'totals' is not in the topology any more",
     ]
     assert changed_tables({}, catalogs[0]) == []
+
+
+def test_a_look_at_a_large_table_reads_few_rows_of_each_partition(counting: tuple[App, TestDriver]) -> None:
+    table = counting[1].table("words")
+    everything = list(table.scan())
+    assert list(table.scan(limit=10)) == everything
+    assert {one.key for one in table.scan(limit=1)} < {row.key for row in everything}
+
+
+def test_windows_of_a_key_are_found_without_those_of_others() -> None:
+    app = App("windows")
+    app.stream("text", value=str).group_by(lambda word: word).windowed_by(tumbling("1 min", grace="1 h")).count(
+        name="w"
+    )
+    long = "x" * 1000
+    with TestDriver(app, partitions=1) as driver:
+        for minute in range(5):
+            driver.topic("text").pipe("a", "aa", long, timestamp=minute * 60_000)
+        reader = driver.table("w")
+        assert isinstance(reader, WindowTableReader)
+        assert [row.key.start for row in reader.windows("a")] == [0, 60_000, 120_000, 180_000, 240_000]
+        assert {row.key.key for row in reader.windows(long)} == {long}
+        assert [row.key.start for row in reader.windows("aa", start=60_000, stop=120_000)] == [60_000, 120_000]
+        assert [row.key.key for row in reader.scan(limit=2)] == ["a", "a"]
+        assert reader.row(Windowed("a", 60_000, 120_000)) == Row(Windowed("a", 60_000, 120_000), 1, 60_000)

@@ -5,7 +5,8 @@ Each look-up sees the state as of the last batch that the row's task has committ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from millstream.errors import StateError, UnknownTableError
 from millstream.native import NATIVE, encode_key, value_codec
 from millstream.partitioning import partition_of
 from millstream.places import app_names, journal_dir, state_dir
+from millstream.plan.describe import view
 from millstream.plan.layout import Layout
 from millstream.plan.node import Node
 from millstream.plan.stateful import WindowedAggregate
@@ -24,7 +26,7 @@ from millstream.records import Windowed
 from millstream.serdes import READABLE, Serde, serde_named
 from millstream.state.keyvalue import fetch, scan
 from millstream.state.task import store_database
-from millstream.state.timed import layout_of, observed_time, scan_timed
+from millstream.state.timed import Entry, layout_of, observed_time, scan_key, scan_timed
 from millstream.storage import environment
 from millstream.windows import FOREVER, SessionWindows, Windows
 
@@ -83,20 +85,25 @@ class TableReader:
     def __contains__(self, key: Any) -> bool:
         return self.row(key) is not None
 
-    def scan(self, *, start: Any = None, stop: Any = None, prefix: str | None = None) -> Iterator[Row]:
-        """Yield rows in key order within each partition; ``stop`` is not included, ``prefix`` is for text keys."""
+    def scan(
+        self, *, start: Any = None, stop: Any = None, prefix: str | None = None, limit: int | None = None
+    ) -> Iterator[Row]:
+        """Yield rows in key order within each partition; ``stop`` is not included, ``prefix`` is for text keys.
+
+        With ``limit`` not more than so many are read from each partition, so that a look at a large table is cheap.
+        """
         first = b"" if start is None else encode_key(start)
         last = None if stop is None else encode_key(stop)
         if prefix is not None:
             first = encode_key(prefix)
             last = first + b"\xff"
         for partition in range(self._partitions):
-            yield from self._scan_partition(partition, first, last)
+            yield from self._scan_partition(partition, first, last, limit)
 
-    def _scan_partition(self, partition: int, first: bytes, last: bytes | None) -> list[Row]:
+    def _scan_partition(self, partition: int, first: bytes, last: bytes | None, limit: int | None) -> list[Row]:
         rows: list[Row] = []
         for txn, database in self._snapshot(self._directory / str(partition)):
-            rows = [Row(*found) for found in scan(txn, database, self._decode, first, last)]
+            rows = [Row(*found) for found in islice(scan(txn, database, self._decode, first, last), limit)]
         return rows
 
     def _snapshot(self, path: Path) -> Iterator[tuple[Any, Any]]:
@@ -137,43 +144,59 @@ class WindowTableReader(TableReader):
 
     def windows(self, key: Any, *, start: int = 0, stop: int = FOREVER) -> list[Row]:
         """Return the windows of a key that begin at ``start`` … ``stop`` (milliseconds), in order."""
-        rows = [row for row in self._partition_rows(self._path_of(key)) if row.key.key == key]
+        rows: list[Row] = []
+        for txn, database in self._snapshot(self._path_of(key)):
+            entries = scan_key(txn, database, self._decode, self._layout, key)
+            rows = list(self._in_reach(entries, observed_time(txn, database)))
         return [row for row in rows if start <= row.key.start <= stop]
 
-    def scan(self, *, start: Any = None, stop: Any = None, prefix: str | None = None) -> Iterator[Row]:
+    def scan(
+        self, *, start: Any = None, stop: Any = None, prefix: str | None = None, limit: int | None = None
+    ) -> Iterator[Row]:
         """Yield the windows of all keys that are still in reach; bounds are for the keys inside the windows."""
-        for partition in range(self._partitions):
-            for row in self._partition_rows(self._directory / str(partition)):
-                key = row.key.key
-                if (
-                    (start is None or encode_key(key) >= encode_key(start))
-                    and (stop is None or encode_key(key) < encode_key(stop))
-                    and (prefix is None or str(key).startswith(prefix))
-                ):
-                    yield row
+        first = None if start is None else encode_key(start)
+        last = None if stop is None else encode_key(stop)
 
-    def _partition_rows(self, path: Path) -> list[Row]:
-        rows: list[Row] = []
-        for txn, database in self._snapshot(path):
-            expired = observed_time(txn, database) - self._retention
-            for _, entry in scan_timed(txn, database, self._decode, self._layout):
-                if entry.at[0] > expired or (self._inclusive and entry.at[0] == expired):
-                    rows.append(Row(self._windows.named(entry.key, entry.at), entry.value, entry.timestamp))
-        return rows
+        def is_wanted(row: Row) -> bool:
+            key = row.key.key
+            encoded = encode_key(key) if first is not None or last is not None else b""
+            return (
+                (first is None or encoded >= first)
+                and (last is None or encoded < last)
+                and (prefix is None or str(key).startswith(prefix))
+            )
+
+        for partition in range(self._partitions):
+            rows: list[Row] = []
+            for txn, database in self._snapshot(self._directory / str(partition)):
+                entries = (entry for _, entry in scan_timed(txn, database, self._decode, self._layout))
+                found = self._in_reach(entries, observed_time(txn, database))
+                rows = list(islice(filter(is_wanted, found), limit))
+            yield from rows
+
+    def _in_reach(self, entries: Iterable[Entry], observed: int) -> Iterator[Row]:
+        expired = observed - self._retention
+        for entry in entries:
+            if entry.at[0] > expired or (self._inclusive and entry.at[0] == expired):
+                yield Row(self._windows.named(entry.key, entry.at), entry.value, entry.timestamp)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.scan())
 
 
 def catalog_of(layout: Layout) -> dict[str, Any]:
-    """Return what other processes need in order to read the tables of a layout."""
+    """Return what other processes need in order to read the tables of a layout and to draw its plan."""
     plan = layout.plan
     entries = [
         _entry(node, stage.name, layout.partitions[number], plan)
         for number, stage in enumerate(plan.stages)
         for node in stage.stores
     ]
-    return {"tables": [msgspec.to_builtins(entry) for entry in entries]}
+    return {
+        "tables": [msgspec.to_builtins(entry) for entry in entries],
+        "plan": view(plan),
+        "partitions": {stage.name: layout.partitions[number] for number, stage in enumerate(plan.stages)},
+    }
 
 
 def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:

@@ -45,3 +45,19 @@ def test_a_batch_moves_positions_and_the_versions_of_tasks_that_had_work() -> No
     assert after == Progress(done=4, positions={"n/0": 9, "a/b/1": 5}, versions={"n/0": Version(4, "d")})
     assert offsets_of(after) == {TopicPartition("n", 0): 9, TopicPartition("a/b", 1): 5}
     assert (PLAN.records, PROGRESS.position("n", 0), PROGRESS.position("n", 1)) == (7, 7, None)
+
+
+def test_a_change_of_the_plan_is_remembered_with_the_plan_before_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    assert journal.deployed() is None
+    journal.describe_as({"tables": [], "plan": {"nodes": ["a"]}})
+    first = journal.deployed()
+    assert first is not None
+    assert first.before is None
+    journal.describe_as({"tables": [], "plan": {"nodes": ["a"]}})
+    assert journal.deployed() == first
+    journal.describe_as({"tables": [], "plan": {"nodes": ["a", "b"]}})
+    second = journal.deployed()
+    assert second is not None
+    assert (second.before, second.at >= first.at) == ({"nodes": ["a"]}, True)
+    journal.close()

@@ -128,8 +128,8 @@ def test_a_group_is_moved(call: Call, group: str, data_dir: Path, to: str, expec
 
 def test_where_to_that_cannot_be_understood(call: Call, group: str) -> None:
     refused = call("groups", "reset", group, "--to", "somewhere")
-    assert refused.exit_code == 2
-    assert "'somewhere' is not known" in refused.stderr
+    assert refused.exit_code == 1
+    assert "'somewhere' is no place in a topic" in refused.stderr
 
 
 def test_a_new_group_needs_a_topic(call: Call, group: str) -> None:

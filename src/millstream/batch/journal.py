@@ -6,6 +6,7 @@ run again with the same ranges.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,14 @@ _PROGRESS = b"progress"
 _PLANNED = b"planned"
 _CATALOG = b"catalog"
 _LINEAGE = b"lineage"
+_DEPLOYED = b"deployed"
+
+
+class Deploy(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of the plan at a time in milliseconds; ``before`` is None for the first plan."""
+
+    at: int
+    before: dict[str, Any] | None
 
 
 class Journal:
@@ -64,9 +73,26 @@ class Journal:
         return self._environment.update(change).decode()
 
     def describe_as(self, catalog: Mapping[str, Any]) -> None:
-        """Store what other processes need in order to read the app's tables."""
-        data = msgspec.json.encode(catalog)
-        self._environment.update(lambda txn: txn.put(_CATALOG, data, db=self._database))
+        """Store what other processes need in order to read the app's tables and to draw its plan.
+
+        When the plan is another one than before, the moment and the old plan are kept beside it.
+        """
+
+        def change(txn: Any) -> None:
+            stored = txn.get(_CATALOG, db=self._database)
+            before = None if stored is None else msgspec.json.decode(stored, type=dict[str, Any]).get("plan")
+            if before != catalog.get("plan"):
+                deploy = Deploy(at=time.time_ns() // 1_000_000, before=before)
+                txn.put(_DEPLOYED, msgspec.json.encode(deploy), db=self._database)
+            txn.put(_CATALOG, msgspec.json.encode(catalog), db=self._database)
+
+        self._environment.update(change)
+
+    def deployed(self) -> Deploy | None:
+        """Return when the plan changed last, and what it was before."""
+        with self._environment.read() as txn:
+            stored = txn.get(_DEPLOYED, db=self._database)
+        return None if stored is None else msgspec.json.decode(stored, type=Deploy)
 
     def catalog(self) -> dict[str, Any]:
         """Return what ``describe_as`` has stored."""

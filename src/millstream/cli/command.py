@@ -9,7 +9,7 @@ from typing import IO, Any, NamedTuple
 
 import click
 
-from millstream.cli.output import printable
+from millstream.browse.text import printable
 from millstream.cli.settings import settings_of
 
 TARGET = "target"

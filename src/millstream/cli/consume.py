@@ -11,11 +11,11 @@ from typing import Any, TypeAlias, get_args
 import click
 
 from millstream.broker import Broker
+from millstream.browse.records import at_ends, at_offset, at_time, partitions_of, rounds
 from millstream.cli.command import Command
 from millstream.cli.connection import complete_group, complete_topic, connected
 from millstream.cli.formats import Format, Print, printer
 from millstream.cli.moments import as_moment
-from millstream.cli.reading import at_ends, at_offset, at_time, partitions_of, rounds
 from millstream.cli.settings import Settings, pass_settings
 from millstream.cli.sharing import shared_rounds
 from millstream.records import Record

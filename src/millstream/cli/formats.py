@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-import msgspec
-
-from millstream.cli.moments import iso
-from millstream.cli.output import json_line, text_of
+from millstream.browse.moments import iso
+from millstream.browse.text import json_line, parsed, readable, text_of
 from millstream.records import Record
 
 Format = Literal["text", "json", "raw"]
@@ -64,23 +61,8 @@ def _json(record: Record) -> bytes:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _readable(record.key),
-        "value": _parsed(record.value),
-        "headers": [[name, _readable(value)] for name, value in record.headers],
+        "key": readable(record.key),
+        "value": parsed(record.value),
+        "headers": [[name, readable(value)] for name, value in record.headers],
     }
     return f"{json_line(shown)}\n".encode()
-
-
-def _parsed(data: bytes | None) -> Any:
-    """Return JSON as what it means, other text as it is."""
-    try:
-        return None if data is None else msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _readable(data)
-
-
-def _readable(data: bytes | None) -> Any:
-    try:
-        return None if data is None else data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data or b"").decode()}

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from millstream.cli.output import text_of
+from millstream.browse.text import text_of
 from millstream.errors import SerdeError
 
 Pair: TypeAlias = tuple[bytes | None, bytes | None]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from millstream.cli.output import printable
+from millstream.browse.text import printable
 from millstream.errors import MillstreamError
 
 _OURS = (Path(__file__).parents[1], Path(click.__file__).parent)

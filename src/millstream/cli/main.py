@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from millstream.app import App
+from millstream.browse.text import printable
 from millstream.cli.command import LazyGroup, Place
 from millstream.cli.loading import LoadError
-from millstream.cli.output import printable
 from millstream.cli.settings import Settings, settings_of
 from millstream.errors import MillstreamError
 

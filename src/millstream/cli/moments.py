@@ -1,58 +1,18 @@
-"""Points in time and sizes as people write them."""
+"""Points in time and sizes as options."""
 
 from __future__ import annotations
 
 import re
-import time
-from datetime import UTC, datetime
 
 import click
 
+from millstream.browse.moments import moment
 from millstream.durations import milliseconds
 from millstream.errors import DefinitionError
 
 _SIZE = re.compile(r"\s*(\d{1,15})\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 UNLIMITED = "none"
-
-
-def moment(text: str) -> int | None:
-    """Return the milliseconds since 1970 of an ISO date, or of a duration before now; None if it is neither.
-
-    >>> moment("2025-01-01T00:00:00Z"), moment("soon")
-    (1735689600000, None)
-    """
-    try:
-        return round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        pass
-    try:
-        return time.time_ns() // 1_000_000 - milliseconds(text)
-    except DefinitionError:
-        return None
-
-
-def iso(timestamp: int) -> str:
-    """Return a timestamp as people read it, in UTC.
-
-    >>> iso(1735689600000)
-    '2025-01-01T00:00:00.000Z'
-    """
-    try:
-        return datetime.fromtimestamp(timestamp / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):
-        return str(timestamp)
-
-
-def span(duration: int) -> str:
-    """Return milliseconds as people write them.
-
-    >>> span(604_800_000), span(90_000), span(1)
-    ('7 d', '90 s', '1 ms')
-    """
-    length, unit = next(one for one in _UNITS if duration % one[0] == 0)
-    return f"{duration // length} {unit}"
 
 
 def as_moment(value: str) -> int:

@@ -10,10 +10,11 @@ from typing import Any, Literal, TypeAlias
 import click
 
 from millstream.broker import Broker
+from millstream.browse.text import counted
 from millstream.cli.command import Command
 from millstream.cli.connection import complete_topic, connected
 from millstream.cli.lines import LineForm, Pair
-from millstream.cli.output import counted, say
+from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import SerdeError
 from millstream.producer import Delivery, Producer

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
 import click
 
+from millstream.browse.keys import find_row
+from millstream.browse.text import json_line, plain
 from millstream.cli.command import Group
 from millstream.cli.connection import check_there
-from millstream.cli.output import json_line, json_option, plain, say, show_json, show_table
+from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import MillstreamError
 from millstream.places import app_names
-from millstream.tables import Row, TableReader, open_tables
+from millstream.tables import TableReader, open_tables
 
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; not needed if only one has run.")
 
@@ -66,7 +67,7 @@ def get(settings: Settings, table: str, key: str, app_id: str | None, as_json: b
     """Print the value of a key, which is looked for as text first, then as what it means in JSON: 17, true, [1,2]."""
     check_there(settings)
     reader = _tables(settings, settings.app_id(app_id))[table]
-    row = next((row for read in _readings(key) if (row := _row(reader, read)) is not None), None)
+    row = find_row(reader, key)
     if row is None:
         raise MillstreamError(f"table {table!r} has no row of key {key!r}", hint=f"see: millstream tables scan {table}")
     click.echo(json_line(row) if as_json else plain(row.value))
@@ -98,24 +99,3 @@ def _tables(settings: Settings, app: str) -> Mapping[str, TableReader]:
     """Open the tables of an app; those of the bound one come back as its types."""
     plan = settings.app.plan if settings.app is not None and settings.app.id == app else None
     return open_tables(settings.data_dir, app, plan)
-
-
-def _readings(key: str) -> Iterator[Any]:
-    """Yield what a key on the command line can mean."""
-    yield key
-    try:
-        read = json.loads(key)
-    except ValueError:
-        return
-    yield read
-    if isinstance(read, list):
-        yield tuple(read)
-
-
-def _row(table: TableReader, key: Any) -> Row | None:
-    try:
-        return table.row(key)
-    except MillstreamError:
-        raise
-    except Exception:  # a serde may refuse a key of another type with any exception: then it is not in the table
-        return None

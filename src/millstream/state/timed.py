@@ -232,14 +232,7 @@ class TimedStore:
     def _segments(self, since: int, until: int | None) -> Iterator[bytes]:
         """Yield the prefixes of the stored segments in a range of time."""
         last = None if until is None else self._segment(until)
-        place = self._segment(max(since, 0))
-        with self._txn.cursor(self._database) as cursor:
-            while cursor.set_range(place):
-                found = cursor.key()[: _SEGMENT.size]
-                if found[:1] != _ENTRIES or (last is not None and found > last):
-                    return
-                yield found
-                place = _SEGMENT.pack(_ENTRIES, _SEGMENT.unpack(found)[1] + 1)
+        return _stored_segments(self._txn, self._database, self._segment(max(since, 0)), last)
 
     def _write(self, entries: list[Entry]) -> None:
         puts: list[tuple[bytes, bytes]] = []
@@ -297,6 +290,27 @@ def scan_timed(
             (timestamp,) = _stamp.unpack_from(stored, skip)
             value = decode(stored[skip + _stamp.size :])
             yield physical, Entry(decode_key(name), layout.unpack(physical[-size:]), value, timestamp)
+
+
+def scan_key(txn: Any, database: Any, decode: Any, layout: struct.Struct, key: Any) -> Iterator[Entry]:
+    """Yield the stored entries of one key by time."""
+    name = fitted(encode_key(key), _LONGEST_NAME)
+    length = _SEGMENT.size + len(name) + layout.size
+    for segment in _stored_segments(txn, database, _SEGMENT.pack(_ENTRIES, 0), None):
+        for physical, entry in scan_timed(txn, database, decode, layout, segment + name):
+            if len(physical) == length:
+                yield entry
+
+
+def _stored_segments(txn: Any, database: Any, first: bytes, last: bytes | None) -> Iterator[bytes]:
+    with txn.cursor(database) as cursor:
+        place = first
+        while cursor.set_range(place):
+            found = cursor.key()[: _SEGMENT.size]
+            if found[:1] != _ENTRIES or (last is not None and found > last):
+                return
+            yield found
+            place = _SEGMENT.pack(_ENTRIES, _SEGMENT.unpack(found)[1] + 1)
 
 
 def layout_of(windows: Windows) -> struct.Struct:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
-from millstream.cli.reading import rounds
+from millstream.browse.records import rounds
 from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
 

@@ -1,0 +1,103 @@
+"""Where consumer groups stand, and how to move them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from millstream.broker import Broker, GroupInfo
+from millstream.browse.moments import moment
+from millstream.errors import DefinitionError, StateError, UnknownTopicError
+from millstream.places import app_names
+from millstream.records import TopicPartition
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a group stands in one partition; ``lag`` is how many records it has not read.
+
+    Without a committed offset, it has all records before it that are there.
+    """
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int
+    lag: int
+    member: str | None
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a committed offset."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
+def standings_of(broker: Broker, info: GroupInfo) -> list[Standing]:
+    """Return where the group stands in all partitions of the topics that it has committed or subscribed."""
+    owners = {at: member.id for member in info.members for at in member.partitions}
+    subscribed = {topic for member in info.members for topic in member.topics}
+    found: list[Standing] = []
+    for topic in sorted(subscribed | {at.topic for at in info.committed}):
+        try:
+            offsets = broker.offsets(topic)
+        except UnknownTopicError:  # not made yet, or deleted in this moment: its commits will be gone too
+            continue
+        for at, there in ((TopicPartition(topic, number), there) for number, there in enumerate(offsets)):
+            committed = info.committed.get(at)
+            read = there.begin if committed is None else committed
+            found.append(
+                Standing(
+                    topic=topic,
+                    partition=at.partition,
+                    committed=committed,
+                    end=there.end,
+                    lag=max(0, there.end - read),
+                    member=owners.get(at),
+                )
+            )
+    return found
+
+
+def planned_moves(broker: Broker, data_dir: Path, group: str, to: str, topics: Sequence[str] = ()) -> list[Move]:
+    """Return how to move a group to a place in these topics, or in all that it has read; nothing is changed yet."""
+    if group in app_names(data_dir):
+        raise StateError(
+            f"group {group!r} belongs to the app of that name, which goes on from its own journal",
+            hint="give the app another id to process everything again",
+        )
+    committed = broker.committed(group)
+    chosen = topics or sorted({at.topic for at in committed})
+    if not chosen:
+        raise DefinitionError(f"group {group!r} has read no topic", hint="name one with --topic")
+    places = [TopicPartition(topic, number) for topic in chosen for number in range(broker.topic(topic).partitions)]
+    return [
+        Move(topic=at.topic, partition=at.partition, before=committed.get(at), after=_place_of(broker, at, to))
+        for at in places
+    ]
+
+
+def execute_moves(broker: Broker, group: str, moves: Sequence[Move]) -> None:
+    """Move a group; one that has live consumers is refused by the broker."""
+    broker.commit(group, {TopicPartition(move.topic, move.partition): move.after for move in moves})
+
+
+def _place_of(broker: Broker, at: TopicPartition, to: str) -> int:
+    there = broker.offsets(at.topic)[at.partition]
+    if to in ("earliest", "latest"):
+        return there.begin if to == "earliest" else there.end
+    if re.fullmatch(r"\d{1,18}", to):
+        return min(max(int(to), there.begin), there.end)
+    timestamp = moment(to)
+    if timestamp is None:
+        raise DefinitionError(
+            f"{to!r} is no place in a topic",
+            hint='write earliest, latest, an offset, "2025-01-31T12:00" or, for a time ago, "10 min"',
+        )
+    found = broker.offset_at(at.topic, at.partition, timestamp)
+    return there.end if found is None else found

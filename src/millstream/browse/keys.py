@@ -1,0 +1,40 @@
+"""Find rows by keys that people type."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from millstream.errors import MillstreamError
+from millstream.tables import Row, TableReader
+
+
+def readings_of(key: str) -> Iterator[Any]:
+    """Yield what a typed key can mean: the text first, then what it says in JSON.
+
+    >>> list(readings_of("17")), list(readings_of("kafka")), list(readings_of("[1]"))
+    (['17', 17], ['kafka'], ['[1]', [1], (1,)])
+    """
+    yield key
+    try:
+        read = json.loads(key)
+    except (ValueError, RecursionError):
+        return
+    yield read
+    if isinstance(read, list):
+        yield tuple(read)
+
+
+def find_row(table: TableReader, key: str) -> Row | None:
+    """Return the row of a typed key, or None."""
+    return next((row for read in readings_of(key) if (row := _row(table, read)) is not None), None)
+
+
+def _row(table: TableReader, key: Any) -> Row | None:
+    try:
+        return table.row(key)
+    except MillstreamError:
+        raise
+    except Exception:  # a serde may refuse a key of another type with any exception: then it is not in the table
+        return None
