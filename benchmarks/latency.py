@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from millstream import App, Config
-from millstream.batch.plan import BatchReport
+from millstream.batch.report import BatchReport
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.spark.run import stop_spark

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from millstream import App, Config
-from millstream.batch.plan import BatchReport
+from millstream.batch.report import BatchReport
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 

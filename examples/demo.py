@@ -23,7 +23,7 @@ from rich.text import Text
 
 from examples import demo_data, taxi_rides, word_count
 from millstream import App, MillstreamError
-from millstream.batch.plan import BatchReport
+from millstream.batch.report import BatchReport
 from millstream.broker import TopicConfig
 from millstream.cli.progress import Tally
 from millstream.errors import TopicExistsError

@@ -24,7 +24,7 @@ from millstream.serdes import JSON, READABLE, SerdeLike, serde_for
 
 if TYPE_CHECKING:
     from millstream.batch.loop import Until
-    from millstream.batch.plan import BatchReport
+    from millstream.batch.report import BatchReport
     from millstream.broker import Broker
     from millstream.consumer import Consumer
     from millstream.producer import Producer

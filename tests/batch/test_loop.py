@@ -10,8 +10,9 @@ from millstream.batch import loop as loop_module
 from millstream.batch.execute import run_here, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute
-from millstream.batch.plan import BatchPlan, BatchReport
+from millstream.batch.plan import BatchPlan
 from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.report import BatchReport
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import BrokerUnavailableError, ProcessingError
@@ -197,3 +198,23 @@ def test_a_batch_that_was_planned_before_a_crash_comes_first_with_the_same_range
     make(execute, size=100).run("caught-up")
     assert plans[0] == plans[1]
     assert counts(log) == [*ALL, b"11"]
+
+
+def test_each_batch_leaves_a_report_that_accounts_for_its_time(
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "millstream.batch")
+    reports: list[BatchReport] = []
+    make(on_batch=reports.append).run("caught-up")
+    kept = Journal(tmp_path / "journal").history.batches()
+    assert [(one.plan, one.phases, one.lag) for one in kept] == [(one.plan, one.phases, one.lag) for one in reports]
+    assert {task.stage for one in kept for task in one.tasks} == {"n", "n.count-repartition"}
+    for one in kept:
+        phases = one.phases
+        assert min(phases.plan, phases.run, phases.done) > 0
+        assert one.seconds == pytest.approx(phases.plan + phases.run + phases.publish + phases.done)
+    counted = [task for task in kept[-1].tasks if task.rows]
+    assert all(task.bytes.keys() == task.rows.keys() and min(task.bytes.values()) >= 4096 for task in counted)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == len(reports)
+    assert lines[0].startswith("batch done app=test batch=1 in=")

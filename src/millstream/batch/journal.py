@@ -14,7 +14,9 @@ from typing import Any
 
 import msgspec
 
+from millstream.batch.history import HISTORY, History
 from millstream.batch.plan import BatchPlan, Progress
+from millstream.batch.report import BatchReport
 from millstream.storage import Environment, environment
 
 _JOURNAL = "journal"
@@ -36,8 +38,9 @@ class Journal:
     """The journal of one app."""
 
     def __init__(self, path: Path, *, durable: bool = True, readonly: bool = False) -> None:
-        self._environment: Environment = environment(path, (_JOURNAL,), sync=durable, readonly=readonly)
+        self._environment: Environment = environment(path, (_JOURNAL, HISTORY), sync=durable, readonly=readonly)
         self._database = self._environment.databases[_JOURNAL]
+        self.history = History(self._environment)
 
     def read(self) -> tuple[Progress, BatchPlan | None]:
         """Return how far the app has come, and the batch that was planned but is not done."""
@@ -48,8 +51,8 @@ class Journal:
             None if planned is None else msgspec.json.decode(planned, type=BatchPlan),
         )
 
-    def write(self, progress: Progress, planned: BatchPlan | None) -> None:
-        """Store both in one commit."""
+    def write(self, progress: Progress, planned: BatchPlan | None, report: BatchReport | None = None) -> None:
+        """Store all in one commit: how far the app is, what is next and, if a batch was done, its report."""
 
         def change(txn: Any) -> None:
             txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
@@ -57,6 +60,8 @@ class Journal:
                 txn.delete(_PLANNED, db=self._database)
             else:
                 txn.put(_PLANNED, msgspec.json.encode(planned), db=self._database)
+            if report is not None:
+                self.history.note(txn, report)
 
         self._environment.update(change)
 

@@ -10,13 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, TypeVar
 
 from millstream.batch.journal import Journal
-from millstream.batch.plan import BatchPlan, BatchReport, Progress, advanced, offsets_of
+from millstream.batch.logs import log_batch
+from millstream.batch.plan import BatchPlan, Progress, advanced, offsets_of
 from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.report import BatchReport, Phases, lag_of
 from millstream.broker import Broker
 from millstream.errors import MillstreamError
 from millstream.records import TopicPartition
 from millstream.state.task import Version
 from millstream.task.report import TaskReport
+from millstream.task.work import Range
 
 T = TypeVar("T")
 Until = Literal["stopped", "caught-up"]
@@ -58,6 +61,7 @@ class BatchLoop:
         self._on_batch = on_batch
         self._stopping = threading.Event()
         self._next_commit = 0.0
+        self._plan_seconds = 0.0
         self._progress, self._planned = journal.read()
 
     def stop(self) -> None:
@@ -70,7 +74,7 @@ class BatchLoop:
             self._run(until)
         finally:
             with contextlib.suppress(MillstreamError):  # what ended the run says more
-                self._commit()
+                self._commit(self._progress)
 
     def _run(self, until: Until) -> None:
         plan = self._planned or self._retrying(self._plan_durably)
@@ -84,37 +88,55 @@ class BatchLoop:
             plan = self._run_batch(plan)
 
     def _plan_durably(self) -> BatchPlan | None:
+        began = time.perf_counter()
         plan = self._planner.plan(self._progress)
         if plan is not None:
             self._journal.write(self._progress, plan)
+        self._plan_seconds = time.perf_counter() - began
         return plan
 
     def _run_batch(self, plan: BatchPlan) -> BatchPlan | None:
         """Run a batch; each step is retried by itself, since a batch that is noted as done must not run again."""
         began = time.perf_counter()
         reports = self._retrying(lambda: self._execute(plan, self._progress.versions))
+        ran = time.perf_counter()
         progress = advanced(self._progress, plan, self._names, reports)
-        self._size.adapt(plan.records, time.perf_counter() - began)
-        following = None if self._stopping.is_set() else self._retrying(lambda: self._planner.plan(progress))
-        self._retrying(lambda: self._journal.write(progress, following))
-        self._progress, self._planned = progress, following
+        self._size.adapt(plan.records, ran - began)
         if time.monotonic() >= self._next_commit:
-            self._retrying(self._commit)
+            self._retrying(lambda: self._commit(progress))
+        noted = time.perf_counter()
+        backlog = self._backlog(progress)
+        following = None if self._stopping.is_set() else self._retrying(lambda: self._planner.choose(progress, backlog))
+        publish = max((task.publish_seconds for task in reports), default=0.0)
+        report = BatchReport(
+            plan=plan,
+            tasks=reports,
+            seconds=self._plan_seconds + noted - began,
+            ended_at=time.time_ns() // 1_000_000,
+            phases=Phases(plan=self._plan_seconds, run=ran - began - publish, publish=publish, done=noted - ran),
+            lag=lag_of(backlog),
+        )
+        self._retrying(lambda: self._journal.write(progress, following, report))
+        self._progress, self._planned = progress, following
+        self._plan_seconds = time.perf_counter() - noted
+        log_batch(self._app, report)
         if self._on_batch is not None:
-            lag = self._lag(progress)
-            self._on_batch(BatchReport(plan=plan, tasks=reports, seconds=time.perf_counter() - began, lag=lag))
+            self._on_batch(report)
         return following
 
-    def _commit(self) -> None:
+    def _commit(self, progress: Progress) -> None:
         """Tell the broker how far the app is: for people and their tools, since the journal is what counts."""
-        self._broker.commit(self._app, offsets_of(self._progress))
+        self._broker.commit(self._app, offsets_of(progress))
         self._next_commit = time.monotonic() + _COMMIT_SECONDS
 
-    def _lag(self, progress: Progress) -> dict[str, int]:
-        lag: dict[str, int] = {}
-        for one in self._planner.backlog(progress):
-            lag[one.topic] = lag.get(one.topic, 0) + one.stop - one.start
-        return lag
+    def _backlog(self, progress: Progress) -> list[Range]:
+        """Return what is left to read; while stopping it is told only, so that nothing is risked for it."""
+        if not self._stopping.is_set():
+            return self._retrying(lambda: self._planner.backlog(progress))
+        try:
+            return self._planner.backlog(progress)
+        except MillstreamError:
+            return []
 
     def _wait(self) -> None:
         positions: dict[TopicPartition, int] = self._planner.positions(self._progress)

@@ -1,4 +1,4 @@
-"""What a batch is before it runs, and what is known after it."""
+"""What a batch is before it runs, and how far an app is after it."""
 
 from __future__ import annotations
 
@@ -33,24 +33,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     def position(self, topic: str, partition: int) -> int | None:
         """Return the next offset to read, or None if the partition was never read."""
         return self.positions.get(f"{topic}/{partition}")
-
-
-class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that is done."""
-
-    plan: BatchPlan
-    tasks: list[TaskReport]
-    seconds: float
-    lag: dict[str, int] = {}
-    """Records left to read, by topic, as of the end of the batch."""
-
-    @property
-    def records_in(self) -> int:
-        return self.plan.records
-
-    @property
-    def records_out(self) -> int:
-        return sum(task.records_out for task in self.tasks)
 
 
 def advanced(progress: Progress, plan: BatchPlan, names: list[str], reports: list[TaskReport]) -> Progress:

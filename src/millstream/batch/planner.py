@@ -70,7 +70,10 @@ class Planner:
 
     def plan(self, progress: Progress) -> BatchPlan | None:
         """Return the next batch, or None if there is nothing to read."""
-        backlog = self.backlog(progress)
+        return self.choose(progress, self.backlog(progress))
+
+    def choose(self, progress: Progress, backlog: list[Range]) -> BatchPlan | None:
+        """Return the next batch out of what could be read."""
         if not backlog:
             return None
         ranges = backlog

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from millstream.batch.plan import BatchReport
+from millstream.batch.report import BatchReport
 from millstream.browse.text import counted, printable
 from millstream.task.report import TaskReport
 
@@ -60,7 +60,7 @@ class Tally:
         self.records_in += report.records_in
         self.records_out += report.records_out
         self.batch_seconds = report.seconds
-        self.lag = dict(report.lag)
+        self.lag = report.lag_by_topic
         self._recent.append((self._clock(), report.records_in))
         for task in report.tasks:
             self.dead_letters += task.dead_letters

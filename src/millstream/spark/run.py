@@ -14,8 +14,8 @@ from pyspark import SparkContext, cloudpickle
 from millstream.batch.execute import task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Until
-from millstream.batch.plan import BatchReport
 from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.report import BatchReport
 from millstream.broker import Broker, TopicConfig
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, DefinitionError, UnknownTopicError

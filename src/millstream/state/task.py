@@ -75,6 +75,11 @@ class TaskState:
         """Return the handle of a store."""
         return self._environment.databases[store_database(store)]
 
+    def bytes_of(self, txn: Any, store: str) -> int:
+        """Return how much of the disk a store takes, as a transaction sees it."""
+        found = txn.stat(self.database(store))
+        return int(found["psize"] * (found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]))
+
     def close(self) -> None:
         self._environment.close()
 

@@ -9,6 +9,9 @@ class TaskReport(msgspec.Struct, kw_only=True):
     """Figures of one task and one batch; ``version`` is the batch up to which its state now goes."""
 
     task: int
+    stage: str = ""
+    """Empty if the task had nothing to do."""
+    partition: int = 0
     version: int = 0
     commit: str = ""
     records_in: int = 0
@@ -18,7 +21,21 @@ class TaskReport(msgspec.Struct, kw_only=True):
     dead_letters: int = 0
     stream_time: int = -1
     rows: dict[str, int] = {}
-    """Rows of each table."""
+    """Rows of each store."""
+    bytes: dict[str, int] = {}
+    """Size of each store on disk."""
     seconds: float = 0.0
+    publish_seconds: float = 0.0
+    """What it took to append the outbox to its topics, after the commit."""
     replayed: bool = False
     """The batch had been processed before; only its results were served again."""
+
+    @property
+    def name(self) -> str:
+        """The stable name of the task, which does not change when other stages come or go."""
+        return f"{self.stage}/{self.partition}"
+
+    @property
+    def late(self) -> int:
+        """Records that came too late for their window or join."""
+        return sum(count for reason, count in self.dropped.items() if reason.endswith(": late"))

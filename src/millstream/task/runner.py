@@ -33,7 +33,9 @@ def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
     report, letters = state.update(lambda txn: _apply(site, work, state, txn))
     records = outputs(letters)
     if records:
+        began = time.perf_counter()
         site.broker.append_once(site.producer(work.task), work.batch, records)
+        report.publish_seconds = time.perf_counter() - began
     return report, [letter for letter in letters if letter.edge]
 
 
@@ -47,9 +49,12 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
     run = TaskRun(site, work, state, txn, found.stream_time)
     run.process()
     letters = run.outbox.letters(site.topic_partitions, site.edge_partitions, work.task + work.batch)
+    stage, partition = site.stage(work.task)
     version = Version(work.batch, uuid.uuid4().hex, run.context.stream_time, after=found.commit)
     report = TaskReport(
         task=work.task,
+        stage=stage.name,
+        partition=partition,
         version=version.batch,
         commit=version.commit,
         records_in=run.records_in,
@@ -58,6 +63,7 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
         dead_letters=run.dead_letters,
         stream_time=version.stream_time,
         rows={name: len(store) for name, store in run.stores.items()},
+        bytes={name: state.bytes_of(txn, name) for name in run.stores},
         seconds=time.perf_counter() - began,
     )
     state.save(txn, version, _pack((report, letters)))

@@ -1,0 +1,131 @@
+"""The history of an app's batches: the newest ones in full, a day of minutes in sums, and each task's last report.
+
+A report is stored by the commit that notes its batch as done, so it costs no further wait for the disk, and there is
+exactly one of each batch. Any process of the host can read it, while the app runs or after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+
+from millstream.batch.report import BatchReport, Totals
+from millstream.storage import Environment
+from millstream.task.report import TaskReport
+
+T = TypeVar("T")
+
+HISTORY = "history"
+"""Name of the database, in the environment of the journal."""
+
+BATCHES_KEPT = 1_000
+MINUTES_KEPT = 24 * 60
+_MINUTE_MS = 60_000
+_BATCH, _MINUTE, _TASK, _TOTALS = b"b", b"m", b"t", b"z"
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Minute(msgspec.Struct, frozen=True):
+    """The sum of the batches that ended within one minute; ``start`` is wall time in milliseconds."""
+
+    start: int
+    totals: Totals
+
+
+class History:
+    """Reads and writes the history inside the journal's environment."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    @property
+    def _database(self) -> Any:
+        return self._environment.databases[HISTORY]
+
+    def note(self, txn: Any, report: BatchReport) -> None:
+        """Store a report within the transaction of the journal, and let go of what is too old."""
+        database = self._database
+        minute = report.ended_at // _MINUTE_MS
+        for key in (_TOTALS, _number(_MINUTE, minute)):
+            sums = _decoded(txn.get(key, db=database), Totals) or Totals()
+            txn.put(key, _encode(sums.plus(report)), db=database)
+        worked = [task for task in report.tasks if task.stage]
+        for task in worked:
+            txn.put(_TASK + task.name.encode(), _encode(task), db=database)
+        told = msgspec.structs.replace(report, tasks=worked)
+        txn.put(_number(_BATCH, report.plan.number), _encode(told), db=database)
+        self._forget(txn, _BATCH, report.plan.number - BATCHES_KEPT)
+        self._forget(txn, _MINUTE, minute - MINUTES_KEPT)
+
+    def _forget(self, txn: Any, kind: bytes, last: int) -> None:
+        """Delete what is numbered up to ``last``; a few at a time, so that no batch pays for many."""
+        cursor = txn.cursor(db=self._database)
+        for _ in range(3):
+            if not cursor.set_range(kind) or cursor.key() > _number(kind, max(last, 0)) or cursor.key()[:1] != kind:
+                return
+            cursor.delete()
+
+    def totals(self) -> Totals:
+        """Return the sums since the app's first batch."""
+        with self._snapshot() as txn:
+            stored = None if txn is None else txn.get(_TOTALS, db=self._database)
+        return _decoded(stored, Totals) or Totals()
+
+    def batches(self, limit: int = BATCHES_KEPT, *, after: int = 0) -> list[BatchReport]:
+        """Return the newest reports, oldest first; with ``after`` only those of later batches."""
+        found: list[BatchReport] = []
+        with self._snapshot() as txn:
+            if txn is None:
+                return []
+            cursor = txn.cursor(db=self._database)
+            is_there = cursor.set_range(_number(_BATCH, 2**64 - 1))
+            is_there = cursor.prev() if is_there else cursor.last()
+            while is_there and cursor.key() > _number(_BATCH, after) and len(found) < limit:
+                found.append(msgspec.msgpack.decode(cursor.value(), type=BatchReport))
+                is_there = cursor.prev()
+        return found[::-1]
+
+    def minutes(self, since: int = 0) -> list[Minute]:
+        """Return the sums of the minutes from a wall time (milliseconds) on, oldest first; idle ones are left out."""
+        return [
+            Minute(int.from_bytes(key) * _MINUTE_MS, msgspec.msgpack.decode(value, type=Totals))
+            for key, value in self._all(_MINUTE, (since // _MINUTE_MS).to_bytes(8))
+        ]
+
+    def tasks(self) -> dict[str, TaskReport]:
+        """Return the last report of each task that had something to do, by its name ``stage/partition``."""
+        return {key.decode(): msgspec.msgpack.decode(value, type=TaskReport) for key, value in self._all(_TASK)}
+
+    def _all(self, kind: bytes, start: bytes = b"") -> list[tuple[bytes, bytes]]:
+        found: list[tuple[bytes, bytes]] = []
+        with self._snapshot() as txn:
+            if txn is None:
+                return []
+            cursor = txn.cursor(db=self._database)
+            if cursor.set_range(kind + start):
+                for key, value in cursor:
+                    if key[:1] != kind:
+                        break
+                    found.append((key[1:], value))
+        return found
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Any]:
+        """Yield a snapshot, or None if no batch is done yet."""
+        self._environment.open_databases((HISTORY,))
+        if self._database is None:
+            yield None
+            return
+        with self._environment.read() as txn:
+            yield txn
+
+
+def _number(kind: bytes, number: int) -> bytes:
+    return kind + number.to_bytes(8)
+
+
+def _decoded(data: bytes | None, kind: type[T]) -> T | None:
+    return None if data is None else msgspec.msgpack.decode(data, type=kind)

@@ -1,0 +1,91 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millstream.batch import history as history_module
+from millstream.batch.history import Minute
+from millstream.batch.journal import Journal
+from millstream.batch.plan import BatchPlan, Progress
+from millstream.batch.report import BatchReport, Phases
+from millstream.storage import close_under, environment
+from millstream.task.report import TaskReport
+from millstream.task.work import Range
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    yield Journal(tmp_path / "journal", durable=False)
+    close_under(tmp_path)
+
+
+def report(number: int, *tasks: TaskReport, minute: int = 0, records: int = 10) -> BatchReport:
+    plan = BatchPlan(number=number, wall_time=0, ranges=(Range("a", 0, 0, records),))
+    return BatchReport(
+        plan=plan,
+        tasks=list(tasks),
+        seconds=0.5,
+        ended_at=minute * 60_000 + number,
+        phases=Phases(plan=0.1, run=0.3, publish=0.05, done=0.05),
+        lag={"a/0": number},
+    )
+
+
+def note(journal: Journal, *reports: BatchReport) -> None:
+    for one in reports:
+        journal.write(Progress(done=one.plan.number), None, one)
+
+
+def test_a_journal_without_batches_has_an_empty_history(journal: Journal) -> None:
+    history = journal.history
+    assert (history.batches(), history.minutes(), history.tasks(), history.totals().batches) == ([], [], {}, 0)
+
+
+def test_reports_come_back_oldest_first_and_only_the_newest_are_kept(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_module, "BATCHES_KEPT", 5)
+    reports = [report(number) for number in range(1, 9)]
+    note(journal, *reports)
+    assert journal.history.batches() == reports[-5:]
+    assert journal.history.batches(2) == reports[-2:]
+    assert journal.history.batches(after=7) == reports[-1:]
+    assert journal.history.batches(after=8) == []
+    assert journal.history.totals().batches == 8
+
+
+def test_totals_and_minutes_are_sums(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_module, "MINUTES_KEPT", 3)
+    task = TaskReport(
+        task=0, stage="s", records_out=2, dropped={"w: late": 1, "w: null_key": 2}, dead_letters=1, version=1
+    )
+    note(journal, *(report(number, task, minute=minute) for number, minute in enumerate([10, 10, 12, 14], 1)))
+    totals = journal.history.totals()
+    assert (totals.batches, totals.records_in, totals.records_out, totals.late) == (4, 40, 8, 4)
+    assert (totals.dropped, totals.dead_letters, totals.lag) == ({"w: late": 4, "w: null_key": 8}, 4, 4)
+    assert totals.phases.run == pytest.approx(1.2)
+    minutes = journal.history.minutes()
+    assert [(one.start // 60_000, one.totals.batches) for one in minutes] == [(12, 1), (14, 1)]
+    assert journal.history.minutes(since=13 * 60_000) == [Minute(14 * 60_000, minutes[-1].totals)]
+
+
+def test_the_last_report_of_each_task_stays_while_it_is_idle(journal: Journal) -> None:
+    busy = TaskReport(task=0, stage="s", partition=0, version=1, rows={"t": 3})
+    other = TaskReport(task=1, stage="s", partition=1, version=2, rows={"t": 5})
+    note(journal, report(1, busy, TaskReport(task=1)), report(2, TaskReport(task=0), other))
+    assert journal.history.tasks() == {"s/0": busy, "s/1": other}
+    assert [one.tasks for one in journal.history.batches()] == [[busy], [other]]
+
+
+def test_another_process_reads_the_history_while_it_is_written(journal: Journal, tmp_path: Path) -> None:
+    note(journal, report(1))
+    close_under(tmp_path)  # LMDB opens a directory once per process
+    reader = Journal(tmp_path / "journal", readonly=True)
+    assert [one.plan.number for one in reader.history.batches()] == [1]
+
+
+def test_a_journal_from_before_there_was_a_history_is_read(tmp_path: Path) -> None:
+    environment(tmp_path / "journal", ("journal",), sync=False).close()
+    reader = Journal(tmp_path / "journal", readonly=True)
+    assert reader.history.batches() == []
+    close_under(tmp_path)
