@@ -9,18 +9,20 @@ from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.errors import MillstreamError
 from millstream.records import Record, Windowed
-from millstream.windows import hopping, session, sliding, tumbling, unlimited
+from millstream.windows import JoinWindow, hopping, join_window, session, sliding, tumbling, unlimited
 
 __all__ = [
     "App",
     "Config",
     "GroupedStream",
+    "JoinWindow",
     "MillstreamError",
     "Record",
     "Stream",
     "Table",
     "Windowed",
     "hopping",
+    "join_window",
     "session",
     "sliding",
     "tumbling",

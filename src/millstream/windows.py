@@ -141,6 +141,47 @@ def unlimited(*, start: int = 0) -> UnlimitedWindows:
     return UnlimitedWindows(start)
 
 
+class JoinWindow(msgspec.Struct, frozen=True):
+    """Which records of two streams meet: ``left - before <= right <= left + after``, in milliseconds."""
+
+    before: int
+    after: int
+    grace: int
+
+    @property
+    def retention(self) -> int:
+        """How long records wait for partners."""
+        return self.before + self.after + self.grace
+
+
+def join_window(
+    around: Duration | None = None,
+    *,
+    before: Duration | None = None,
+    after: Duration | None = None,
+    grace: Duration = "0 ms",
+) -> JoinWindow:
+    """Two records meet if the right one comes at most ``before`` earlier and ``after`` later than the left one.
+
+    ``around`` stands for both. A negative ``timedelta`` for one of them shifts the window away from the left record.
+    ``grace`` says how much longer than that a left or outer join waits before it takes a record for unmatched.
+
+    >>> join_window("1 s")
+    JoinWindow(before=1000, after=1000, grace=0)
+    """
+    ends = [around if end is None else end for end in (before, after)]
+    if around is None and before is None and after is None:
+        raise DefinitionError("a join window needs a width", hint='for example join_window("10 s")')
+    earlier, later = ("0 ms" if end is None else end for end in ends)
+    window = JoinWindow(milliseconds(earlier), milliseconds(later), milliseconds(grace))
+    if window.before + window.after < 0 or window.grace < 0:
+        raise DefinitionError(
+            f"a join window from {-window.before} to {window.after} ms with {window.grace} ms of grace is impossible",
+            hint="before and after together must not be negative, nor must grace",
+        )
+    return window
+
+
 def _positive(name: str, duration: Duration) -> int:
     length = milliseconds(duration)
     if length < 1:

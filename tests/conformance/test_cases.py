@@ -20,13 +20,17 @@ DEVIATIONS = {
 }
 
 PENDING = {
+    "join/stream-stream-inner/1021",
     *(f"composed/random-small/{number}" for number in (1015, 1023)),
-    *(f"composed/random-large/{number}" for number in (1006, 1009, 1028)),
-    *(f"composed/shared-nodes/{number}" for number in (1004, 1012, 1014, 1018, 1019, 1022, 1027, 1037, 1040, 1044)),
+    *(f"composed/random-large/{number}" for number in (1001, 1006, 1009, 1027, 1028)),
+    *(
+        f"composed/shared-nodes/{number}"
+        for number in (1004, 1005, 1008, 1012, 1014, 1018, 1019, 1022, 1027, 1034, 1037, 1040, 1044)
+    ),
 }
 """A re-keyed stream that meets a table which it feeds itself is refused until stages can run in rounds."""
 
-LEAST = 1_168
+LEAST = 1_436
 """So many cases pass at least: what works once must not become unsupported in silence."""
 
 

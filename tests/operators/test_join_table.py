@@ -1,9 +1,6 @@
 import pytest
 
 from millstream import App
-from millstream.dsl.stream import Stream
-from millstream.dsl.table import Table
-from millstream.errors import DefinitionError
 from millstream.serdes import INT64
 from millstream.testing import TestDriver
 
@@ -93,12 +90,3 @@ def test_the_table_may_be_an_aggregation_of_another_stream() -> None:
         driver.topic("clicks").pipe("u", "u")
         driver.topic("visits").pipe_pairs([("u", "home"), ("w", "home")])
         assert driver.topic("out").read_key_values() == [("u", ["home", 2]), ("w", ["home", None])]
-
-
-@pytest.mark.parametrize("verb", [Stream.join, Stream.left_join])
-def test_a_join_wants_a_table(verb: type) -> None:
-    app = App("test")
-    one, two = app.stream("one"), app.stream("two")
-    with pytest.raises(DefinitionError, match=r"join\(\) wants a table, not <Stream .*>; make one with .to_table\(\)"):
-        verb(one, two, lambda a, b: (a, b))
-    assert isinstance(two.to_table(), Table)

@@ -4,11 +4,11 @@ import pytest
 
 from millstream.operators import build
 from millstream.operators.runtime import operator
-from millstream.plan import declared, sinks, sources, stateful, stateless, tables
+from millstream.plan import declared, joins, sinks, sources, stateful, stateless, tables
 from millstream.plan.node import Node
 
-FAMILIES = (sources, stateless, stateful, tables, sinks)
-KINDS = (*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *tables.TABLES, *sinks.SINKS)
+FAMILIES = (sources, stateless, stateful, tables, joins, sinks)
+KINDS = (*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *tables.TABLES, *joins.JOINS, *sinks.SINKS)
 HEADS = {sources.StreamSource}
 """Nobody calls these: their records go straight to the readers (operators/build.py)."""
 PASS_ON = {

@@ -7,11 +7,11 @@ from typing import Any
 
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.handle import Handle
+from millstream.dsl.joins import join_node
 from millstream.dsl.table import Table
-from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, by_arity
 from millstream.plan.sinks import Sink
-from millstream.plan.stateful import StreamTableJoin, ToTable
+from millstream.plan.stateful import ToTable
 from millstream.plan.stateless import (
     Branch,
     Filter,
@@ -27,8 +27,7 @@ from millstream.plan.stateless import (
     Split,
 )
 from millstream.serdes import SerdeLike, serde_for
-
-_JOINER = {2: "(stream value, table value)", 3: "(key, stream value, table value)"}
+from millstream.windows import JoinWindow
 
 
 class Stream(Handle):
@@ -220,33 +219,56 @@ class Stream(Handle):
         node = ToTable(source=self._node, key=serde_for(key), value=serde_for(value), name=name, named=name is not None)
         return Table(self._draft, node)
 
-    def join(self, table: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Stream:
-        """Join each record with the table's row of its key as it is then; without a row nothing is passed on.
+    def join(
+        self,
+        other: Stream | Table,
+        joiner: AnyFunction,
+        *,
+        within: JoinWindow | None = None,
+        value: SerdeLike = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Join each record with records of another stream that are close in time, or with a table's row of its key.
 
-        Table changes emit nothing. Both sides must have the same number of partitions.
+        With a table the row is the one at that moment, and table changes emit nothing. With a stream every pair inside
+        the window is passed on once, when its second record comes, with the later timestamp of the two. What has no
+        partner, no key or no value is not passed on. Both sides must have the same number of partitions.
+
+        >>> app = App("doc")
+        >>> clicks, views = app.stream("clicks", value=str), app.stream("views", value=str)
+        >>> clicks.join(views, lambda click, view: f"{view}/{click}", within=join_window("1 s")).to("out")
+        >>> outputs(app, views=[("u1", "page")], clicks=[("u1", "buy"), ("u2", "buy")])
+        [('u1', 'page/buy')]
         """
-        return self._join("join", table, joiner, value, name, left=False)
+        return Stream(self._draft, join_node(self, "inner", other, joiner, within, value, name))
 
     def left_join(
-        self, table: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None
+        self,
+        other: Stream | Table,
+        joiner: AnyFunction,
+        *,
+        within: JoinWindow | None = None,
+        value: SerdeLike = None,
+        name: str | None = None,
     ) -> Stream:
-        """Join each record with the table's row of its key, or with None if there is none."""
-        return self._join("left_join", table, joiner, value, name, left=True)
+        """Join each record with its partner, or with None if there is none.
 
-    def _join(
-        self, verb: str, table: Table, joiner: AnyFunction, value: SerdeLike, name: str | None, *, left: bool
+        With a stream that is known when the window and its grace have passed: the record is then passed on alone, with
+        its own timestamp, as soon as a later record of either stream shows it. A record without key has no partner.
+        """
+        return Stream(self._draft, join_node(self, "left", other, joiner, within, value, name))
+
+    def outer_join(
+        self,
+        other: Stream,
+        joiner: AnyFunction,
+        *,
+        within: JoinWindow,
+        value: SerdeLike = None,
+        name: str | None = None,
     ) -> Stream:
-        if not isinstance(table, Table):
-            raise DefinitionError(f"{verb}() wants a table, not {table!r}", hint="make one with .to_table()")
-        node = StreamTableJoin(
-            stream=self._node,
-            table=table._node,
-            joiner=by_arity(verb, joiner, _JOINER),
-            left=left,
-            value=serde_for(value),
-            name=name,
-        )
-        return Stream(self._draft, node)
+        """Join the records of two streams that are close in time; either side may be None, see ``left_join``."""
+        return Stream(self._draft, join_node(self, "outer", other, joiner, within, value, name))
 
     def to(
         self,

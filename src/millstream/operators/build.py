@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.operators import sessions, sinks, sliding, stateless, table_joins, table_steps, tables, windows
+from millstream.operators import (
+    sessions,
+    sinks,
+    sliding,
+    stateless,
+    stream_joins,
+    table_joins,
+    table_steps,
+    tables,
+    windows,
+)
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.node import Node, inputs
 from millstream.plan.sources import StreamSource, TableSource
 from millstream.plan.stages import Stage
 from millstream.plan.stateless import Branch, Repartition, Split
 
-FAMILIES = (sessions, sinks, sliding, stateless, table_joins, table_steps, tables, windows)
+FAMILIES = (sessions, sinks, sliding, stateless, stream_joins, table_joins, table_steps, tables, windows)
 """Importing a family registers its operators."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import NamedTuple
 
+from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, fold
 from millstream.plan.sinks import Sink
 from millstream.plan.sources import Source
@@ -81,7 +82,8 @@ def _groups(node: TableGroupBy, _source: Declared) -> Declared:
 
 
 @_leaving.register(TableTableJoin)
-def _table_join(node: TableTableJoin, left: Declared, right: Declared) -> Declared:
+@_leaving.register(StreamStreamJoin)
+def _both_keyed(node: TableTableJoin | StreamStreamJoin, left: Declared, right: Declared) -> Declared:
     return Declared(left.key or right.key, node.value)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from millstream.errors import DefinitionError
+from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, inputs
 from millstream.plan.sources import Source
 from millstream.plan.stages import Stage
@@ -71,7 +72,7 @@ class Layout:
         return [number for number, (stage, _) in enumerate(self.tasks) if stages[stage].level == level]
 
 
-MEETINGS = (StreamTableJoin, TableTableJoin, Aggregate, WindowedAggregate)
+MEETINGS = (StreamStreamJoin, StreamTableJoin, TableTableJoin, Aggregate, WindowedAggregate)
 """Nodes whose inputs meet by key, so that they must be spread alike."""
 
 

@@ -11,6 +11,7 @@ import dataclasses
 
 from millstream.errors import DefinitionError
 from millstream.names import check_name
+from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, inputs, rewrite
 from millstream.plan.sources import Source
 from millstream.plan.stateful import STATEFUL, StreamTableJoin, ToStream
@@ -20,6 +21,7 @@ from millstream.plan.tables import TableAggregate
 KEEPS_NAME = (
     Source,
     Repartition,
+    StreamStreamJoin,
     TableAggregate,
     *(kind for kind in STATEFUL if kind not in (StreamTableJoin, ToStream)),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.errors import DefinitionError
 from millstream.plan.declared import Declared, declared_serdes
+from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.names import name_nodes
 from millstream.plan.node import Node, Nodes, consumers, fold, inputs, rewrite
 from millstream.plan.sources import Source
@@ -24,7 +25,6 @@ def insert_repartitions(nodes: Nodes) -> Nodes:
     moved = _moved(nodes)
     declared = declared_serdes(nodes)
     edges: dict[tuple[Node, str], Repartition] = {}
-    left = {node.stream for node in nodes if isinstance(node, StreamTableJoin) and node.left}
     originals = iter(nodes)
 
     def step(node: Node) -> list[Node]:
@@ -33,11 +33,11 @@ def insert_repartitions(nodes: Nodes) -> Nodes:
         for number, read in enumerate(_inputs_by_key(original)):
             if not moved[read]:
                 continue
-            key = _key_of_partner(original, declared)
+            key = _key_of_partner(original, number, declared)
             spread = (read, (key or declared[read].key or READABLE).name)
             if spread not in edges:
                 name = _edge_name(node, number, nodes)
-                edges[spread] = Repartition(source=inputs(node)[number], name=name, key=key, null_keys=read in left)
+                edges[spread] = Repartition(source=inputs(node)[number], name=name, key=key)
                 new.append(edges[spread])
             node = _reading(node, number, edges[spread])
         return [*new, node]
@@ -61,6 +61,8 @@ def _reading(node: Node, number: int, edge: Repartition) -> Node:
     changes: dict[str, Any]
     if isinstance(node, Aggregate | WindowedAggregate) and number > 0:
         changes = {"others": (*node.others[: number - 1], edge, *node.others[number:])}
+    elif isinstance(node, StreamStreamJoin):
+        changes = {"left" if number == 0 else "right": edge}
     else:
         changes = {"stream" if isinstance(node, StreamTableJoin) else "source": edge}
     return dataclasses.replace(node, **changes)
@@ -68,15 +70,15 @@ def _reading(node: Node, number: int, edge: Repartition) -> Node:
 
 def _inputs_by_key(node: Node) -> Nodes:
     """Return the inputs that must be partitioned by their key and may not be; they are the node's first ones."""
-    if isinstance(node, (*AGGREGATIONS, ToTable, TableAggregate)):
+    if isinstance(node, (*AGGREGATIONS, ToTable, TableAggregate, StreamStreamJoin)):
         return inputs(node)
     return (node.stream,) if isinstance(node, StreamTableJoin) else ()
 
 
-def _key_of_partner(node: Node, declared: dict[Node, Declared]) -> Serde | None:
-    """A re-keyed stream must be spread over tasks as the table that it meets there."""
-    if isinstance(node, StreamTableJoin) and declared[node.stream].key is None:
-        return declared[node.table].key
+def _key_of_partner(node: Node, number: int, declared: dict[Node, Declared]) -> Serde | None:
+    """A re-keyed stream must be spread over tasks as the stream or table that it meets there."""
+    if isinstance(node, StreamTableJoin | StreamStreamJoin) and declared[inputs(node)[number]].key is None:
+        return declared[inputs(node)[1 - number]].key
     return None
 
 
@@ -86,9 +88,9 @@ def _moved(nodes: Nodes) -> dict[Node, bool]:
     def step(node: Node, sources: tuple[bool, ...]) -> bool:
         if isinstance(node, (*REKEYING, TableGroupBy)):
             return True
-        if isinstance(node, (Source, Repartition, ToTable, TableAggregate, *AGGREGATIONS)):
+        if isinstance(node, (Source, Repartition)) or _inputs_by_key(node):
             return False
-        return any(sources[:1] if isinstance(node, StreamTableJoin) else sources)
+        return any(sources)
 
     return fold(nodes, step)
 
@@ -107,4 +109,27 @@ def leave_values_behind(nodes: Nodes) -> Nodes:
     return rewrite(nodes, step)
 
 
-RULES = (name_nodes, insert_repartitions, leave_values_behind)
+def let_null_keys_through(nodes: Nodes) -> Nodes:
+    """Let records without key over an edge if a step behind it can do something with them."""
+    readers = consumers(nodes)
+    originals = iter(nodes)
+
+    def is_wanted(edge: Node) -> bool:
+        behind = [reader for reader, _ in readers[edge] if not isinstance(reader, Repartition)]
+        return any(_takes_null_keys(reader) or is_wanted(reader) for reader in behind)
+
+    def step(node: Node) -> list[Node]:
+        original = next(originals)
+        if isinstance(node, Repartition) and is_wanted(original):
+            return [dataclasses.replace(node, null_keys=True)]
+        return [node]
+
+    return rewrite(nodes, step)
+
+
+def _takes_null_keys(node: Node) -> bool:
+    outer = isinstance(node, StreamStreamJoin) and node.kind != "inner"
+    return outer or (isinstance(node, StreamTableJoin) and node.left)
+
+
+RULES = (name_nodes, insert_repartitions, let_null_keys_through, leave_values_behind)

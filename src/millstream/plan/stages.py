@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from millstream.errors import DefinitionError
+from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, inputs
 from millstream.plan.sources import Source
 from millstream.plan.stateful import AGGREGATIONS, ToTable
@@ -61,6 +62,12 @@ def part_name(node: Node, part: str) -> str:
 def store_names(node: Node) -> tuple[str, ...]:
     """Return the names of the stores that a node keeps."""
     return (node.name or "",) if keeps_table(node) else ()
+
+
+@store_names.register(StreamStreamJoin)
+def _join_stores(node: StreamStreamJoin) -> tuple[str, ...]:
+    parts = ("left", "right") if node.kind == "inner" else ("left", "right", "unmatched")
+    return tuple(part_name(node, part) for part in parts)
 
 
 def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:

@@ -82,6 +82,7 @@ class TimedStore:
     ) -> None:
         self._txn = txn
         self._database = database
+        self.codec = codec
         self._encode, self._decode = codec.encode, codec.decode
         self._layout = layout
         self._retention = retention
@@ -173,7 +174,7 @@ class TimedStore:
         """Return the entries of all keys with a time in ``low`` … ``high``, by where they stand, then by key."""
         if high < self._next_due or high < low:
             return []
-        self.flush()
+        self._write_out()
         found: list[Entry] = []
         self._next_due = FOREVER
         for at, key in self._index(max(0, low)):
@@ -184,6 +185,30 @@ class TimedStore:
             if entry.value is not None:
                 found.append(entry)
         return found
+
+    def walk(self) -> Iterator[Entry]:
+        """Yield the entries of all keys by where they stand, then by key; nothing may be marked meanwhile."""
+        self._write_out()
+        for at, key in self._index(0):
+            entry = self.entry(key, at)
+            if entry.value is not None:
+                yield entry
+
+    def last_time(self) -> int:
+        """Return the latest time of an entry, as of the last ``walk``; -1 if there is none."""
+        with self._txn.cursor(self._database) as cursor:
+            behind = bytes([_INDEX[0] + 1])
+            found = cursor.prev() if cursor.set_range(behind) else cursor.last()
+            if not found or cursor.key()[:1] != _INDEX:
+                return -1
+            return int.from_bytes(cursor.key()[1:9], "big")
+
+    def _write_out(self) -> None:
+        """Write all changes, so that the index on the disk is complete, and start to collect them anew."""
+        self._write(self._changed)
+        for entry in self._changed:
+            entry.changed = False
+        self._changed = []
 
     def _index(self, low: int) -> Iterator[tuple[At, Any]]:
         size = 1 + self._layout.size

@@ -25,7 +25,7 @@ from millstream.testing.conformance.functions import (
     of_three,
     text,
 )
-from millstream.windows import Windows, hopping, session, sliding, tumbling, unlimited
+from millstream.windows import Windows, hopping, join_window, session, sliding, tumbling, unlimited
 
 Node = dict[str, Any]
 _LATER = {"pattern", "timestamp", "value_type", "versioned_history_ms"}
@@ -140,6 +140,11 @@ def _group_by(topology: Topology, node: Node) -> Any:
 
 def _join(topology: Topology, node: Node, verb: str) -> Any:
     left, right = topology.source(node)
+    if isinstance(left, Stream) and isinstance(right, Stream):
+        within = join_window(before=_ms(node["before_ms"]), after=_ms(node["after_ms"]), grace=_ms(node["grace_ms"]))
+        joiner = of_three(JOINERS, node["joiner"])
+        joined: Stream = getattr(left, verb)(right, joiner, within=within, name=node["id"])
+        return joined
     if not isinstance(right, Table) or "foreign_key" in node or "grace_ms" in node:
         raise UnsupportedCaseError(f"{verb} of {type(left).__name__} and {type(right).__name__}")
     named = {} if isinstance(left, Stream) else _stored(node)

@@ -1,0 +1,130 @@
+"""Joins of two streams: pairs close in time, and what finds no partner. The conformance cases have the fine print."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from millstream import App, Config, JoinWindow, join_window
+from millstream.errors import DefinitionError
+from millstream.plan.layout import Layout
+from millstream.testing import TestDriver
+
+Piped = tuple[str, str | None, str | None, int]
+
+
+def joiner(left: str | None, right: str | None) -> str:
+    return f"{left}-{right}"
+
+
+def joined(verb: str, within: JoinWindow, records: list[Piped], *, rekeyed: bool = False) -> list[tuple[Any, Any, int]]:
+    app = App("joined")
+    left, right = app.stream("left", key=str, value=str), app.stream("right", key=str, value=str)
+    if rekeyed:
+        left = left.select_key(lambda key, _value: key, key=str)
+    getattr(left, verb)(right, joiner, within=within).to("out", value=str)
+    with TestDriver(app) as driver:
+        for topic, key, value, timestamp in records:
+            driver.topic(topic).pipe(value, key=key, timestamp=timestamp)
+        return [(record.key, record.value, record.timestamp) for record in driver.topic("out").read()]
+
+
+def test_every_pair_inside_the_window_is_passed_on_once_with_the_later_time() -> None:
+    records: list[Piped] = [
+        ("left", "k", "A", 0), ("right", "k", "a", 10), ("right", "k", "b", 11), ("left", "k", "B", 5),
+        ("right", "other", "c", 5),
+    ]  # fmt: skip
+    assert joined("join", join_window("10 ms"), records) == [("k", "A-a", 10), ("k", "B-a", 10), ("k", "B-b", 11)]
+
+
+def test_before_and_after_are_seen_from_the_left() -> None:
+    window = join_window(before="5 ms", after="0 ms")
+    records: list[Piped] = [
+        ("left", "k", "A", 10),
+        ("right", "k", "a", 5),
+        ("right", "k", "b", 4),
+        ("right", "k", "c", 11),
+    ]
+    assert joined("join", window, records) == [("k", "A-a", 10)]
+
+
+def test_unmatched_records_wait_for_the_window_and_its_grace() -> None:
+    window = join_window("10 ms", grace="5 ms")
+    before: list[Piped] = [("left", "a", "A", 0), ("right", "b", "b", 0), ("left", "x", "X", 15)]
+    assert joined("outer_join", window, before) == []
+    after: list[Piped] = [*before, ("left", "y", "Y", 16)]
+    assert joined("outer_join", window, after) == [("b", "None-b", 0), ("a", "A-None", 0)]
+    assert joined("left_join", window, after) == [("a", "A-None", 0)]
+    assert joined("join", window, after) == []
+
+
+def test_a_partner_in_time_takes_a_record_out_of_the_unmatched_ones() -> None:
+    records: list[Piped] = [("left", "a", "A", 0), ("right", "a", "a", 3), ("left", "z", "Z", 100)]
+    assert joined("left_join", join_window("10 ms"), records) == [("a", "A-a", 3)]
+
+
+def test_a_record_without_key_has_no_partner_and_one_without_value_is_dropped() -> None:
+    records: list[Piped] = [("left", None, "A", 0), ("right", None, "a", 0), ("left", "k", None, 0)]
+    for rekeyed in (False, True):
+        assert joined("join", join_window("10 ms"), records, rekeyed=rekeyed) == []
+        assert joined("left_join", join_window("10 ms"), records, rekeyed=rekeyed) == [(None, "A-None", 0)]
+    assert joined("outer_join", join_window("10 ms"), records) == [(None, "A-None", 0), (None, "None-a", 0)]
+
+
+def test_a_stream_joined_with_itself_meets_itself() -> None:
+    app = App("self")
+    stream = app.stream("in", key=str, value=str)
+    stream.join(stream, joiner, within=join_window("10 ms")).to("out", value=str)
+    with TestDriver(app) as driver:
+        driver.topic("in").pipe("A", key="k", timestamp=0)
+        driver.topic("in").pipe("B", key="k", timestamp=1)
+        assert driver.topic("out").read_values() == ["A-A", "B-A", "A-B", "B-B"]
+
+
+def test_a_joiner_that_raises_costs_its_pair_only() -> None:
+    def picky(left: str, right: str) -> str:
+        if right == "bad":
+            raise ValueError("no")
+        return left + right
+
+    app = App("picky", config=Config(on_error="skip"))
+    left, right = app.stream("left", key=str, value=str), app.stream("right", key=str, value=str)
+    left.join(right, picky, within=join_window("10 ms")).to("out", value=str)
+    with TestDriver(app) as driver:
+        for value in ("bad", "good"):
+            driver.topic("right").pipe(value, key="k", timestamp=0)
+        driver.topic("left").pipe("A", key="k", timestamp=0)
+        assert driver.topic("out").read_values() == ["Agood"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs a width"),
+        ({"before": timedelta(seconds=-2), "after": "1 s"}, "impossible"),
+        ({"around": "1 s", "grace": timedelta(seconds=-1)}, "impossible"),
+    ],
+)
+def test_impossible_windows_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        join_window(**options)
+
+
+def test_a_join_says_what_it_needs() -> None:
+    app = App("refused")
+    left, right, table = app.stream("left"), app.stream("right"), app.table("rows")
+    with pytest.raises(DefinitionError, match="within=join_window"):
+        left.join(right, joiner)
+    with pytest.raises(DefinitionError, match="cannot have a window"):
+        left.join(table, joiner, within=join_window("1 s"))
+    with pytest.raises(DefinitionError, match="cannot have an outer join"):
+        left.outer_join(table, joiner, within=join_window("1 s"))  # type: ignore[arg-type]
+    with pytest.raises(DefinitionError, match="wants a stream or a table"):
+        left.join("right", joiner)  # type: ignore[arg-type]
+
+
+def test_streams_with_unequal_partitions_cannot_meet() -> None:
+    app = App("unequal")
+    app.stream("left").join(app.stream("right"), joiner, within=join_window("1 s")).to("out")
+    with pytest.raises(DefinitionError, match=r"cannot join 'left' \(2 partitions\) with 'right' \(3 partitions\)"):
+        Layout.of(app.plan, {"left": 2, "right": 3})
