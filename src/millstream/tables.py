@@ -190,6 +190,7 @@ def catalog_of(layout: Layout) -> dict[str, Any]:
     entries = [
         _entry(node, stage.name, layout.partitions[number], plan)
         for number, stage in enumerate(plan.stages)
+        if stage.round == 0
         for node in stage.stores
     ]
     return {

@@ -1,7 +1,6 @@
-import pytest
-
 from millstream import App
-from millstream.errors import DefinitionError
+from millstream.batch.execute import task_names
+from millstream.plan.layout import Layout
 
 
 def stages(app: App) -> list[tuple[str, int, list[str | None]]]:
@@ -62,12 +61,28 @@ def test_tables_belong_to_the_stage_that_keeps_them() -> None:
     }  # fmt: skip
 
 
-def test_a_stream_that_meets_what_it_feeds_over_an_edge_cannot_be_cut() -> None:
+def test_a_stream_that_meets_what_it_feeds_over_an_edge_runs_in_rounds() -> None:
     app = App("test")
     rides = app.stream("rides")
     counts = rides.group_by(str).count()
-    rides.join(counts, lambda ride, count: count)
-    with pytest.raises(
-        DefinitionError, match=r"'rides' is re-keyed and then meets a step that it feeds itself; .*\.to\(\)"
-    ):
-        _ = app.plan
+    rides.join(counts, lambda ride, count: count).to("out")
+    first, second = app.plan.stages
+    assert (first.name, first.level, first.round, first.topics) == ("rides", 0, 0, ("rides",))
+    assert (second.name, second.level, second.round, second.topics) == ("rides", 1, 1, ())
+    assert [node.name for node in second.inputs] == ["rides.count-repartition"]
+    assert first.store_names == second.store_names == ("rides.count",)
+    layout = Layout.of(app.plan, {"rides": 3})
+    assert layout.partitions == (3, 3)
+    assert task_names(layout) == [f"rides/{partition}" for _ in range(2) for partition in range(3)]
+
+
+def test_two_stages_that_feed_each_other_take_turns() -> None:
+    app = App("test")
+    one, two = app.stream("one"), app.stream("two")
+    one.join(two.group_by(str, name="twos").count(), lambda left, right: left).to("out")
+    two.join(one.group_by(str, name="ones").count(), lambda left, right: left).to("out")
+    found = [(stage.name, stage.level, [node.name for node in stage.inputs]) for stage in app.plan.stages]
+    assert found == [
+        ("one", 0, ["one"]), ("two", 0, ["two"]),
+        ("one", 1, ["twos.count-repartition"]), ("two", 1, ["ones.count-repartition"]),
+    ]  # fmt: skip

@@ -38,7 +38,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 def advanced(progress: Progress, plan: BatchPlan, names: list[str], reports: list[TaskReport]) -> Progress:
     """Return the progress after a batch; ``names`` has the stable name of each task by its number."""
     positions = {f"{one.topic}/{one.partition}": one.stop for one in plan.ranges}
-    versions = {names[one.task]: Version(batch=one.version, commit=one.commit) for one in reports if one.commit}
+    ran = sorted((one for one in reports if one.commit), key=lambda one: (one.version, one.round))
+    versions = {names[one.task]: Version(batch=one.version, commit=one.commit) for one in ran}  # the last round counts
     return Progress(
         done=plan.number,
         positions={**progress.positions, **positions},

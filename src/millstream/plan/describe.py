@@ -76,10 +76,11 @@ def _stage(stage: Stage, stage_of: dict[Node, str]) -> dict[str, Any]:
     return {
         "name": stage.name,
         "level": stage.level,
+        **({"round": stage.round} if stage.round else {}),
         "topics": list(stage.topics),
         "reads": {node.name: stage_of[node] for node in stage.inputs if node in stage_of},
-        "nodes": [node.name for node in (*stage.inputs, *stage.nodes)],
-        "tables": [node.name for node in stage.stores],
+        "nodes": [] if stage.round else [node.name for node in (*stage.heads, *stage.nodes)],
+        "tables": [] if stage.round else [node.name for node in stage.stores],
     }
 
 
@@ -89,7 +90,8 @@ def _text(data: dict[str, Any]) -> str:
     for stage in data["stages"]:
         reads = [f"topic {topic}" for topic in stage["topics"]]
         reads += [f"{edge} from stage {upstream}" for edge, upstream in stage["reads"].items()]
-        lines.append(f"stage {stage['name']} (level {stage['level']}) reads {', '.join(reads)}")
+        again = ", again" if "round" in stage else ""
+        lines.append(f"stage {stage['name']} (level {stage['level']}{again}) reads {', '.join(reads)}")
         for name in stage["nodes"]:
             node = nodes[name]
             kind = node["op"].split("/")[0]
@@ -107,6 +109,8 @@ def _mermaid(data: dict[str, Any]) -> str:
     written_by = {name: stage for stage in data["stages"] for name in stage["nodes"] if name not in stage["reads"]}
     lines = ["flowchart LR"]
     for number, stage in enumerate(data["stages"]):
+        if "round" in stage:
+            continue
         lines.append(f'  subgraph s{number}["{stage["name"]}"]')
         lines += [_mermaid_node(node, ids) for node in data["nodes"] if written_by[node["name"]] is stage]
         lines.append("  end")

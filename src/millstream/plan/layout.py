@@ -27,17 +27,18 @@ class Layout:
     @classmethod
     def of(cls, plan: Plan, topics: Mapping[str, int]) -> Layout:
         """Lay out a plan over topics with these numbers of partitions."""
-        counts: dict[Stage, int] = {}
-        stage_of = {node: stage for stage in plan.stages for node in stage.nodes}
+        counts: dict[str, int] = {}
+        writer = {node: stage.name for stage in plan.stages for node in stage.nodes}
         for stage in plan.stages:
-            fixed = [max(topics[topic] for topic in node.topics) for node in stage.inputs if isinstance(node, Source)]
-            fixed += [node.partitions for node in stage.inputs if isinstance(node, Repartition) and node.partitions]
-            free = [
-                counts[stage_of[node]] for node in stage.inputs if isinstance(node, Repartition) and not node.partitions
-            ]
-            counts[stage] = max(fixed or free)
-            _check_copartitioned(stage, counts[stage], topics)
-        return cls(plan, tuple(counts[stage] for stage in plan.stages))
+            if stage.name not in counts:  # all rounds of a stage have the tasks of its first one
+                sources = [node for node in stage.heads if isinstance(node, Source)]
+                edges = [node for node in stage.heads if isinstance(node, Repartition)]
+                fixed = [max(topics[topic] for topic in source.topics) for source in sources]
+                fixed += [edge.partitions for edge in edges if edge.partitions]
+                free = [counts[writer[edge]] for edge in edges if writer[edge] in counts]
+                counts[stage.name] = max(fixed or free)
+                _check_copartitioned(stage, counts[stage.name], topics)
+        return cls(plan, tuple(counts[stage.name] for stage in plan.stages))
 
     @cached_property
     def first_task(self) -> tuple[int, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 
-from millstream.errors import DefinitionError
 from millstream.plan.joins import StreamStreamJoin
+from millstream.plan.levels import Head, levels_of_heads
 from millstream.plan.node import Node, Nodes, inputs
 from millstream.plan.sources import Source
 from millstream.plan.stateful import AGGREGATIONS, ToTable
@@ -16,13 +17,16 @@ from millstream.plan.tables import TableAggregate
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stage:
-    """A part of the plan that runs as one task per partition.
+    """A part of the plan that runs as one task per partition, or one round of it.
 
-    ``inputs`` are sources and the edges it reads; ``nodes`` are its other nodes, ending in the edges it writes.
+    ``heads`` are sources and the edges it reads, ``inputs`` those that are read in this round; ``nodes`` are its other
+    nodes, ending in the edges it writes. Rounds share name and state; there is only one unless records run in a circle.
     """
 
     name: str
     level: int
+    round: int
+    heads: tuple[Source | Repartition, ...]
     inputs: tuple[Source | Repartition, ...]
     nodes: Nodes
 
@@ -37,12 +41,12 @@ class Stage:
     @property
     def stores(self) -> tuple[Node, ...]:
         """Nodes that keep a table."""
-        return tuple(node for node in (*self.inputs, *self.nodes) if keeps_table(node))
+        return tuple(node for node in (*self.heads, *self.nodes) if keeps_table(node))
 
     @property
     def store_names(self) -> tuple[str, ...]:
         """The names of all that the stage keeps: tables, and what only the node itself reads."""
-        names = (name for node in (*self.inputs, *self.nodes) for name in store_names(node))
+        names = (name for node in (*self.heads, *self.nodes) for name in store_names(node))
         return tuple(dict.fromkeys(names))
 
 
@@ -74,20 +78,8 @@ def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:
     """Cut a plan at its re-keying edges; stages come in order of their level."""
     parts = _connected_parts(nodes)
     part_of = {node: part for part in parts for node in part}
-    levels: dict[int, int] = {}
-
-    def level(part: list[Node], path: tuple[int, ...] = ()) -> int:
-        if id(part) in path:
-            raise DefinitionError(
-                f"{part[0].name!r} is re-keyed and then meets a step that it feeds itself",
-                hint="write the re-keyed records to a topic with .to() and read them from there",
-            )
-        if id(part) not in levels:
-            before = [part_of[edge.source] for edge in part if isinstance(edge, Repartition)]
-            levels[id(part)] = max((level(one, (*path, id(part))) + 1 for one in before), default=0)
-        return levels[id(part)]
-
-    stages = [_stage(part, level(part), nodes, part_of) for part in parts]
+    levels = levels_of_heads(parts, part_of)
+    stages = [stage for part in parts for stage in _rounds(part, levels, nodes, part_of)]
     return tuple(sorted(stages, key=lambda stage: stage.level))
 
 
@@ -110,10 +102,14 @@ def _connected_parts(nodes: Nodes) -> list[list[Node]]:
     return list(unique.values())
 
 
-def _stage(part: list[Node], level: int, nodes: Nodes, part_of: dict[Node, list[Node]]) -> Stage:
+def _rounds(
+    part: list[Node], levels: dict[Head, int], nodes: Nodes, part_of: dict[Node, list[Node]]
+) -> Iterator[Stage]:
     heads = tuple(node for node in part if isinstance(node, Source | Repartition))
     inside = set(part) - set(heads)
-    written = [node for node in nodes if isinstance(node, Repartition) and part_of[node.source] is part]
-    assert heads[0].name is not None
+    written = {node for node in nodes if isinstance(node, Repartition) and part_of[node.source] is part}
     steps = tuple(node for node in nodes if node in inside or node in written)
-    return Stage(name=heads[0].name, level=level, inputs=heads, nodes=steps)
+    assert heads[0].name is not None
+    for number, level in enumerate(sorted({levels[head] for head in heads})):
+        read = tuple(head for head in heads if levels[head] == level)
+        yield Stage(name=heads[0].name, level=level, round=number, heads=heads, inputs=read, nodes=steps)

@@ -15,19 +15,20 @@ T = TypeVar("T")
 
 _META = "meta"
 _VERSION = b"version"
-_OUTBOX = b"outbox"
+_OUTBOX = b"outbox."
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True):
-    """The last batch that a task has committed; ``commit`` is random, so that two histories differ.
+    """The last round of the last batch that a task has committed; ``commit`` is random, so that two histories differ.
 
-    ``after`` is the commit that it was built on.
+    ``after`` is the commit that the batch was built on.
     """
 
     batch: int = 0
     commit: str = ""
     stream_time: int = -1
     after: str = ""
+    round: int = 0
 
 
 class TaskState:
@@ -48,10 +49,10 @@ class TaskState:
         stored = txn.get(_VERSION, db=self._environment.databases[_META])
         return Version() if stored is None else msgspec.msgpack.decode(stored, type=Version)
 
-    def has_applied(self, found: Version, batch: int, expected: Version) -> bool:
-        """Whether a batch is in the state already; refuses state that another history has written."""
+    def has_applied(self, found: Version, batch: int, round: int, expected: Version) -> bool:
+        """Whether a round of a batch is in the state already; refuses state that another history has written."""
         if found.batch == batch and expected.commit in (found.after, found.commit):
-            return True
+            return found.round >= round
         if (found.batch, found.commit) == (expected.batch, expected.commit):
             return False
         raise StateError(
@@ -65,11 +66,11 @@ class TaskState:
         """Store version and outbox with the state of the same transaction."""
         meta = self._environment.databases[_META]
         txn.put(_VERSION, msgspec.msgpack.encode(version), db=meta)
-        txn.put(_OUTBOX, outbox, db=meta)
+        txn.put(_OUTBOX + b"%d" % version.round, outbox, db=meta)
 
-    def outbox(self, txn: Any) -> bytes:
-        """Return the outbox of the last committed batch."""
-        return bytes(txn.get(_OUTBOX, db=self._environment.databases[_META]))
+    def outbox(self, txn: Any, round: int) -> bytes:
+        """Return the outbox of a round of the last committed batch."""
+        return bytes(txn.get(_OUTBOX + b"%d" % round, db=self._environment.databases[_META]))
 
     def database(self, store: str) -> Any:
         """Return the handle of a store."""

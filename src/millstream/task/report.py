@@ -13,6 +13,7 @@ class TaskReport(msgspec.Struct, kw_only=True):
     """Empty if the task had nothing to do."""
     partition: int = 0
     version: int = 0
+    round: int = 0
     commit: str = ""
     records_in: int = 0
     records_out: int = 0

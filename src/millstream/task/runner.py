@@ -41,8 +41,9 @@ def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
 
 def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[TaskReport, list[Letter]]:
     found = state.version(txn)
-    if state.has_applied(found, work.batch, work.expected):
-        report, letters = _unpack(state.outbox(txn))
+    turn = site.stage(work.task)[0].round
+    if state.has_applied(found, work.batch, turn, work.expected):
+        report, letters = _unpack(state.outbox(txn, turn))
         report.replayed = True
         return report, letters
     began = time.perf_counter()
@@ -50,12 +51,14 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
     run.process()
     letters = run.outbox.letters(site.topic_partitions, site.edge_partitions, work.task + work.batch)
     stage, partition = site.stage(work.task)
-    version = Version(work.batch, uuid.uuid4().hex, run.context.stream_time, after=found.commit)
+    base = found.after if found.batch == work.batch else found.commit
+    version = Version(work.batch, uuid.uuid4().hex, run.context.stream_time, after=base, round=turn)
     report = TaskReport(
         task=work.task,
         stage=stage.name,
         partition=partition,
         version=version.batch,
+        round=turn,
         commit=version.commit,
         records_in=run.records_in,
         records_out=run.outbox.records,

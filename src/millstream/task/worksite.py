@@ -56,7 +56,8 @@ class Worksite:
         for something that was published before.
         """
         stage, partition = self.stage(task)
-        return f"{self.app}.{self.lineage}.{stage.name}.{partition}"
+        again = f".{stage.round}" if stage.round else ""
+        return f"{self.app}.{self.lineage}.{stage.name}.{partition}{again}"
 
     def topic(self, topic: str) -> TopicConfig:
         """Return the settings of an output topic, creating it if that is allowed."""
