@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "browse": ENGINE | {"tables"},
     "connect": FOUNDATION | {"broker", "plan"},
     "dsl": FOUNDATION | {"broker", "plan"},
-    "spark": ENGINE | BROKERS | {"brokers", "tables"},
+    "spark": ENGINE | BROKERS | {"brokers", "tables", "browse"},
     "app": FRONT - {"app"},
     "__init__": FRONT,
     **dict.fromkeys(("testing", "serve", "sql"), FRONT | {"__init__", "browse"}),

@@ -37,6 +37,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """How long a batch should take when there is a backlog; its size is adapted to it."""
     small_batch_records: int = 2_000
     """Up to this many records a batch runs as a single Spark task, which costs less; 0: always in parallel."""
+    metrics_port: int | None = None
+    """Serve figures for Prometheus at ``http://127.0.0.1:PORT/metrics`` while the app runs; 0: any free port."""
     master: str = "local[*]"
     """Where Spark runs."""
     spark: dict[str, str] = {}

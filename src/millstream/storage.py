@@ -12,6 +12,7 @@ import fcntl
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -314,20 +315,35 @@ class FileLock:
         self.path = path
         self._file: int | None = None
 
-    def acquire(self) -> bool:
-        """Take the lock if nobody else holds it; the file then holds our process id."""
+    def acquire(self, patience: float = 0.0) -> bool:
+        """Take the lock if nobody else holds it; the file then holds our process id.
+
+        Some ``patience`` (seconds) outlasts those who only look whether it is held.
+        """
         with translated(self.path):
             make_private(self.path.parent)
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(file)
-                return False
+            until = time.monotonic() + patience
+            while not _is_locked(file, fcntl.LOCK_EX):
+                if time.monotonic() >= until:
+                    os.close(file)
+                    return False
+                time.sleep(patience / 10)
             self._file = file
             os.ftruncate(file, 0)
             os.pwrite(file, b"%d" % os.getpid(), 0)
             return True
+
+    def is_held(self) -> bool:
+        """Whether somebody holds the lock now; looking does not stand in the way of another who looks."""
+        try:
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            return not _is_locked(file, fcntl.LOCK_SH)
+        finally:
+            os.close(file)
 
     def holder(self) -> int | None:
         """Return the process id written by the last holder."""
@@ -341,3 +357,12 @@ class FileLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _is_locked(file: int, kind: int) -> bool:
+    """Try to lock an open file; False if somebody else has."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

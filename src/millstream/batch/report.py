@@ -65,6 +65,26 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
         return added({}, *({name.rpartition("/")[0]: count} for name, count in self.lag.items()))
 
 
+class StageTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums over the tasks of a stage; ``seconds`` are of its tasks together."""
+
+    records_in: int = 0
+    records_out: int = 0
+    late: int = 0
+    dead_letters: int = 0
+    seconds: float = 0.0
+
+    def plus(self, task: TaskReport) -> StageTotals:
+        """Return the sums with one more report."""
+        return StageTotals(
+            records_in=self.records_in + task.records_in,
+            records_out=self.records_out + task.records_out,
+            late=self.late + task.late,
+            dead_letters=self.dead_letters + task.dead_letters,
+            seconds=self.seconds + task.seconds,
+        )
+
+
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over batches."""
 
@@ -77,12 +97,17 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: int = 0
     dropped: dict[str, int] = {}
     phases: Phases = Phases()
+    stages: dict[str, StageTotals] = {}
     lag: int = 0
     """Of the last batch."""
 
     def plus(self, report: BatchReport) -> Totals:
         """Return the sums with one more batch."""
         ours, theirs = self.phases, report.phases
+        stages = dict(self.stages)
+        for task in report.tasks:
+            if task.stage:
+                stages[task.stage] = stages.get(task.stage, StageTotals()).plus(task)
         return Totals(
             since=self.since or report.ended_at,
             batches=self.batches + 1,
@@ -97,6 +122,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
                 publish=ours.publish + theirs.publish,
                 done=ours.done + theirs.done,
             ),
+            stages=stages,
             lag=sum(report.lag.values()),
         )
 

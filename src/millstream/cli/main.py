@@ -25,6 +25,9 @@ PLACES = {
     "consume": Place("millstream.cli.consume:consume", "Print the records of topics."),
     "groups": Place("millstream.cli.groups:groups", "See how far consumer groups are, and move them."),
     "tables": Place("millstream.cli.tables:tables", "Read the tables of an app, also while it runs."),
+    "status": Place("millstream.cli.status:status", "Show how an app is doing, also after it has died."),
+    "top": Place("millstream.cli.top:top", "Watch the apps that run, live."),
+    "dlq": Place("millstream.cli.dlq:dlq", "See dead letters, and send them back."),
     "apps": Place("millstream.cli.apps:apps", "List the apps that have run."),
     "completion": Place("millstream.cli.completion:completion", "Print a script that completes commands with TAB."),
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 
 import click
+import msgspec
 
 from millstream.app import App
 from millstream.batch.loop import Until
 from millstream.cli.command import TARGET, Command
+from millstream.cli.logs import LogFormat, log_to_stderr
 from millstream.cli.output import say
 from millstream.cli.progress import Style, Tally, shown
 from millstream.cli.settings import Settings, pass_settings
@@ -35,8 +37,19 @@ from millstream.task.policy import Policies
 )
 @click.option("--no-progress", is_flag=True, help="Tell in lines, not more than one per second, also on a terminal.")
 @click.option("--quiet", is_flag=True, help="Tell only of errors.")
+@click.option("--log", type=click.Choice(["text", "json"]), help="Log to standard error, a line per batch.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve figures for Prometheus.")
 @pass_settings
-def run(settings: Settings, until: Until, no_progress: bool, quiet: bool, target: str | None = None) -> None:
+def run(
+    settings: Settings,
+    /,
+    until: Until,
+    no_progress: bool,
+    quiet: bool,
+    log: LogFormat | None,
+    metrics_port: int | None,
+    target: str | None = None,
+) -> None:
     """Run an app on Spark and show its progress.
 
     TARGET is a Python file or a module, with ":NAME" if there are several apps in it. Topics that are missing are
@@ -44,6 +57,10 @@ def run(settings: Settings, until: Until, no_progress: bool, quiet: bool, target
     Whatever ends a run, the next one goes on exactly where it stood.
     """
     app = settings.load(target)
+    if metrics_port is not None:
+        app.config = msgspec.structs.replace(app.config, metrics_port=metrics_port)
+    if log is not None:
+        log_to_stderr(log)
     style: Style = "quiet" if quiet else "lines" if no_progress or not sys.stdout.isatty() else "live"
     if _is_free(app) and style != "quiet":
         say(f"starting Spark for {app.id} on {app.broker_url or app.data_dir}")
@@ -55,6 +72,8 @@ def run(settings: Settings, until: Until, no_progress: bool, quiet: bool, target
     with shown(tally, style) as view:
         running = app.start(until, on_batch=view.on_batch)
         view.on_start()
+        if running.metrics_url is not None and style != "quiet":
+            say(f"figures for Prometheus: {running.metrics_url}")
         running.wait(handle_signals=True)
 
 
@@ -63,8 +82,4 @@ def _is_free(app: App) -> bool:
     assert app.plan.nodes, "an empty topology has been refused"
     with translated(app.data_dir):
         make_private(app.data_dir)
-    lock = FileLock(lock_file(app.data_dir, app.id))
-    is_free = lock.acquire()
-    if is_free:
-        lock.release()
-    return is_free
+    return not FileLock(lock_file(app.data_dir, app.id)).is_held()

@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext, cloudpickle
@@ -17,6 +17,7 @@ from millstream.batch.loop import BatchLoop, Until
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
 from millstream.broker import Broker, TopicConfig
+from millstream.browse.prometheus import MetricsServer
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, DefinitionError, UnknownTopicError
 from millstream.loading import reference_to
@@ -39,9 +40,10 @@ _log = logging.getLogger(__name__)
 class SparkRun:
     """One run of an app, from the lock to the drain."""
 
-    def __init__(self, lock: FileLock, broker: Broker, loop: BatchLoop, until: Until) -> None:
-        self._lock = lock
-        self._broker = broker
+    def __init__(self, held: ExitStack, loop: BatchLoop, until: Until, metrics_url: str | None) -> None:
+        self.metrics_url = metrics_url
+        """Where the run's figures are served, if they are."""
+        self._held = held
         self._loop = loop
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, args=(until,), name="millstream-loop", daemon=True)
@@ -52,9 +54,10 @@ class SparkRun:
         """Take the app's lock, lay out its tasks, start Spark and the loop."""
         with translated(app.data_dir):
             make_private(app.data_dir)
-        lock = _locked(app)
-        try:
+        with ExitStack() as held:
+            held.callback(_locked(app).release)
             broker = app.broker
+            held.callback(broker.close)
             layout = _layout(app, broker)
             config = app.config
             journal = Journal(journal_dir(app.data_dir, app.id), durable=config.durability == "sync")
@@ -62,7 +65,8 @@ class SparkRun:
             check_moves(journal.catalog(), catalog)
             for note in changed_tables(journal.catalog(), catalog):
                 _log.warning("%s: %s", app.id, note)
-            journal.describe_as(catalog)
+            policies = Policies.of(app.id, config)
+            journal.describe_as({**catalog, "dead_letter_topic": policies.dead_letter_topic})
             context = spark_context(config.master, config.spark)
             size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
             loop = BatchLoop(
@@ -79,10 +83,10 @@ class SparkRun:
                 ),
                 on_batch=on_batch,
             )
-        except BaseException:
-            lock.release()
-            raise
-        return cls(lock, broker, loop, until)
+            metrics = None if config.metrics_port is None else MetricsServer(app.data_dir, config.metrics_port)
+            if metrics is not None:
+                held.callback(metrics.close)
+            return cls(held.pop_all(), loop, until, None if metrics is None else metrics.url)
 
     def _work(self, until: Until) -> None:
         try:
@@ -90,8 +94,7 @@ class SparkRun:
         except BaseException as error:
             self._error = error
         finally:
-            self._broker.close()
-            self._lock.release()
+            self._held.close()
 
     @property
     def is_alive(self) -> bool:
@@ -139,7 +142,7 @@ def stop_spark() -> None:
 
 def _locked(app: App) -> FileLock:
     lock = FileLock(lock_file(app.data_dir, app.id))
-    if not lock.acquire():
+    if not lock.acquire(patience=0.1):
         raise AlreadyRunningError(
             f"app {app.id!r} is already running on {str(app.data_dir)!r} (process {lock.holder()})",
             hint="stop that run first, or give this one another id or data_dir",

@@ -1,0 +1,162 @@
+"""Dead letters: records that could not be processed, why, and how to send them where they came from once more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import msgspec
+
+from millstream.blocks import block_of
+from millstream.broker import Broker, Output
+from millstream.browse.records import at_ends, partitions_of, rounds
+from millstream.errors import DefinitionError, OffsetOutOfRangeError, UnknownTopicError
+from millstream.records import Record, TopicPartition
+
+_ERROR = re.compile(r"__(?:streams|millstream)\.errors\.(\w+)")
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead letter; ``partition`` and ``offset`` are its own place, ``origin`` is where the record came from."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    origin: str
+    """``topic[partition]@offset``."""
+    topic: str
+    origin_partition: int
+    stage: str
+    node: str
+    error: str
+    message: str
+    stacktrace: str
+    record: Record
+    """Raw key and value, with the headers that the record had itself."""
+
+    @property
+    def place(self) -> str:
+        """How a letter is named on the command line."""
+        return f"{self.partition}@{self.offset}"
+
+    @classmethod
+    def of(cls, record: Record) -> DeadLetter:
+        """Read what the headers of a record in a dead letter topic tell."""
+        told = {
+            found[1]: (value or b"").decode("utf-8", "replace")
+            for name, value in record.headers
+            if (found := _ERROR.fullmatch(name))
+        }
+        own = tuple((name, value) for name, value in record.headers if not _ERROR.fullmatch(name))
+        topic, partition = told.get("topic", ""), told.get("partition", "-1")
+        return cls(
+            partition=record.partition,
+            offset=record.offset,
+            timestamp=record.timestamp,
+            origin=f"{topic}[{partition}]@{told.get('offset', '?')}",
+            topic=topic,
+            origin_partition=int(partition),
+            stage=told.get("stage", ""),
+            node=told.get("node", ""),
+            error=told.get("exception", ""),
+            message=told.get("message", ""),
+            stacktrace=told.get("stacktrace", ""),
+            record=msgspec.structs.replace(record, headers=own),
+        )
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a replay: how many letters went to each topic, and how many have no topic to go to."""
+
+    sent: dict[str, int]
+    kept: dict[str, int]
+
+
+def letters_in(broker: Broker, topic: str, *, newest: int | None = None) -> Iterator[DeadLetter]:
+    """Yield the dead letters of a topic by time; with ``newest`` only the last ones of each partition."""
+    partitions = partitions_of(broker, (topic,), None)
+    begins, ends = at_ends(broker, partitions, end=False), at_ends(broker, partitions, end=True)
+    starts = {at: begins[at] if newest is None else max(begins[at], ends[at] - newest) for at in partitions}
+    for records in rounds(broker, starts, follow=False, grow=False):
+        yield from map(DeadLetter.of, records)
+
+
+def letter_at(broker: Broker, topic: str, place: str) -> DeadLetter:
+    """Return the letter that a place such as ``0@17`` names."""
+    found = re.fullmatch(r"(\d{1,9})@(\d{1,18})", place)
+    if found is None:
+        raise DefinitionError(f"{place!r} is no place of a dead letter", hint="write PARTITION@OFFSET, such as 0@17")
+    at, offset = TopicPartition(topic, int(found[1])), int(found[2])
+    if at.partition < broker.topic(topic).partitions:
+        there = broker.offsets(topic)[at.partition]
+        if there.begin <= offset < there.end:
+            for records in rounds(broker, {at: offset}, follow=False, grow=False):
+                for record in islice(records, 1):
+                    if record.offset == offset:
+                        return DeadLetter.of(record)
+    raise OffsetOutOfRangeError(
+        f"there is no dead letter {place} in {topic!r}", hint="see: millstream dlq list", topic=topic
+    )
+
+
+def replay_some(broker: Broker, letters: Iterable[DeadLetter]) -> Replay:
+    """Send chosen letters back, as often as it is asked for."""
+    sent: dict[str, int] = {}
+    kept: dict[str, int] = {}
+    for letter in letters:
+        output = _output(broker, letter)
+        if output is not None:
+            broker.append([output])
+        _count(sent if output is not None else kept, letter.topic)
+    return Replay(sent=sent, kept=kept)
+
+
+def unreplayed(broker: Broker, topic: str) -> dict[TopicPartition, tuple[int, int]]:
+    """Return which letters of each partition were not sent back yet."""
+    partitions = partitions_of(broker, (topic,), None)
+    begins, ends = at_ends(broker, partitions, end=False), at_ends(broker, partitions, end=True)
+    done = broker.committed(_group(topic))
+    return {at: (max(begins[at], done.get(at, 0)), ends[at]) for at in partitions}
+
+
+def replay_rest(broker: Broker, topic: str) -> Iterator[Replay]:
+    """Send all letters back that were not yet, each once, whatever dies; yields what was done after each of them."""
+    sent: dict[str, int] = {}
+    kept: dict[str, int] = {}
+    for at, (start, end) in unreplayed(broker, topic).items():
+        producer = f"{_group(topic)}.{at.partition}"
+        for letter in _between(broker, at, start, end):
+            output = _output(broker, letter)
+            if output is not None:
+                broker.append_once(producer, letter.offset + 1, [output])
+            _count(sent if output is not None else kept, letter.topic)
+            yield Replay(sent=sent, kept=kept)
+        broker.commit(_group(topic), {at: end})
+
+
+def _between(broker: Broker, at: TopicPartition, start: int, end: int) -> Iterator[DeadLetter]:
+    if start < end:
+        for records in rounds(broker, {at: start}, follow=False, grow=False):
+            yield from (DeadLetter.of(record) for record in records if record.offset < end)
+
+
+def _output(broker: Broker, letter: DeadLetter) -> Output | None:
+    """Return the record as it came, for where it came from; None if that was inside of the app."""
+    try:
+        partitions = broker.topic(letter.topic).partitions if letter.topic else 0
+    except UnknownTopicError:
+        return None
+    if letter.origin_partition >= partitions:
+        return None
+    record = letter.record
+    block = block_of([record.key], [record.value], [record.timestamp], [record.headers])
+    return Output(letter.topic, letter.origin_partition, block)
+
+
+def _group(topic: str) -> str:
+    return f"{topic}.replay"
+
+
+def _count(counts: dict[str, int], topic: str) -> None:
+    counts[topic] = counts.get(topic, 0) + 1

@@ -1,0 +1,84 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Call, Fill
+from tests.cli.running import run_to_end
+
+from millstream import App
+from millstream.records import Record
+
+Stored = Callable[[str], list[Record]]
+
+
+@pytest.fixture
+def app(fill: Fill, data_dir: Path) -> App:
+    """An app that doubles numbers, has met two that are none, and has not been mended."""
+    app = App("double", data_dir=data_dir)
+    app.stream("numbers", value=int).map_values(lambda n: n * 2).to("doubles")
+    fill("doubles")
+    fill("numbers", (b"a", b"1", 5), (b"b", b"one\x1b[31m", 6), partition=1)
+    fill("numbers", (b"c", b"{", 7))
+    run_to_end(app)
+    return app
+
+
+def test_letters_are_listed_with_their_origin_and_error(call: Call, app: App) -> None:
+    listed = call("dlq", "list")
+    rows = listed.stdout.splitlines()
+    assert rows[0].split() == ["LETTER", "TIME", "FROM", "NODE", "ERROR"]
+    assert ["numbers[1]@1" in row or "numbers[0]@0" in row for row in rows[1:]] == [True, True]
+    assert "2 letters in double.dead-letters not sent back yet" in listed.stderr
+    found = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
+    assert {(one["from"], one["key"], one["node"]) for one in found} == {
+        ("numbers[1]@1", "b", "numbers"),
+        ("numbers[0]@0", "c", "numbers"),
+    }
+    assert len(call("dlq", "list", "--limit", "1").stdout.splitlines()) == 2
+
+
+def test_a_letter_is_shown_whole_and_cannot_harm_a_terminal(call: Call, app: App) -> None:
+    found = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
+    place = next(one["letter"] for one in found if one["key"] == "b")
+    shown = call("dlq", "show", place).stdout
+    assert f"letter  {place}, 1970-01-01T00:00:00.006Z\n" in shown
+    assert "from    numbers[1]@1, stage numbers, node numbers\n" in shown
+    assert "value   one\\x1b[31m\n" in shown
+    assert "Traceback (most recent call last)" in shown
+    assert "\x1b" not in shown
+
+
+def test_replay_sends_each_letter_back_once_to_where_it_came_from(call: Call, app: App, stored: Stored) -> None:
+    before = stored("numbers")
+    assert "would send 2 letters of double.dead-letters back" in call("dlq", "replay", "--dry-run").stderr
+    assert stored("numbers") == before
+    assert call("dlq", "replay").stdout == "sent 2 letters to numbers\n"
+    again = [(one.partition, one.key, one.value, one.timestamp, one.headers) for one in stored("numbers")]
+    assert again.count((1, b"b", b"one\x1b[31m", 6, ())) == 2
+    assert again.count((0, b"c", b"{", 7, ())) == 2
+    assert call("dlq", "replay").stderr == "all letters were sent back before\n"
+    assert "0 letters in" in call("dlq", "list").stderr
+
+
+def test_what_fails_again_is_a_new_letter_and_one_place_can_be_sent_alone(call: Call, app: App) -> None:
+    found = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
+    assert call("dlq", "replay", found[0]["letter"]).stdout == "sent 1 letter to numbers\n"
+    run_to_end(app)
+    assert len(call("dlq", "list", "--json").stdout.splitlines()) == 3
+
+
+def test_a_letter_that_is_not_there_is_refused(call: Call, app: App) -> None:
+    assert "'x' is no place of a dead letter" in call("dlq", "show", "x").stderr
+    assert "there is no dead letter 0@99 in 'double.dead-letters'" in call("dlq", "show", "0@99").stderr
+    assert call("dlq", "replay", "9@0").exit_code == 1
+
+
+def test_an_app_without_dead_letters(call: Call, fill: Fill, data_dir: Path) -> None:
+    fine = App("fine", data_dir=data_dir)
+    fine.stream("words", value=str).to("copies")
+    fill("words", (None, b"a", 0))
+    fill("copies")
+    run_to_end(fine)
+    assert call("dlq", "list").stderr == "there are no dead letters in fine.dead-letters\n"
+    assert call("dlq", "replay").stderr == "there are no dead letters in fine.dead-letters\n"

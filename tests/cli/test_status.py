@@ -1,0 +1,84 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Call, Fill
+from tests.cli.running import run_to_end
+
+from millstream import App, tumbling
+from millstream.places import lock_file
+from millstream.storage import FileLock
+
+
+@pytest.fixture
+def counted(fill: Fill, data_dir: Path) -> App:
+    """An app that has counted five numbers by window, one late and one that is no number."""
+    app = App("counts", data_dir=data_dir)
+    (
+        app.stream("numbers", value=int)
+        .group_by(lambda n: n)
+        .windowed_by(tumbling("10 ms", grace="0 ms"))
+        .count(name="seen")
+        .to_stream(lambda window, _: window.key)
+        .to("out")
+    )
+    fill("out")
+    fill("numbers", (None, b"1", 0), (None, b"1", 25), (None, b"1", 3), (None, b"x", 30), (None, b"1", 40))
+    run_to_end(app)
+    return app
+
+
+def test_status_tells_all_of_an_app_that_has_stopped(call: Call, counted: App) -> None:
+    told = call("status").stdout
+    lines = told.splitlines()
+    assert lines[0] == "app           counts, not running"
+    assert lines[1].startswith("batches       1 batch; the last, number 1, done ")
+    assert lines[2].startswith("records       5 in, 4 out, ")
+    assert "lag           none" in lines
+    assert "dropped       numbers: error 1, seen: late 1" in lines
+    assert "dead letters  1 (see: millstream dlq list)" in lines
+    assert "1970-01-01T00:00:00.040Z" in told
+    stages, stores = told.index("STAGE"), told.index("STORE")
+    assert stages < stores < told.index("seen", stores)
+
+
+def test_status_is_data_too(call: Call, counted: App) -> None:
+    found = json.loads(call("status", "counts", "--json").stdout)
+    assert (found["batch"], found["process"], found["planned"]) == (1, None, None)
+    assert found["totals"]["dropped"] == {"numbers: error": 1, "seen: late": 1}
+    first, second = found["stages"]
+    assert (first["name"], first["totals"]["records_in"], first["totals"]["dead_letters"]) == ("numbers", 5, 1)
+    assert (second["totals"]["late"], second["stream_time"]) == (1, 40)
+    assert second["stores"]["seen"]["rows"] >= 1
+    assert second["stores"]["seen"]["bytes"] >= 4096
+    assert found["phases"]["run"] > 0
+
+
+def test_an_app_that_runs_is_told_with_its_process(call: Call, counted: App, data_dir: Path) -> None:
+    lock = FileLock(lock_file(data_dir, "counts"))
+    assert lock.acquire()
+    assert call("status").stdout.startswith(f"app           counts, running in process {os.getpid()}\n")
+    assert "running" in call("top").stdout
+    lock.release()
+
+
+def test_top_shows_all_apps_or_some(call: Call, counted: App, data_dir: Path, fill: Fill) -> None:
+    other = App("other", data_dir=data_dir)
+    other.stream("numbers", value=str).to("copies")
+    fill("copies")
+    run_to_end(other)
+    rows = call("top").stdout.splitlines()
+    assert [row.split()[:3] for row in rows] == [
+        ["APP", "STATE", "BATCH"],
+        ["counts", "stopped", "1"],
+        ["other", "stopped", "1"],
+    ]
+    assert len(call("top", "other", "--times", "2", "--every", "0.1").stdout.splitlines()) == 4
+
+
+def test_an_app_that_has_not_run_is_named(call: Call, counted: App) -> None:
+    refused = call("status", "gone")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "error: app 'gone' has not run on" in refused.stderr
+    assert "apps there: counts" in refused.stderr
