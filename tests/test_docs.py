@@ -44,16 +44,18 @@ def python_blocks(text: str) -> list[Block]:
     ]
 
 
-def outputs(app: Any, **inputs: list[Any]) -> Any:
+def outputs(app: Any, *, every: int = 0, **inputs: list[Any]) -> Any:
     """Run an app on values, or pairs of key and value, and return what it wrote to the topic "out".
+
+    The records of a topic are ``every`` so many milliseconds apart.
 
     The examples in docstrings of verbs use it, so that they can be short.
     """
     with importlib.import_module("millstream.testing").TestDriver(app) as driver:
         for topic, values in inputs.items():
-            for given in values:
+            for number, given in enumerate(values):
                 key, value = given if isinstance(given, tuple) else (None, given)
-                driver.topic(topic).pipe(value, key=key, timestamp=0)
+                driver.topic(topic).pipe(value, key=key, timestamp=number * every)
         return driver.topic("out").read_key_values()
 
 

@@ -9,6 +9,7 @@ from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.errors import MillstreamError
 from millstream.records import Record, Windowed
+from millstream.suppression import until_time_limit, until_window_closes
 from millstream.windows import JoinWindow, hopping, join_window, session, sliding, tumbling, unlimited
 
 __all__ = [
@@ -27,4 +28,6 @@ __all__ = [
     "sliding",
     "tumbling",
     "unlimited",
+    "until_time_limit",
+    "until_window_closes",
 ]

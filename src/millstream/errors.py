@@ -75,6 +75,12 @@ class ProcessingError(MillstreamError):
     code = "processing"
 
 
+class SuppressionFullError(ProcessingError):
+    """A suppression holds back more than its bounds allow, and was told to stop the app then."""
+
+    code = "suppression_full"
+
+
 class BrokerError(MillstreamError):
     """The log or Kafka refused a request."""
 

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from millstream.errors import SerdeError
+from millstream.records import Windowed
 from millstream.serdes import RAW, TEXT, Binary, Json, MessagePack, Serde
 
 _MARK = b"\xc1"
@@ -178,6 +179,7 @@ PRESENCE = Presence()
 _SIGN = 1 << 63
 _pack_number = struct.Struct(">Q").pack
 _pack_float = struct.Struct(">d").pack
+_pack_window, _unpack_window = struct.Struct(">QQ").pack, struct.Struct(">QQ").unpack
 
 
 def encode_key(key: Any) -> bytes:
@@ -196,7 +198,13 @@ def encode_key(key: Any) -> bytes:
     if kind is float:
         bits = int.from_bytes(_pack_float(key), "big")
         return b"f" + _pack_number(bits ^ (_SIGN if bits < _SIGN else 2 * _SIGN - 1))
+    if kind is Windowed:
+        return b"w" + encode_key(key.key) + _pack_window(key.start, key.end)
     return b"o" + NATIVE.encode(key)
+
+
+def _decode_window(data: bytes) -> Windowed:
+    return Windowed(decode_key(data[:-16]), *_unpack_window(data[-16:]))
 
 
 def decode_key(data: bytes) -> Any:
@@ -223,5 +231,6 @@ _KEY_DECODERS: dict[int, Callable[[bytes], Any]] = {
     ord("i"): lambda data: int.from_bytes(data, "big") - _SIGN,
     ord("b"): bytes,
     ord("f"): _decode_float,
+    ord("w"): _decode_window,
     ord("o"): NATIVE.decode,
 }

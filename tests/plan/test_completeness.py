@@ -4,17 +4,21 @@ import pytest
 
 from millstream.operators import build
 from millstream.operators.runtime import operator
-from millstream.plan import declared, joins, sinks, sources, stateful, stateless, tables
+from millstream.plan import declared, joins, sinks, sources, stateful, stateless, suppress, tables
 from millstream.plan.node import Node
 
-FAMILIES = (sources, stateless, stateful, tables, joins, sinks)
-KINDS = (*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *tables.TABLES, *joins.JOINS, *sinks.SINKS)
+FAMILIES = (sources, stateless, stateful, tables, joins, suppress, sinks)
+KINDS = (
+    *(*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *tables.TABLES, *joins.JOINS),
+    *(*suppress.SUPPRESSIONS, *sinks.SINKS),
+)
 HEADS = {sources.StreamSource}
 """Nobody calls these: their records go straight to the readers (operators/build.py)."""
 PASS_ON = {
     *(stateless.Filter, stateless.Peek, stateless.Foreach, stateless.Merge, stateless.Split, stateless.Branch),
     stateful.ToStream,
     tables.TableFilter,
+    suppress.Suppress,
 }
 """Records leave these with the types with which they came, which is what a walk assumes if it is told nothing."""
 

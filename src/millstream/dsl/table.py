@@ -9,8 +9,10 @@ from millstream.dsl.handle import Handle
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, by_arity
 from millstream.plan.stateful import ToStream
+from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableFilter, TableGroupBy, TableMapValues, TableTableJoin
 from millstream.serdes import SerdeLike, serde_for
+from millstream.suppression import Suppression
 
 if TYPE_CHECKING:
     from millstream.dsl.stream import Stream
@@ -93,6 +95,21 @@ class Table(Handle):
             name=name,
         )
         return GroupedTable(self._draft, node)
+
+    def suppress(self, until: Suppression, *, name: str | None = None) -> Table:
+        """Hold back changes and pass on only the last one of each row, when its time has come.
+
+        ``until_window_closes()``: one final result per window; a window that ends as a tombstone is left out.
+        ``until_time_limit("5 min")``: once that much stream time has passed since the first change held back. Time
+        moves with the changes that come here; what is held back survives restarts. Look-ups see what was passed on.
+
+        >>> app = App("doc")
+        >>> words = app.stream("words", value=str).group_by(lambda word: word).windowed_by(tumbling("1 s")).count()
+        >>> words.suppress(until_window_closes()).to_stream(lambda key, _: key.key).to("out")
+        >>> outputs(app, words=["a", "a", "b"], every=500)
+        [('a', 2)]
+        """
+        return Table(self._draft, Suppress(source=self._node, until=until, name=name))
 
     def join(self, other: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Table:
         """Join the rows of two tables that have the same key; a row without partner is not in the result.

@@ -11,6 +11,7 @@ from millstream.operators import (
     sliding,
     stateless,
     stream_joins,
+    suppress,
     table_joins,
     table_steps,
     tables,
@@ -22,7 +23,7 @@ from millstream.plan.sources import StreamSource, TableSource
 from millstream.plan.stages import Stage
 from millstream.plan.stateless import Branch, Repartition, Split
 
-FAMILIES = (sessions, sinks, sliding, stateless, stream_joins, table_joins, table_steps, tables, windows)
+FAMILIES = (sessions, sinks, sliding, stateless, stream_joins, suppress, table_joins, table_steps, tables, windows)
 """Importing a family registers its operators."""
 
 

@@ -21,7 +21,7 @@ Lookup: TypeAlias = Callable[[Any], tuple[Any, int]]
 
 def lookup(node: Node, runtime: Runtime) -> Lookup:
     """Return what finds the rows of a table."""
-    return _stored(node, runtime) if getattr(node, "stored", False) else _computed(node, runtime)
+    return _stored(node, runtime) if getattr(node, "stored", False) else computed(node, runtime)
 
 
 def _stored(node: Node, runtime: Runtime) -> Lookup:
@@ -35,11 +35,12 @@ def _stored(node: Node, runtime: Runtime) -> Lookup:
 
 
 @singledispatch
-def _computed(node: Node, runtime: Runtime) -> Lookup:
+def computed(node: Node, runtime: Runtime) -> Lookup:
+    """Return what finds the rows of a table that has no store of its own, by way of the tables above it."""
     return _stored(node, runtime)
 
 
-@_computed.register(WindowedAggregate)
+@computed.register(WindowedAggregate)
 def _window(node: WindowedAggregate, runtime: Runtime) -> Lookup:
     codec = value_codec(runtime.plan.declared[node].value)
     store = runtime.timed_store(node, codec, layout_of(node.windows), node.kept_for, indexed=node.final)
@@ -52,7 +53,7 @@ def _window(node: WindowedAggregate, runtime: Runtime) -> Lookup:
     return look
 
 
-@_computed.register(TableFilter)
+@computed.register(TableFilter)
 def _filter(node: TableFilter, runtime: Runtime) -> Lookup:
     source, predicate, wanted = lookup(node.source, runtime), node.predicate.bind(runtime.context), not node.negate
 
@@ -63,7 +64,7 @@ def _filter(node: TableFilter, runtime: Runtime) -> Lookup:
     return look
 
 
-@_computed.register(TableMapValues)
+@computed.register(TableMapValues)
 def _map_values(node: TableMapValues, runtime: Runtime) -> Lookup:
     source, mapper = lookup(node.source, runtime), node.mapper.bind(runtime.context)
 
@@ -74,7 +75,7 @@ def _map_values(node: TableMapValues, runtime: Runtime) -> Lookup:
     return look
 
 
-@_computed.register(TableTableJoin)
+@computed.register(TableTableJoin)
 def _join(node: TableTableJoin, runtime: Runtime) -> Lookup:
     left, right, joiner = lookup(node.left, runtime), lookup(node.right, runtime), with_key(node.joiner)
     needs = {"inner": (True, True), "left": (True, False), "outer": (False, False)}[node.kind]

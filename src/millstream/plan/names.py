@@ -16,12 +16,14 @@ from millstream.plan.node import Node, Nodes, inputs, rewrite
 from millstream.plan.sources import Source
 from millstream.plan.stateful import STATEFUL, StreamTableJoin, ToStream
 from millstream.plan.stateless import Repartition
+from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableAggregate
 
 KEEPS_NAME = (
     Source,
     Repartition,
     StreamStreamJoin,
+    Suppress,
     TableAggregate,
     *(kind for kind in STATEFUL if kind not in (StreamTableJoin, ToStream)),
 )

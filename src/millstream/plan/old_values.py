@@ -10,6 +10,7 @@ from __future__ import annotations
 from millstream.plan.node import Node, Nodes
 from millstream.plan.sources import TableSource
 from millstream.plan.stateful import StreamTableJoin, ToTable
+from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableFilter, TableGroupBy, TableMapValues, TableTableJoin
 
 
@@ -22,7 +23,7 @@ def sending_old_values(nodes: Nodes) -> frozenset[Node]:
         elif isinstance(node, TableFilter):
             if tables.ask(node.source, insist=False):
                 tables.sending.add(node)
-        elif isinstance(node, TableGroupBy):
+        elif isinstance(node, TableGroupBy | Suppress):
             tables.ask(node.source, insist=True)
         elif isinstance(node, TableTableJoin):
             tables.stored.update((node.left, node.right))

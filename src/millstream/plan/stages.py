@@ -12,6 +12,7 @@ from millstream.plan.node import Node, Nodes, inputs
 from millstream.plan.sources import Source
 from millstream.plan.stateful import AGGREGATIONS, ToTable
 from millstream.plan.stateless import Repartition
+from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableAggregate
 
 
@@ -72,6 +73,11 @@ def store_names(node: Node) -> tuple[str, ...]:
 def _join_stores(node: StreamStreamJoin) -> tuple[str, ...]:
     parts = ("left", "right") if node.kind == "inner" else ("left", "right", "unmatched")
     return tuple(part_name(node, part) for part in parts)
+
+
+@store_names.register(Suppress)
+def _buffer(node: Suppress) -> tuple[str, ...]:
+    return (part_name(node, "buffer"),)
 
 
 def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:

@@ -15,6 +15,7 @@ from millstream.dsl.table import Table
 from millstream.dsl.windowed import WindowedStream
 from millstream.errors import DefinitionError
 from millstream.serdes import JSON, TEXT
+from millstream.suppression import Suppression, until_time_limit, until_window_closes
 from millstream.testing.conformance.functions import (
     AGGREGATORS,
     JOINERS,
@@ -29,6 +30,9 @@ from millstream.windows import Windows, hopping, join_window, session, sliding, 
 
 Node = dict[str, Any]
 _LATER = {"pattern", "timestamp", "value_type", "versioned_history_ms"}
+
+
+_AS_GOOD_AS_FOREVER = 10**16
 
 
 class UnsupportedCaseError(DefinitionError):
@@ -66,7 +70,7 @@ def _name(node: Node) -> str:
 
 
 def _ms(number: int) -> timedelta:
-    return timedelta(milliseconds=number)
+    return timedelta(milliseconds=min(number, _AS_GOOD_AS_FOREVER))
 
 
 def _stream(topology: Topology, node: Node) -> Stream:
@@ -173,6 +177,7 @@ def _cogroup(topology: Topology, node: Node) -> CogroupedStream:
 
 BUILDERS: dict[str, Build] = {
     "cogroup": _cogroup,
+    "suppress": lambda t, n: t.source(n).suppress(_until(n), name=n["id"]),
     "stream": _stream,
     "table": lambda t, n: t.app.table(n["topic"], key=TEXT, value=TEXT, name=n.get("store")),
     "to_table": lambda t, n: _stream_of(t, n).to_table(name=n.get("store")),
@@ -200,6 +205,13 @@ BUILDERS: dict[str, Build] = {
     "to": lambda t, n: t.source(n).to(n["topic"], **t.sink_serdes(n["topic"])),
     "to_dynamic": lambda t, n: t.source(n).to(_computed(n), key=TEXT, value=JSON),
 }
+
+
+def _until(node: Node) -> Suppression:
+    bound = node.get("max_records")
+    if node["until"] == "window_closes":
+        return until_window_closes(max_records=bound)
+    return until_time_limit(_ms(node["wait_ms"]), max_records=bound, when_full=node.get("when_full", "emit_early"))
 
 
 def _computed(node: Node) -> Callable[[Any, Any], str]:

@@ -1,0 +1,167 @@
+"""The work of holding back changes of a table.
+
+The buffer has one place per row, in the order of (time, key): the end of its window, or the timestamp of its first
+change. Later changes of the row take the same place. The operator's own stream time decides what is let go.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from millstream.errors import SuppressionFullError
+from millstream.native import encode_key, value_codec
+from millstream.operators.lookup import Lookup, computed, lookup
+from millstream.operators.runtime import Process, Runtime, operator
+from millstream.plan.suppress import Suppress
+from millstream.records import Headers
+from millstream.serdes import Serde
+from millstream.state.timed import Entry, TimedStore
+from millstream.suppression import UntilTimeLimit
+from millstream.windows import FOREVER
+
+_TIME = struct.Struct(">Q")
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(tuple[bytes | None, bytes | None, bytes | None, Headers]).decode
+
+
+class _Held(NamedTuple):
+    """The last change of a row; ``prior`` is the value that was passed on before the first one held back."""
+
+    new: Any
+    old: Any
+    prior: Any
+    headers: Headers
+
+
+class _HeldCodec:
+    """Writes what is held back with the codec of the table's values."""
+
+    def __init__(self, codec: Serde) -> None:
+        self._encode, self._decode = codec.encode, codec.decode
+        self.name = f"held:{codec.name}"
+
+    def encode(self, held: _Held) -> bytes:
+        parts = (None if part is None else self._encode(part) for part in held[:3])
+        return _pack((*parts, held.headers))
+
+    def decode(self, data: bytes) -> _Held:
+        stored = _unpack(data)
+        new, old, prior = (None if part is None else self._decode(part) for part in stored[:3])
+        return _Held(new, old, prior, stored[3])
+
+
+def _buffer(node: Suppress, runtime: Runtime) -> TimedStore:
+    codec = _HeldCodec(value_codec(runtime.plan.declared[node].value))
+    return runtime.timed_store(node, codec, _TIME, FOREVER, indexed=True, part="buffer")
+
+
+def _found(buffer: TimedStore, key: Any) -> Entry | None:
+    """Return the place of a row in the buffer; it has one at most."""
+    for entry in buffer.bucket(key, 0).entries.values():
+        if entry.value is not None:
+            return entry
+    return None
+
+
+@operator.register(Suppress)
+def _suppress(node: Suppress, forward: Process, runtime: Runtime) -> Process:
+    buffer, delay, context = _buffer(node, runtime), node.delay, runtime.context
+    clock = buffer.clock(0)
+    count = _counter(node, buffer)
+    release = _releasing(node, buffer, count, forward, runtime)
+    enforce = _bounds(node, buffer, release)
+    by_first_change = isinstance(node.until, UntilTimeLimit)
+
+    def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        if timestamp > clock.time:
+            clock.time = timestamp
+        entry, prior = _found(buffer, key), old
+        if entry is None:
+            entry = buffer.entry(key, (timestamp if by_first_change else key.end,))
+        else:
+            prior = entry.value.prior
+        count(entry, -1)
+        entry.value = _Held(new, old, prior, context.headers if context.has_headers else ())
+        entry.timestamp = timestamp
+        buffer.mark(entry)
+        count(entry, +1)
+        for due in buffer.due(0, clock.time - delay):
+            release(due)
+        if enforce is not None:
+            enforce(key)
+
+    return process
+
+
+def _releasing(
+    node: Suppress, buffer: TimedStore, count: Callable[[Entry, int], None], forward: Process, runtime: Runtime
+) -> Callable[[Entry], None]:
+    """Return what passes a row on with its own headers; a window that closes as a tombstone was never there."""
+    tombstones, context = isinstance(node.until, UntilTimeLimit), runtime.context
+
+    def release(entry: Entry) -> None:
+        held: _Held = entry.value
+        if held.new is not None or tombstones:
+            carried = context.carry(held.headers)
+            forward(entry.key, held.new, held.old, entry.timestamp)
+            context.restore(carried)
+        count(entry, -1)
+        entry.value = None
+        buffer.mark(entry)
+
+    return release
+
+
+def _counter(node: Suppress, buffer: TimedStore) -> Callable[[Entry, int], None]:
+    """Return what keeps the number and the size of the rows held back up to date, as far as there are bounds."""
+    if node.until.max_records is None and node.until.max_bytes is None:
+        return lambda _entry, _sign: None
+    records, size = buffer.clock(1), buffer.clock(2)
+    records.time, size.time = max(0, records.time), max(0, size.time)
+    sized = node.until.max_bytes is not None
+
+    def count(entry: Entry, sign: int) -> None:
+        if entry.value is not None:
+            records.time += sign
+            if sized:
+                size.time += sign * (len(encode_key(entry.key)) + len(buffer.codec.encode(entry.value)))
+
+    return count
+
+
+def _bounds(node: Suppress, buffer: TimedStore, release: Callable[[Entry], None]) -> Callable[[Any], None] | None:
+    """Return what is done about a buffer that is full, or None if it has no bounds."""
+    until = node.until
+    if until.max_records is None and until.max_bytes is None:
+        return None
+    most_records = FOREVER if until.max_records is None else until.max_records
+    most_bytes = FOREVER if until.max_bytes is None else until.max_bytes
+    records, size = buffer.clock(1), buffer.clock(2)
+
+    def enforce(key: Any) -> None:
+        while records.time > most_records or size.time > most_bytes:
+            if until.when_full == "shut_down":
+                raise SuppressionFullError(
+                    f"{node.name!r} holds back more than it may ({records.time} rows) with row {key!r:.60}",
+                    hint='raise max_records or max_bytes, or use when_full="emit_early"',
+                    node=node.name,
+                )
+            release(next(buffer.walk()))
+
+    return enforce
+
+
+@computed.register(Suppress)
+def _looked_through(node: Suppress, runtime: Runtime) -> Lookup:
+    """Look-ups see what was passed on last, not what is held back."""
+    buffer, source = _buffer(node, runtime), lookup(node.source, runtime)
+
+    def look(key: Any) -> tuple[Any, int]:
+        entry = _found(buffer, key)
+        return source(key) if entry is None else (entry.value.prior, -1)
+
+    return look

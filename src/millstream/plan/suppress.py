@@ -1,0 +1,43 @@
+"""Holding back the changes of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millstream.errors import DefinitionError
+from millstream.plan.node import Node, inputs
+from millstream.plan.stateful import WindowedAggregate
+from millstream.suppression import Suppression, UntilTimeLimit
+from millstream.windows import SessionWindows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Suppress(Node):
+    """Hold back changes; per row only the last one is passed on, when its time has come."""
+
+    source: Node
+    until: Suppression
+
+    def __post_init__(self) -> None:
+        _ = self.delay  # a table without windows is found here
+
+    @property
+    def delay(self) -> int:
+        """How long after the end of its window, or after its first change, a row is passed on."""
+        return self.until.wait if isinstance(self.until, UntilTimeLimit) else _closing_delay(self.source)
+
+
+def _closing_delay(node: Node) -> int:
+    """Return how long after their end the windows of a table stay open; it is that of the windows above it."""
+    if isinstance(node, WindowedAggregate):
+        windows = node.windows
+        return windows.grace + (windows.gap if isinstance(windows, SessionWindows) else 0)
+    if not inputs(node):
+        raise DefinitionError(
+            "until_window_closes() wants a table of windows, and this one has none above it",
+            hint="use windowed_by(...) before, or until_time_limit(...)",
+        )
+    return max(_closing_delay(source) for source in inputs(node))
+
+
+SUPPRESSIONS = (Suppress,)
