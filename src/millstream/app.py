@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from millstream.batch.pace import Pace, Trigger
 from millstream.config import Config
 from millstream.dsl.handle import Handle
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
+from millstream.durations import Duration
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, by_arity
 from millstream.loading import check_not_loading, imported_twin
@@ -128,24 +130,44 @@ class App:
 
     # Running
 
-    def run(self, until: Until = "stopped", *, on_batch: Callable[[BatchReport], None] | None = None) -> None:
+    def run(
+        self,
+        until: Until = "stopped",
+        *,
+        trigger: Trigger = "auto",
+        every: Duration | None = None,
+        on_batch: Callable[[BatchReport], None] | None = None,
+    ) -> None:
         """Run on Spark until stopped (Ctrl-C drains), or with ``until="caught-up"`` until all records are processed.
 
-        After a crash a run goes on exactly where the last one stood.
+        A batch begins as soon as there are records; ``every="10 s"`` collects them for so long first. While little is
+        to be done, one Spark task stays and runs batches by itself, in milliseconds: with ``trigger="auto"`` if Spark
+        has a slot to spare, with ``"realtime"`` in any case. After a crash a run goes on exactly where the last stood.
         """
         check_not_loading("run")
-        self._twin().start(until, on_batch=on_batch).wait(handle_signals=True)
+        run = self._twin().start(until, trigger=trigger, every=every, on_batch=on_batch)
+        run.wait(handle_signals=True)
 
-    def start(self, until: Until = "stopped", *, on_batch: Callable[[BatchReport], None] | None = None) -> SparkRun:
-        """Start to run in the background and return the run: ``stop()`` drains it, ``wait()`` waits for its end."""
+    def start(
+        self,
+        until: Until = "stopped",
+        *,
+        trigger: Trigger = "auto",
+        every: Duration | None = None,
+        on_batch: Callable[[BatchReport], None] | None = None,
+    ) -> SparkRun:
+        """Start to run in the background and return the run: ``stop()`` drains it, ``wait()`` waits for its end.
+
+        The arguments are those of ``run``.
+        """
         check_not_loading("start")
         twin = self._twin()
         if twin is not self:
-            self._run = twin.start(until, on_batch=on_batch)
+            self._run = twin.start(until, trigger=trigger, every=every, on_batch=on_batch)
             return self._run
         from millstream.spark.run import SparkRun
 
-        self._run = SparkRun.start(self, until, on_batch)
+        self._run = SparkRun.start(self, until, on_batch, Pace.of(trigger, every))
         return self._run
 
     def stop(self) -> None:

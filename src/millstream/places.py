@@ -19,6 +19,11 @@ def lock_file(data_dir: Path, app: str) -> Path:
     return app_dir(data_dir, app) / "lock"
 
 
+def lease_file(data_dir: Path, app: str) -> Path:
+    """Return the file whose lock means that its holder plans the app's batches."""
+    return app_dir(data_dir, app) / "lease"
+
+
 def journal_dir(data_dir: Path, app: str) -> Path:
     """Return the directory of the app's batch journal."""
     return app_dir(data_dir, app) / "journal"

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from millstream import App
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.log import EmbeddedLog
+from millstream.plan.layout import Layout
+from millstream.storage import close_under
+from millstream.task.policy import Policies
+from millstream.task.worksite import Worksite
 
 
 @pytest.fixture
@@ -30,3 +35,26 @@ def topic(log: EmbeddedLog) -> Callable[..., str]:
         return name
 
     return topic
+
+
+ALL = [str(number).encode() for number in range(1, 11)]
+"""What a site writes about the ten records that it begins with."""
+
+
+@pytest.fixture
+def site(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Iterator[Worksite]:
+    """Ten records of one key to be counted in two stages, the counts to be written to "out"."""
+    topic(list(range(5)), list(range(5)))
+    log.create_topic("out", TopicConfig(partitions=1))
+    app = App("test")
+    app.stream("n", value=int).group_by(lambda n: n).count().to_stream().to("out")
+    layout = Layout.of(app.plan, {"n": 2})
+    policies = Policies.of(app.id, app.config)
+    yield Worksite("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
+    close_under(tmp_path)
+
+
+def counts(log: EmbeddedLog) -> list[bytes]:
+    """Return what a site has written."""
+    (offsets,) = log.offsets("out")
+    return [value for chunk in log.read("out", 0, 0, offsets.end) for value in chunk.block.column(1).to_pylist()]

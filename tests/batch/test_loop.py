@@ -1,45 +1,29 @@
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.batch.conftest import ALL, counts
 
-from millstream import App
 from millstream.batch import loop as loop_module
 from millstream.batch.execute import run_here, task_names
 from millstream.batch.journal import Journal
-from millstream.batch.loop import BatchLoop, Execute
+from millstream.batch.loop import BatchLoop, Execute, Until
 from millstream.batch.plan import BatchPlan
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
 from millstream.blocks import block_of
-from millstream.broker import Output, TopicConfig
-from millstream.errors import BrokerUnavailableError, ProcessingError
+from millstream.broker import Output
+from millstream.errors import BrokerUnavailableError, EngineError, ProcessingError
 from millstream.log import EmbeddedLog
-from millstream.plan.layout import Layout
 from millstream.records import TopicPartition
 from millstream.state.task import Version
-from millstream.storage import close_under
-from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 from millstream.task.worksite import Worksite
 
 Make = Callable[..., BatchLoop]
-Topic = Callable[..., str]
-
-
-@pytest.fixture
-def site(log: EmbeddedLog, topic: Topic, tmp_path: Path) -> Iterator[Worksite]:
-    """Ten records of one key to be counted in two stages, the counts to be written to "out"."""
-    topic(list(range(5)), list(range(5)))
-    log.create_topic("out", TopicConfig(partitions=1))
-    app = App("test")
-    app.stream("n", value=int).group_by(lambda n: n).count().to_stream().to("out")
-    layout = Layout.of(app.plan, {"n": 2})
-    policies = Policies.of(app.id, app.config)
-    yield Worksite("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
-    close_under(tmp_path)
 
 
 @pytest.fixture
@@ -60,14 +44,6 @@ def make(site: Worksite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mak
         )
 
     return make
-
-
-def counts(log: EmbeddedLog) -> list[bytes]:
-    (offsets,) = log.offsets("out")
-    return [value for chunk in log.read("out", 0, 0, offsets.end) for value in chunk.block.column(1).to_pylist()]
-
-
-ALL = [str(number).encode() for number in range(1, 11)]
 
 
 def test_caught_up_runs_until_all_is_read_and_commits_how_far(make: Make, log: EmbeddedLog) -> None:
@@ -218,3 +194,89 @@ def test_each_batch_leaves_a_report_that_accounts_for_its_time(
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == len(reports)
     assert lines[0].startswith("batch done app=test batch=1 in=")
+
+
+class Elsewhere:
+    """A resident that runs everything in this process, and can be told to fail."""
+
+    def __init__(self, make: Make, *errors: Exception) -> None:
+        self._make = make
+        self._errors = list(errors)
+        self.asked: list[int | None] = []
+
+    def suits(self, plan: BatchPlan | None, until: Until) -> bool:
+        return plan is not None
+
+    def __call__(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
+        loop = self._make(on_batch=on_batch)
+        plan = loop._planned
+        self.asked.append(None if plan is None else plan.number)
+        if self._errors:
+            raise self._errors.pop()
+        loop.run("caught-up")
+
+
+def test_a_resident_takes_over_and_its_reports_arrive(make: Make, log: EmbeddedLog) -> None:
+    reports: list[BatchReport] = []
+    resident = Elsewhere(make)
+    make(_never, resident=resident, on_batch=reports.append).run("caught-up")
+    assert counts(log) == ALL
+    assert resident.asked == [1]
+    assert sum(report.records_in for report in reports) == 10
+    assert log.committed("test") == {TopicPartition("n", 0): 5, TopicPartition("n", 1): 5}
+
+
+def test_a_resident_that_dies_is_replaced_by_the_driver(make: Make, log: EmbeddedLog) -> None:
+    resident = Elsewhere(make, EngineError("killed"))
+    make(resident=resident).run("caught-up")
+    assert counts(log) == ALL
+    assert resident.asked == [1]
+
+
+def test_an_error_of_user_code_in_a_resident_ends_the_run_and_offsets_stay_right(make: Make, log: EmbeddedLog) -> None:
+    make().run("caught-up")
+    log.append([Output("n", 0, block_of([b"k"], [b"1"], [9]))])
+    with pytest.raises(ProcessingError, match="no"):
+        make(resident=Elsewhere(make, ProcessingError("no"))).run("caught-up")
+    assert log.committed("test") == {TopicPartition("n", 0): 5, TopicPartition("n", 1): 5}
+
+
+def _never(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    raise AssertionError("the driver was not to run this")
+
+
+def test_an_interval_collects_records(make: Make, log: EmbeddedLog) -> None:
+    """The second batch begins an interval after the first and has what came meanwhile."""
+    reports: list[BatchReport] = []
+    loop: BatchLoop
+
+    def on_batch(report: BatchReport) -> None:
+        reports.append(report)
+        if len(reports) == 1:
+            log.append([Output("n", 0, block_of([b"k"], [b"1"], [9]))])
+            threading.Timer(0.05, log.append, [[Output("n", 1, block_of([b"k"], [b"1"], [9]))]]).start()
+        else:
+            loop.stop()
+
+    loop = make(size=100, on_batch=on_batch, every_seconds=0.5)
+    began = time.monotonic()
+    loop.run()
+    assert time.monotonic() - began >= 0.5
+    assert [report.records_in for report in reports] == [10, 2]
+
+
+@pytest.mark.parametrize("until", ["stopped", "caught-up"])
+def test_an_interval_does_not_hold_back_a_backlog(make: Make, until: Until) -> None:
+    reports: list[BatchReport] = []
+    loop: BatchLoop
+
+    def on_batch(report: BatchReport) -> None:
+        reports.append(report)
+        if until == "stopped" and len(reports) == 2:
+            loop.stop()
+
+    began = time.monotonic()
+    loop = make(every_seconds=600.0, on_batch=on_batch)
+    loop.run(until)
+    assert time.monotonic() - began < 300.0
+    assert len(reports) >= 2

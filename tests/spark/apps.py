@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from millstream import App, Config, hopping
+from millstream import App, Config, hopping, tumbling
 
 
 class Ride(msgspec.Struct):
@@ -55,6 +55,20 @@ minutes = App("minutes", config=Config(partitions=2))
     .count(name="rides_per_window")
     .to_stream()
     .to("window-counts")
+)
+
+windows = App("windows", config=Config(partitions=2))
+(
+    windows.stream("lines", value=str)
+    .flat_map_values(str.split)
+    .group_by(lambda word: word)
+    .windowed_by(tumbling("50 ms", grace="20 ms"))
+    .count(name="windows")
+    .to_stream(lambda window, _: window.key)
+    .group_by(lambda word, count: count, name="by_count")
+    .reduce(max, name="largest")
+    .to_stream()
+    .to("largest-counts")
 )
 
 people = App("people", config=Config(partitions=2))

@@ -28,12 +28,23 @@ _COMMIT_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 10.0
 _MOST_ATTEMPTS = 8
+_DRIVER_SECONDS = 2.0  # after a resident task died, batches run as jobs of their own for so long
 
 
 class Execute(Protocol):
     """Runs the tasks of a batch somewhere."""
 
     def __call__(self, plan: BatchPlan, versions: Mapping[str, Version], /) -> list[TaskReport]: ...
+
+
+class Resident(Protocol):
+    """A place where small batches run for a while by a loop of their own, which costs them less."""
+
+    def suits(self, plan: BatchPlan | None, until: Until, /) -> bool:
+        """Whether the next batch, or the wait for one, should happen there."""
+
+    def __call__(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event, /) -> None:
+        """Run batches there until that is not the right place any more; the journal says how far they came."""
 
 
 class BatchLoop:
@@ -50,6 +61,10 @@ class BatchLoop:
         task_names: list[str],
         execute: Execute,
         on_batch: Callable[[BatchReport], None] | None = None,
+        every_seconds: float = 0.0,
+        resident: Resident | None = None,
+        stopping: threading.Event | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._app = app
         self._broker = broker
@@ -59,7 +74,12 @@ class BatchLoop:
         self._names = task_names
         self._execute = execute
         self._on_batch = on_batch
-        self._stopping = threading.Event()
+        self._every = every_seconds
+        self._resident = resident
+        self._driver_until = 0.0
+        self._stopping = stopping or threading.Event()
+        self._is_over = is_over
+        self._next_batch = 0.0
         self._next_commit = 0.0
         self._plan_seconds = 0.0
         self._progress, self._planned = journal.read()
@@ -77,15 +97,41 @@ class BatchLoop:
                 self._commit(self._progress)
 
     def _run(self, until: Until) -> None:
-        plan = self._planned or self._retrying(self._plan_durably)
-        while not self._stopping.is_set():
+        plan = self._planned
+        while not self._ends():
             if plan is None:
-                if until == "caught-up":
-                    return
+                if until == "stopped":
+                    self._pause()
+                plan = None if self._ends() else self._retrying(self._plan_durably)
+            if self._may_reside(plan, until):
+                plan = self._reside(until)
+            elif plan is not None:
+                plan = self._run_batch(plan)
+            elif until == "caught-up":
+                return
+            else:
                 self._retrying(self._wait)
-                plan = self._retrying(self._plan_durably)
-                continue
-            plan = self._run_batch(plan)
+
+    def _ends(self) -> bool:
+        return self._stopping.is_set() or self._is_over()
+
+    def _may_reside(self, plan: BatchPlan | None, until: Until) -> bool:
+        if self._resident is None or self._ends() or time.monotonic() < self._driver_until:
+            return False
+        return self._resident.suits(plan, until)
+
+    def _reside(self, until: Until) -> BatchPlan | None:
+        """Let batches run elsewhere; what was planned there and is not done comes back as the next batch."""
+        assert self._resident is not None
+        try:
+            self._resident(until, self._tell, self._stopping)
+        except MillstreamError as error:
+            if not error.retryable:
+                raise
+            self._driver_until = time.monotonic() + _DRIVER_SECONDS
+        finally:
+            self._progress, self._planned = self._journal.read()
+        return self._planned
 
     def _plan_durably(self) -> BatchPlan | None:
         began = time.perf_counter()
@@ -106,7 +152,8 @@ class BatchLoop:
             self._retrying(lambda: self._commit(progress))
         noted = time.perf_counter()
         backlog = self._backlog(progress)
-        following = None if self._stopping.is_set() else self._retrying(lambda: self._planner.choose(progress, backlog))
+        is_pausing = self._is_pausing(backlog)
+        following = None if is_pausing else self._retrying(lambda: self._planner.choose(progress, backlog))
         publish = max((task.publish_seconds for task in reports), default=0.0)
         report = BatchReport(
             plan=plan,
@@ -119,10 +166,24 @@ class BatchLoop:
         self._retrying(lambda: self._journal.write(progress, following, report))
         self._progress, self._planned = progress, following
         self._plan_seconds = time.perf_counter() - noted
+        self._tell(report)
+        return following
+
+    def _is_pausing(self, backlog: list[Range]) -> bool:
+        """Whether the batch after this one is planned later, by somebody else or when its time has come."""
+        waits = time.monotonic() < self._next_batch and not self._planner.is_too_much(backlog)
+        return self._ends() or waits
+
+    def _pause(self) -> None:
+        """With a fixed interval, wait for its end, unless a batch took longer than that."""
+        if self._every:
+            self._stopping.wait(self._next_batch - time.monotonic())
+            self._next_batch = time.monotonic() + self._every
+
+    def _tell(self, report: BatchReport) -> None:
         log_batch(self._app, report)
         if self._on_batch is not None:
             self._on_batch(report)
-        return following
 
     def _commit(self, progress: Progress) -> None:
         """Tell the broker how far the app is: for people and their tools, since the journal is what counts."""
@@ -140,7 +201,7 @@ class BatchLoop:
 
     def _wait(self) -> None:
         positions: dict[TopicPartition, int] = self._planner.positions(self._progress)
-        while not self._stopping.is_set():
+        while not self._ends():
             if self._broker.wait(positions, _NAP_SECONDS):
                 return
 
@@ -155,3 +216,10 @@ class BatchLoop:
                 pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
                 self._stopping.wait(pause * random.uniform(0.5, 1.0))
         raise AssertionError("unreachable")
+
+
+def _lag(backlog: list[Range]) -> dict[str, int]:
+    lag: dict[str, int] = {}
+    for one in backlog:
+        lag[one.topic] = lag.get(one.topic, 0) + one.stop - one.start
+    return lag

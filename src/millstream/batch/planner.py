@@ -7,7 +7,7 @@ ahead of another and take its records for late: a replay gives what the live run
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from millstream.batch.plan import BatchPlan, Progress
 from millstream.broker import Broker
@@ -77,9 +77,13 @@ class Planner:
         if not backlog:
             return None
         ranges = backlog
-        if sum(one.stop - one.start for one in backlog) > self._size.records:
+        if self.is_too_much(backlog):
             ranges = self._aligned(backlog, _shares(backlog, self._size.records))
         return BatchPlan(number=progress.done + 1, wall_time=time.time_ns() // 1_000_000, ranges=tuple(ranges))
+
+    def is_too_much(self, backlog: list[Range]) -> bool:
+        """Whether a backlog is more than one batch takes."""
+        return records_in(backlog) > self._size.records
 
     def _aligned(self, backlog: list[Range], shares: list[int]) -> list[Range]:
         """Cut where the first partition that has to wait ends, in event time."""
@@ -109,6 +113,25 @@ class Planner:
         for chunk in self._broker.read(one.topic, one.partition, offset, one.stop):
             return int(chunk.block.column(2)[0].as_py())
         return _NEVER
+
+
+class SmallPlanner(Planner):
+    """Plans small batches only; with a larger backlog it plans none and says that there is ``too_much``."""
+
+    def __init__(self, broker: Broker, topics: Sequence[str], most: int) -> None:
+        super().__init__(broker, topics, BatchSize(most, 1.0))
+        self._most = most
+        self.too_much = False
+
+    def choose(self, progress: Progress, backlog: list[Range]) -> BatchPlan | None:
+        """Return a batch with the whole backlog, or None if that is nothing or too much."""
+        self.too_much = records_in(backlog) > self._most
+        return None if self.too_much else super().choose(progress, backlog)
+
+
+def records_in(ranges: Iterable[Range]) -> int:
+    """Return the most records that ranges can hold."""
+    return sum(one.stop - one.start for one in ranges)
 
 
 def _shares(backlog: list[Range], records: int) -> list[int]:

@@ -9,6 +9,7 @@ import msgspec
 
 from millstream.app import App
 from millstream.batch.loop import Until
+from millstream.batch.pace import Pace, Trigger
 from millstream.cli.command import TARGET, Command
 from millstream.cli.logs import LogFormat, log_to_stderr
 from millstream.cli.output import say
@@ -24,7 +25,7 @@ from millstream.task.policy import Policies
     examples=[
         "millstream run word_count.py",
         "millstream run shop.streams:orders --until caught-up --data-dir /srv/orders",
-        "millstream run word_count.py --no-progress >> word_count.log",
+        "millstream run word_count.py --trigger realtime --no-progress >> word_count.log",
     ],
 )
 @click.argument(TARGET)
@@ -35,6 +36,14 @@ from millstream.task.policy import Policies
     show_default=True,
     help="When to end: when stopped, or when all records are processed.",
 )
+@click.option(
+    "--trigger",
+    type=click.Choice(["auto", "realtime"]),
+    default="auto",
+    show_default=True,
+    help="How small batches run: in a task that stays if Spark has a slot to spare, or in any case.",
+)
+@click.option("--every", metavar="DURATION", help='Begin a batch only so often, as in "10 s".')
 @click.option("--no-progress", is_flag=True, help="Tell in lines, not more than one per second, also on a terminal.")
 @click.option("--quiet", is_flag=True, help="Tell only of errors.")
 @click.option("--log", type=click.Choice(["text", "json"]), help="Log to standard error, a line per batch.")
@@ -44,6 +53,8 @@ def run(
     settings: Settings,
     /,
     until: Until,
+    trigger: Trigger,
+    every: str | None,
     no_progress: bool,
     quiet: bool,
     log: LogFormat | None,
@@ -57,6 +68,7 @@ def run(
     Whatever ends a run, the next one goes on exactly where it stood.
     """
     app = settings.load(target)
+    Pace.of(trigger, every)  # what makes no sense is told before Spark starts
     if metrics_port is not None:
         app.config = msgspec.structs.replace(app.config, metrics_port=metrics_port)
     if log is not None:
@@ -70,7 +82,7 @@ def run(
         dead_letter_topic=Policies.of(app.id, app.config).dead_letter_topic,
     )
     with shown(tally, style) as view:
-        running = app.start(until, on_batch=view.on_batch)
+        running = app.start(until, trigger=trigger, every=every, on_batch=view.on_batch)
         view.on_start()
         if running.metrics_url is not None and style != "quiet":
             say(f"figures for Prometheus: {running.metrics_url}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from millstream.batch.plan import BatchPlan
+from millstream.batch.resident import Residence
 from millstream.broker import TopicConfig
 from millstream.loading import AppReference
 from millstream.state.task import Version
@@ -39,5 +40,13 @@ class JobHeader(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, Version]
 
 
+class ResidentHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """What a resident task is sent instead."""
+
+    app: AppHeader
+    terms: Residence
+
+
 encode_header = msgspec.msgpack.Encoder().encode
 decode_header = msgspec.msgpack.Decoder(JobHeader).decode
+decode_resident_header = msgspec.msgpack.Decoder(ResidentHeader).decode

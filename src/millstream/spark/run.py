@@ -13,7 +13,9 @@ from pyspark import SparkContext, cloudpickle
 
 from millstream.batch.execute import task_names
 from millstream.batch.journal import Journal
+from millstream.batch.lease import Lease
 from millstream.batch.loop import BatchLoop, Until
+from millstream.batch.pace import Pace
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
 from millstream.broker import Broker, TopicConfig
@@ -21,11 +23,12 @@ from millstream.browse.prometheus import MetricsServer
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, DefinitionError, UnknownTopicError
 from millstream.loading import reference_to
-from millstream.places import journal_dir, lock_file, state_dir
+from millstream.places import journal_dir, lease_file, lock_file, state_dir
 from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.spark.header import AppHeader
 from millstream.spark.job import BatchJob
+from millstream.spark.resident import ResidentTask
 from millstream.spark.session import spark_context
 from millstream.storage import FileLock, make_private, translated
 from millstream.tables import catalog_of, changed_tables, check_moves
@@ -50,40 +53,22 @@ class SparkRun:
         self._thread.start()
 
     @classmethod
-    def start(cls, app: App, until: Until, on_batch: Callable[[BatchReport], None] | None) -> SparkRun:
+    def start(
+        cls, app: App, until: Until, on_batch: Callable[[BatchReport], None] | None, pace: Pace | None = None
+    ) -> SparkRun:
         """Take the app's lock, lay out its tasks, start Spark and the loop."""
         with translated(app.data_dir):
             make_private(app.data_dir)
         with ExitStack() as held:
             held.callback(_locked(app).release)
+            lease = Lease(app.id, lease_file(app.data_dir, app.id))
+            lease.take()
+            held.callback(lease.give_back)
             broker = app.broker
             held.callback(broker.close)
-            layout = _layout(app, broker)
-            config = app.config
-            journal = Journal(journal_dir(app.data_dir, app.id), durable=config.durability == "sync")
-            catalog = catalog_of(layout)
-            check_moves(journal.catalog(), catalog)
-            for note in changed_tables(journal.catalog(), catalog):
-                _log.warning("%s: %s", app.id, note)
-            policies = Policies.of(app.id, config)
-            journal.describe_as({**catalog, "dead_letter_topic": policies.dead_letter_topic})
-            context = spark_context(config.master, config.spark)
-            size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
-            loop = BatchLoop(
-                app=app.id,
-                broker=broker,
-                journal=journal,
-                planner=Planner(broker, layout.plan.source_topics, size),
-                size=size,
-                task_names=task_names(layout),
-                execute=BatchJob(
-                    context,
-                    _header(app, broker, layout, journal.lineage(), context.defaultParallelism),
-                    config.small_batch_records,
-                ),
-                on_batch=on_batch,
-            )
-            metrics = None if config.metrics_port is None else MetricsServer(app.data_dir, config.metrics_port)
+            loop = _loop(app, broker, lease, pace or Pace(), on_batch)
+            port = app.config.metrics_port
+            metrics = None if port is None else MetricsServer(app.data_dir, port)
             if metrics is not None:
                 held.callback(metrics.close)
             return cls(held.pop_all(), loop, until, None if metrics is None else metrics.url)
@@ -149,6 +134,47 @@ def _locked(app: App) -> FileLock:
             process=lock.holder(),
         )
     return lock
+
+
+def _loop(
+    app: App, broker: Broker, lease: Lease, pace: Pace, on_batch: Callable[[BatchReport], None] | None
+) -> BatchLoop:
+    layout = _layout(app, broker)
+    config = app.config
+    place = journal_dir(app.data_dir, app.id)
+    journal = Journal(place, durable=config.durability == "sync")
+    _describe_tables(app, journal, layout)
+    context = spark_context(config.master, config.spark)
+    header = _header(app, broker, layout, journal.lineage(), context.defaultParallelism)
+    size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
+    small = min(config.small_batch_records, config.max_batch_records)
+    if pace.trigger == "realtime" and not small:
+        raise DefinitionError(
+            'trigger="realtime" needs small batches, but small_batch_records is 0', hint="leave that setting out"
+        )
+    resident = ResidentTask(context, header, lease, place, most=small, trigger=pace.trigger)
+    return BatchLoop(
+        app=app.id,
+        broker=broker,
+        journal=journal,
+        planner=Planner(broker, layout.plan.source_topics, size),
+        size=size,
+        task_names=task_names(layout),
+        execute=BatchJob(context, header, config.small_batch_records),
+        on_batch=on_batch,
+        every_seconds=pace.every_seconds,
+        resident=resident if small and not pace.every_seconds else None,
+    )
+
+
+def _describe_tables(app: App, journal: Journal, layout: Layout) -> None:
+    """Store what readers of the tables need, after comparing it with what the last run stored."""
+    catalog = catalog_of(layout)
+    check_moves(journal.catalog(), catalog)
+    for note in changed_tables(journal.catalog(), catalog):
+        _log.warning("%s: %s", app.id, note)
+    policies = Policies.of(app.id, app.config)
+    journal.describe_as({**catalog, "dead_letter_topic": policies.dead_letter_topic})
 
 
 def _layout(app: App, broker: Broker) -> Layout:

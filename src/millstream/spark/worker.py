@@ -17,6 +17,7 @@ import msgspec
 from pyspark import cloudpickle
 
 from millstream.batch.execute import delivered, run_here, task_names, work_of
+from millstream.batch.resident import reside
 from millstream.broker import Broker
 from millstream.brokers import open_broker
 from millstream.errors import StateError
@@ -25,7 +26,7 @@ from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
 from millstream.spark.failures import Failure
-from millstream.spark.header import AppHeader, JobHeader, decode_header
+from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
 from millstream.state.task import Version
 from millstream.task.report import TaskReport
 from millstream.task.runner import run_task
@@ -96,6 +97,15 @@ def run_whole(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
         yield FAILURE, _encode(Failure.of(error))
     else:
         yield from ((REPORT, _encode(report)) for report in reports)
+
+
+def run_resident(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
+    """Run small batches for a while; their reports go to the driver by wire."""
+    try:
+        job = decode_resident_header(header)
+        reside(worksite(job.app), job.terms)
+    except Exception as error:
+        yield FAILURE, _encode(Failure.of(error))
 
 
 def results(items: Iterable[Item]) -> list[TaskReport]:

@@ -1,0 +1,64 @@
+"""The resident gear from within: a task that repeats plan, run and done by itself while there is little to do.
+
+It runs the same loop as the driver, over the same journal, and holds the app's lease meanwhile.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from pathlib import Path
+
+import msgspec
+
+from millstream.batch.execute import run_here, task_names
+from millstream.batch.journal import Journal
+from millstream.batch.lease import Lease
+from millstream.batch.loop import BatchLoop, Until
+from millstream.batch.planner import BatchSize, SmallPlanner
+from millstream.batch.wire import TaskEnd
+from millstream.task.worksite import Worksite
+
+_LEASE_SECONDS = 10.0
+
+
+class Residence(msgspec.Struct, frozen=True, kw_only=True):
+    """The terms on which a task may stay."""
+
+    journal: str
+    lease: str
+    wire: str
+    until: Until
+    seconds: float
+    """How long it may stay."""
+    most: int
+    """It leaves when more records than these are waiting."""
+
+
+def reside(site: Worksite, terms: Residence) -> None:
+    """Run small batches until there is too much to do, time is up, the driver says so, or there is nothing left."""
+    lease = Lease(site.app, Path(terms.lease))
+    lease.take(_LEASE_SECONDS)
+    try:
+        with TaskEnd(terms.wire) as wire:
+            _loop(site, terms, wire).run(terms.until)
+    finally:
+        lease.give_back()
+
+
+def _loop(site: Worksite, terms: Residence, wire: TaskEnd) -> BatchLoop:
+    size = BatchSize(terms.most, terms.seconds)
+    planner = SmallPlanner(site.broker, site.layout.plan.source_topics, terms.most)
+    deadline = time.monotonic() + terms.seconds
+    return BatchLoop(
+        app=site.app,
+        broker=site.broker,
+        journal=Journal(Path(terms.journal), durable=site.durable),
+        planner=planner,
+        size=size,
+        task_names=task_names(site.layout),
+        execute=functools.partial(run_here, site),
+        on_batch=wire.tell,
+        stopping=wire.left,
+        is_over=lambda: planner.too_much or time.monotonic() >= deadline,
+    )

@@ -1,0 +1,84 @@
+"""The same output in every gear: a property, over random input and a random gear for each batch."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.spark.apps import levels, windows
+
+from millstream import App, Config
+from millstream.batch.pace import Trigger
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.log import EmbeddedLog
+from millstream.storage import close_under
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(280)]
+
+GEARS: dict[str, tuple[Trigger, int]] = {
+    "parallel": ("auto", 0),
+    "single": ("auto", 10_000),
+    "resident": ("realtime", 10_000),
+}
+WORDS = st.lists(st.sampled_from("abcde"), min_size=1, max_size=4).map(" ".join)
+LINE = st.tuples(st.integers(0, 1), st.integers(0, 200), WORDS)
+"""Partition, timestamp, text."""
+BATCHES = st.lists(
+    st.tuples(st.sampled_from(sorted(GEARS)), st.lists(LINE, min_size=1, max_size=30)), min_size=1, max_size=3
+)
+Output_ = dict[tuple[str, int, Any], list[Any]]
+
+
+@given(BATCHES)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.parametrize("app", [levels, windows], ids=lambda app: app.id)
+def test_output_does_not_depend_on_the_gear(app: App, batches: list[tuple[str, list[tuple[int, int, str]]]]) -> None:
+    expected = outcome(app, [("single", lines) for _, lines in batches])
+    assert outcome(app, batches) == expected
+    assert outcome(app, [("resident", lines) for _, lines in batches]) == expected
+
+
+def outcome(
+    app: App, batches: list[tuple[str, list[tuple[int, int, str]]]]
+) -> tuple[Output_, dict[str, dict[Any, Any]]]:
+    """Run each part of the input as one batch in its gear; return the outputs by key, in order, and the tables."""
+    with directory() as place, EmbeddedLog(place) as log:
+        app.data_dir = place
+        log.create_topic("lines", TopicConfig(partitions=2))
+        for gear, lines in batches:
+            trigger, small = GEARS[gear]
+            app.config = Config(partitions=2, caching=False, small_batch_records=small, durability="os")
+            for partition in range(2):
+                mine = [(time, text.encode()) for part, time, text in lines if part == partition]
+                if mine:
+                    times, values = [time for time, _ in mine], [text for _, text in mine]
+                    log.append([Output("lines", partition, block_of([None] * len(mine), values, times))])
+            app.run("caught-up", trigger=trigger)
+        return outputs(app, log), {name: dict(table.items()) for name, table in app.tables.items()}
+
+
+def outputs(app: App, log: EmbeddedLog) -> Output_:
+    found: Output_ = defaultdict(list)
+    for topic in app.plan.sink_topics:
+        for partition, offsets in enumerate(log.offsets(topic)):
+            for chunk in log.read(topic, partition, 0, offsets.end):
+                for record in chunk.block.to_pylist():
+                    found[topic, partition, record["key"]].append((record["value"], record["timestamp"]))
+    return found
+
+
+@contextmanager
+def directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            yield Path(name)
+        finally:
+            close_under(Path(name))
