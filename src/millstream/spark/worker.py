@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import signal
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -118,8 +119,15 @@ def results(items: Iterable[Item]) -> list[TaskReport]:
     return reports
 
 
+@functools.cache
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the driver, which drains; the terminal sends it to every process of the group."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def worksite(header: AppHeader) -> Worksite:
     """Return the worksite of an app in this worker."""
+    _ignore_interrupts()
     return Worksite(
         app=header.app,
         layout=Layout(_plan(header), header.partitions),

@@ -81,6 +81,11 @@ class TaskState:
         found = txn.stat(self.database(store))
         return int(found["psize"] * (found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]))
 
+    @property
+    def is_open(self) -> bool:
+        """Whether this process can still use it."""
+        return self._environment.is_open
+
     def close(self) -> None:
         self._environment.close()
 

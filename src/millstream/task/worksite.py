@@ -34,6 +34,7 @@ class Worksite:
     new_topic: TopicConfig | None = None
     """How topics that a record names first are created; None: they are not."""
     _topics: dict[str, TopicConfig] = field(default_factory=dict)
+    _states: dict[int, TaskState] = field(default_factory=dict)
 
     def stage(self, task: int) -> tuple[Stage, int]:
         """Return the stage of a task and its partition."""
@@ -41,13 +42,13 @@ class Worksite:
         return self.layout.plan.stages[number], partition
 
     def state(self, task: int) -> TaskState:
-        """Open the state of a task."""
-        stage, partition = self.stage(task)
-        return TaskState(
-            self.state_dir / stage.name / str(partition),
-            stage.store_names,
-            sync=self.durable,
-        )
+        """Open the state of a task, which then stays open for its next batches."""
+        known = self._states.get(task)
+        if known is None or not known.is_open:
+            stage, partition = self.stage(task)
+            path = self.state_dir / stage.name / str(partition)
+            known = self._states[task] = TaskState(path, stage.store_names, sync=self.durable)
+        return known
 
     def producer(self, task: int) -> str:
         """Return the name under which a task publishes.
