@@ -8,11 +8,11 @@ import pytest
 
 from millstream import App, Windowed, tumbling
 from millstream.batch.journal import Journal
-from millstream.errors import StateError, UnknownTableError
+from millstream.errors import UnknownTableError
 from millstream.places import journal_dir, state_dir
 from millstream.plan.layout import Layout
 from millstream.storage import close_under
-from millstream.tables import Row, WindowTableReader, catalog_of, changed_tables, check_moves, open_tables, readers_of
+from millstream.tables import Row, WindowTableReader, catalog_of, open_tables, readers_of
 from millstream.testing import TestDriver
 
 
@@ -113,29 +113,6 @@ def test_before_the_first_batch_tables_are_empty(tmp_path: Path) -> None:
     app.stream("text", value=str).group_by(lambda word: word).count(name="words")
     table = readers_of(Layout.of(app.plan, {"text": 2}), tmp_path)["words"]
     assert (table.get("mill"), len(table)) == (None, 0)
-
-
-def test_a_table_that_would_move_to_another_stage_is_refused() -> None:
-    before, after = App("test"), App("test")
-    before.stream("a").group_by_key().count(name="counts")
-    before.stream("b").to("c")
-    after.stream("b").merge(after.stream("a")).group_by_key().count(name="counts")
-    topics = {"a": 2, "b": 2}
-    catalogs = [catalog_of(Layout.of(app.plan, topics)) for app in (before, after)]
-    with pytest.raises(StateError, match="table 'counts' is kept by stage 'a' with 2 partitions, but would now"):
-        check_moves(*catalogs)
-
-
-def test_new_and_dropped_tables_are_told() -> None:
-    before, after = App("test"), App("test")
-    before.stream("a").group_by_key().count(name="totals")
-    after.stream("a").group_by_key().count(name="totals2")
-    catalogs = [catalog_of(Layout.of(app.plan, {"a": 2})) for app in (before, after)]
-    assert [note.split(":")[0] for note in changed_tables(*catalogs)] == [
-        "table 'totals2' is new",
-        "table 'totals' is not in the topology any more",
-    ]
-    assert changed_tables({}, catalogs[0]) == []
 
 
 def test_a_look_at_a_large_table_reads_few_rows_of_each_partition(counting: tuple[App, TestDriver]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -137,15 +137,17 @@ class App:
         trigger: Trigger = "auto",
         every: Duration | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
+        reset: Collection[str] = (),
     ) -> None:
         """Run on Spark until stopped (Ctrl-C drains), or with ``until="caught-up"`` until all records are processed.
 
         A batch begins as soon as there are records; ``every="10 s"`` collects them for so long first. While little is
         to be done, one Spark task stays and runs batches by itself, in milliseconds: with ``trigger="auto"`` if Spark
         has a slot to spare, with ``"realtime"`` in any case. After a crash a run goes on exactly where the last stood.
+        Stages in ``reset`` begin with empty state.
         """
         check_not_loading("run")
-        run = self._twin().start(until, trigger=trigger, every=every, on_batch=on_batch)
+        run = self._twin().start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset)
         run.wait(handle_signals=True)
 
     def start(
@@ -155,6 +157,7 @@ class App:
         trigger: Trigger = "auto",
         every: Duration | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
+        reset: Collection[str] = (),
     ) -> SparkRun:
         """Start to run in the background and return the run: ``stop()`` drains it, ``wait()`` waits for its end.
 
@@ -163,11 +166,11 @@ class App:
         check_not_loading("start")
         twin = self._twin()
         if twin is not self:
-            self._run = twin.start(until, trigger=trigger, every=every, on_batch=on_batch)
+            self._run = twin.start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset)
             return self._run
         from millstream.spark.run import SparkRun
 
-        self._run = SparkRun.start(self, until, on_batch, Pace.of(trigger, every))
+        self._run = SparkRun.start(self, until, on_batch, Pace.of(trigger, every), reset)
         return self._run
 
     def stop(self) -> None:

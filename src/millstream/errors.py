@@ -18,6 +18,7 @@
     │   └── FormatError                       written by a newer version of Millstream
     ├── StateError                            stored state does not belong to what is to run
     │   ├── AlreadyRunningError               a second run of an app on the same state
+    │   ├── UpgradeError                      the topology was changed in a way that its state cannot follow
     │   └── UnknownTableError (LookupError)   no table of that name
     └── EngineError                           Spark could not run the batch
 
@@ -174,6 +175,12 @@ class AlreadyRunningError(StateError):
     """Another process runs this app on the same state."""
 
     code = "already_running"
+
+
+class UpgradeError(StateError):
+    """The topology was changed in a way that its state cannot follow; nothing was touched."""
+
+    code = "upgrade"
 
 
 class UnknownTableError(StateError, LookupError):

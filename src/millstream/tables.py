@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from millstream.batch.journal import Journal
-from millstream.errors import StateError, UnknownTableError
+from millstream.errors import UnknownTableError
 from millstream.native import NATIVE, encode_key, value_codec
 from millstream.partitioning import partition_of
 from millstream.places import app_names, journal_dir, state_dir
@@ -216,34 +216,6 @@ def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:
     return msgspec.structs.replace(
         entry, key=key.name, windows=node.windows, retention=node.kept_for, inclusive=inclusive
     )
-
-
-def check_moves(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse a topology in which a table would lie elsewhere than it did: it would begin empty and say nothing."""
-    tables = {entry.name: entry for entry in msgspec.convert(now["tables"], list[TableEntry])}
-    for entry in msgspec.convert(before.get("tables", []), list[TableEntry]):
-        found = tables.get(entry.name)
-        if found is not None and (found.stage, found.partitions) != (entry.stage, entry.partitions):
-            raise StateError(
-                f"table {entry.name!r} is kept by stage {entry.stage!r} with {entry.partitions} partitions, "
-                f"but would now belong to stage {found.stage!r} with {found.partitions}",
-                hint="undo the change, or run the new topology under another app id",
-                table=entry.name,
-            )
-
-
-def changed_tables(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Say which tables of an app that has run before are new, and which are not kept up any more."""
-    old = [entry["name"] for entry in before.get("tables", [])]
-    new = [entry["name"] for entry in now["tables"]]
-    if not old:
-        return []
-    notes = [
-        f"table {name!r} is new: it starts empty and sees only records from now on" for name in new if name not in old
-    ]
-    return notes + [
-        f"table {name!r} is not in the topology any more: it stays as it is" for name in old if name not in new
-    ]
 
 
 def readers_of(layout: Layout, directory: Path) -> dict[str, TableReader]:

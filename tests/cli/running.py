@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 from millstream import App
@@ -9,9 +10,11 @@ from millstream.batch.execute import run_here, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.upgrade import upgrade
 from millstream.broker import TopicConfig
 from millstream.log import EmbeddedLog
 from millstream.places import journal_dir, state_dir
+from millstream.plan.changes import StageChange
 from millstream.plan.layout import Layout
 from millstream.storage import close_under
 from millstream.tables import catalog_of
@@ -19,13 +22,13 @@ from millstream.task.policy import Policies
 from millstream.task.worksite import Worksite
 
 
-def run_to_end(app: App) -> None:
-    """Process everything that is there."""
+def run_to_end(app: App, *, reset: Collection[str] = ()) -> list[StageChange]:
+    """Process everything that is there; return what became of the state."""
     with EmbeddedLog(app.data_dir) as log:
         plan = app.plan
         layout = Layout.of(plan, {topic: log.topic(topic).partitions for topic in plan.source_topics})
         journal = Journal(journal_dir(app.data_dir, app.id))
-        journal.describe_as(catalog_of(layout))
+        changes = upgrade(journal, state_dir(app.data_dir, app.id), catalog_of(layout), reset)
         size = BatchSize(1000, 1.0)
         site = Worksite(
             app=app.id,
@@ -34,6 +37,7 @@ def run_to_end(app: App) -> None:
             state_dir=state_dir(app.data_dir, app.id),
             policies=Policies.of(app.id, app.config),
             caching=True,
+            lineage=journal.lineage(),
             durable=False,
             new_topic=TopicConfig(partitions=2),
         )
@@ -47,3 +51,4 @@ def run_to_end(app: App) -> None:
             execute=partial(run_here, site),
         ).run("caught-up")
     close_under(app.data_dir)
+    return changes

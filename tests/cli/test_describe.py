@@ -4,7 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Fill
+from tests.cli.running import run_to_end
+
+from millstream.loading import load_app
 
 APP = """
 from millstream import App
@@ -79,3 +82,24 @@ def test_a_script_offers_the_commands_for_its_app(file: Path) -> None:
     assert json.loads(ran.stdout)["version"] == 1
     helped = python(str(file), "run", "--help")
     assert helped.stdout.startswith("Usage: shouting.py run [OPTIONS]\n")
+
+
+def test_changes_are_told_without_a_start(call: Call, tmp_path: Path, data_dir: Path, fill: Fill) -> None:
+    def app_file(name: str, steps: str) -> str:
+        (tmp_path / f"{name}.py").write_text(f'from millstream import App\napp = App("test")\n{steps}\n')
+        return str(tmp_path / f"{name}.py")
+
+    before = app_file("before", 'app.stream("in", value=str).group_by(len).count(name="lengths")')
+    after = app_file("after", 'app.stream("in", value=str).filter(bool).group_by(len).reduce(max, name="lengths")')
+    assert call("describe", before, "--changes").stderr == f"test has not run on {str(data_dir)!r} yet\n"
+    fill("in", (None, b"abc", 0))
+    run_to_end(load_app(before))
+    assert call("describe", before, "--changes").stdout.splitlines() == [
+        "reused        in",
+        "reused        lengths-repartition",
+    ]
+    assert call("describe", after, "--changes").stdout.splitlines() == [
+        "reused        in: with filter in.filter",
+        "incompatible  lengths-repartition: 'lengths' was made by count and would be made by reduce; "
+        "with reduce lengths; without count lengths",
+    ]

@@ -38,6 +38,8 @@ def delivered(layout: Layout, sender: int, letters: Iterable[Letter]) -> Iterabl
     """Turn a task's letters into arrivals at the tasks that they are for."""
     stages = {edge.name: number for edge, number in layout.reading_stage.items()}
     for letter in letters:
+        if letter.edge not in stages:
+            continue  # served again by a task that ran it before its reader was taken out of the topology
         yield layout.first_task[stages[letter.edge]] + letter.partition, Arrival(letter.edge, sender, letter.data)
 
 

@@ -25,6 +25,7 @@ _PLANNED = b"planned"
 _CATALOG = b"catalog"
 _LINEAGE = b"lineage"
 _DEPLOYED = b"deployed"
+_CHORES = b"chores"
 
 
 class Deploy(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +33,17 @@ class Deploy(msgspec.Struct, frozen=True, kw_only=True):
 
     at: int
     before: dict[str, Any] | None
+
+
+class Chores(msgspec.Struct, frozen=True, kw_only=True):
+    """What a change of the topology does to the directories of stages; doing it twice is the same as once."""
+
+    discard: tuple[str, ...] = ()
+    move: dict[str, str] = {}
+    """From the old name of a stage to the new one."""
+
+
+NONE = Chores()
 
 
 class Journal:
@@ -77,10 +89,11 @@ class Journal:
 
         return self._environment.update(change).decode()
 
-    def describe_as(self, catalog: Mapping[str, Any]) -> None:
+    def describe_as(self, catalog: Mapping[str, Any], progress: Progress | None = None, chores: Chores = NONE) -> None:
         """Store what other processes need in order to read the app's tables and to draw its plan.
 
-        When the plan is another one than before, the moment and the old plan are kept beside it.
+        When the plan is another one than before, the moment and the old plan are kept beside it. What the change does
+        to the state is noted in the same commit, and is done after it.
         """
 
         def change(txn: Any) -> None:
@@ -90,8 +103,21 @@ class Journal:
                 deploy = Deploy(at=time.time_ns() // 1_000_000, before=before)
                 txn.put(_DEPLOYED, msgspec.json.encode(deploy), db=self._database)
             txn.put(_CATALOG, msgspec.json.encode(catalog), db=self._database)
+            txn.put(_CHORES, msgspec.json.encode(chores), db=self._database)
+            if progress is not None:
+                txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
 
         self._environment.update(change)
+
+    def chores(self) -> Chores:
+        """Return what is still to be done to the state."""
+        with self._environment.read() as txn:
+            stored = txn.get(_CHORES, db=self._database)
+        return NONE if stored is None else msgspec.json.decode(stored, type=Chores)
+
+    def chores_done(self) -> None:
+        """Note that nothing is left to be done to the state."""
+        self._environment.update(lambda txn: txn.delete(_CHORES, db=self._database))
 
     def deployed(self) -> Deploy | None:
         """Return when the plan changed last, and what it was before."""

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import get_args
 
 import click
 
+from millstream.app import App
+from millstream.batch.journal import Journal
+from millstream.batch.upgrade import changes_of
+from millstream.browse.text import printable
 from millstream.cli.command import TARGET, Command
+from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
+from millstream.places import app_names, journal_dir
+from millstream.plan.changes import StageChange
 from millstream.plan.describe import Format
+from millstream.plan.layout import Layout
+from millstream.tables import catalog_of
 
 
 @click.command(
@@ -16,17 +26,42 @@ from millstream.plan.describe import Format
     examples=[
         "millstream describe word_count.py",
         "millstream describe shop.streams:orders --format mermaid",
+        "millstream describe word_count.py --changes",
     ],
 )
 @click.argument(TARGET)
 @click.option(
     "--format", type=click.Choice(get_args(Format)), default="text", show_default=True, help="How to show it."
 )
+@click.option("--changes", is_flag=True, help="Show instead what a start would do to the state there is.")
 @pass_settings
-def describe(settings: Settings, format: Format, target: str | None = None) -> None:
+def describe(settings: Settings, format: Format, changes: bool, target: str | None = None) -> None:
     """Show the topology of an app: its stages, what each reads and writes, and its tables.
 
     TARGET is a Python file or a module, with ":NAME" if there are several apps in it. Nothing is run, and no data
-    directory is needed.
+    directory is needed. With --changes the topology is compared with the one that ran last on the data directory, stage
+    by stage: reused, new, dropped or incompatible.
     """
-    click.echo(settings.load(target).describe(format), nl=False)
+    app = settings.load(target)
+    if not changes:
+        click.echo(app.describe(format), nl=False)
+        return
+    found = _changes(app)
+    for change in found:
+        click.echo(printable(str(change)))
+    if not found:
+        say(f"{app.id} has not run on {str(app.data_dir)!r} yet")
+
+
+def _changes(app: App) -> list[StageChange]:
+    if app.id not in app_names(app.data_dir):
+        return []
+    plan = app.plan
+    with closing(app.broker) as broker:
+        known = broker.topic_names()
+        topics = {
+            topic: broker.topic(topic).partitions if topic in known else app.config.partitions
+            for topic in plan.source_topics
+        }
+    journal = Journal(journal_dir(app.data_dir, app.id), readonly=True)
+    return changes_of(journal, catalog_of(Layout.of(plan, topics)))

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from millstream.browse.text import json_line, printable
+from millstream.plan.changes import StageChange
 
 
 def show_json(value: Any) -> None:
@@ -45,6 +46,13 @@ def _cell(value: object) -> str:
 def say(message: str) -> None:
     """Tell something that is not part of the result."""
     click.echo(printable(message), err=True)
+
+
+def say_changes(changes: Iterable[StageChange]) -> None:
+    """Tell what a changed topology does to the state of each stage."""
+    say("the topology has changed since the last start:")
+    for change in changes:
+        say(f"  {change}")
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

@@ -12,10 +12,11 @@ from millstream.batch.loop import Until
 from millstream.batch.pace import Pace, Trigger
 from millstream.cli.command import TARGET, Command
 from millstream.cli.logs import LogFormat, log_to_stderr
-from millstream.cli.output import say
+from millstream.cli.output import say, say_changes
 from millstream.cli.progress import Style, Tally, shown
 from millstream.cli.settings import Settings, pass_settings
 from millstream.places import app_names, lock_file
+from millstream.plan.changes import is_unchanged
 from millstream.storage import FileLock, make_private, translated
 from millstream.task.policy import Policies
 
@@ -46,6 +47,7 @@ from millstream.task.policy import Policies
 @click.option("--every", metavar="DURATION", help='Begin a batch only so often, as in "10 s".')
 @click.option("--no-progress", is_flag=True, help="Tell in lines, not more than one per second, also on a terminal.")
 @click.option("--quiet", is_flag=True, help="Tell only of errors.")
+@click.option("--reset", multiple=True, metavar="STAGE", help="Let a stage begin with empty state; may be repeated.")
 @click.option("--log", type=click.Choice(["text", "json"]), help="Log to standard error, a line per batch.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve figures for Prometheus.")
 @pass_settings
@@ -57,6 +59,7 @@ def run(
     every: str | None,
     no_progress: bool,
     quiet: bool,
+    reset: tuple[str, ...],
     log: LogFormat | None,
     metrics_port: int | None,
     target: str | None = None,
@@ -82,7 +85,9 @@ def run(
         dead_letter_topic=Policies.of(app.id, app.config).dead_letter_topic,
     )
     with shown(tally, style) as view:
-        running = app.start(until, trigger=trigger, every=every, on_batch=view.on_batch)
+        running = app.start(until, trigger=trigger, every=every, on_batch=view.on_batch, reset=reset)
+        if not is_unchanged(running.changes):
+            say_changes(running.changes)
         view.on_start()
         if running.metrics_url is not None and style != "quiet":
             say(f"figures for Prometheus: {running.metrics_url}")

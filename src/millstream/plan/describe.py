@@ -10,9 +10,10 @@ import msgspec
 
 from millstream.functions import Function
 from millstream.plan.node import Node, inputs
-from millstream.plan.stages import Stage, keeps_table
+from millstream.plan.stages import Stage, keeps_table, store_names
+from millstream.plan.stateless import Repartition
 from millstream.plan.topology import Plan
-from millstream.serdes import Serde, type_name
+from millstream.serdes import READABLE, Serde, type_name
 
 PLAN_VERSION = 1
 Format = Literal["text", "json", "mermaid"]
@@ -23,8 +24,8 @@ def view(plan: Plan) -> dict[str, Any]:
     stage_of = {node: stage.name for stage in plan.stages for node in stage.nodes}
     return {
         "version": PLAN_VERSION,
-        "nodes": [_node(node) for node in plan.nodes],
-        "stages": [_stage(stage, stage_of) for stage in plan.stages],
+        "nodes": [_node(node, plan) for node in plan.nodes],
+        "stages": [_stage(stage, stage_of, plan) for stage in plan.stages],
     }
 
 
@@ -41,7 +42,7 @@ def describe(plan: Plan, format: Format = "text") -> str:
     return _mermaid(data) if format == "mermaid" else _text(data)
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _node(node: Node, plan: Plan) -> dict[str, Any]:
     settings = {
         field.name: _setting(value)
         for field in dataclasses.fields(node)
@@ -53,7 +54,13 @@ def _node(node: Node) -> dict[str, Any]:
         "in": [source.name for source in inputs(node)],
         "table": keeps_table(node),
         **settings,
+        **({"carries": _carried(node, plan)} if isinstance(node, Repartition) else {}),
     }
+
+
+def _carried(node: Node, plan: Plan) -> list[str | None]:
+    """Return how key and value of the records that leave a node are written."""
+    return [None if serde is None else serde.name for serde in plan.declared[node]]
 
 
 def _is_input(value: object) -> bool:
@@ -69,10 +76,12 @@ def _setting(value: Any) -> Any:
         return value.name
     if isinstance(value, type):
         return type_name(value)
+    if isinstance(value, msgspec.Struct) and not isinstance(value, Serde):
+        return msgspec.to_builtins(value)  # a window
     return value.name if isinstance(value, Serde) else Function(value, 0).name
 
 
-def _stage(stage: Stage, stage_of: dict[Node, str]) -> dict[str, Any]:
+def _stage(stage: Stage, stage_of: dict[Node, str], plan: Plan) -> dict[str, Any]:
     return {
         "name": stage.name,
         "level": stage.level,
@@ -81,7 +90,21 @@ def _stage(stage: Stage, stage_of: dict[Node, str]) -> dict[str, Any]:
         "reads": {node.name: stage_of[node] for node in stage.inputs if node in stage_of},
         "nodes": [] if stage.round else [node.name for node in (*stage.heads, *stage.nodes)],
         "tables": [] if stage.round else [node.name for node in stage.stores],
+        "stores": {} if stage.round else _stores(stage, plan),
     }
+
+
+def _stores(stage: Stage, plan: Plan) -> dict[str, Any]:
+    """Return what decides whether the rows of a store still mean the same after a change of the topology."""
+    shapes: dict[str, Any] = {}
+    for node in (*stage.heads, *stage.nodes):
+        key = plan.declared[inputs(node)[0] if inputs(node) else node].key or READABLE  # inside of windows
+        value = _carried(node, plan)[1]
+        windows = getattr(node, "windows", None)
+        window = {} if windows is None else {"windows": _setting(windows)}
+        for name in store_names(node):
+            shapes[name] = {"op": node.verb, "key": key.name, "value": value, **window}
+    return shapes
 
 
 def _text(data: dict[str, Any]) -> str:

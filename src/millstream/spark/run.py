@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +14,19 @@ from pyspark import SparkContext, cloudpickle
 from millstream.batch.execute import task_names
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
+from millstream.batch.logs import event
 from millstream.batch.loop import BatchLoop, Until
 from millstream.batch.pace import Pace
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
+from millstream.batch.upgrade import upgrade
 from millstream.broker import Broker, TopicConfig
 from millstream.browse.prometheus import MetricsServer
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, DefinitionError, UnknownTopicError
 from millstream.loading import reference_to
 from millstream.places import journal_dir, lease_file, lock_file, state_dir
+from millstream.plan.changes import StageChange, is_unchanged
 from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.spark.header import AppHeader
@@ -31,7 +34,7 @@ from millstream.spark.job import BatchJob
 from millstream.spark.resident import ResidentTask
 from millstream.spark.session import spark_context
 from millstream.storage import FileLock, make_private, translated
-from millstream.tables import catalog_of, changed_tables, check_moves
+from millstream.tables import catalog_of
 from millstream.task.policy import Policies
 
 if TYPE_CHECKING:
@@ -43,7 +46,11 @@ _log = logging.getLogger(__name__)
 class SparkRun:
     """One run of an app, from the lock to the drain."""
 
-    def __init__(self, held: ExitStack, loop: BatchLoop, until: Until, metrics_url: str | None) -> None:
+    def __init__(
+        self, held: ExitStack, loop: BatchLoop, until: Until, changes: list[StageChange], metrics_url: str | None
+    ) -> None:
+        self.changes = changes
+        """What became of each stage since the last start; empty at the first one."""
         self.metrics_url = metrics_url
         """Where the run's figures are served, if they are."""
         self._held = held
@@ -54,7 +61,12 @@ class SparkRun:
 
     @classmethod
     def start(
-        cls, app: App, until: Until, on_batch: Callable[[BatchReport], None] | None, pace: Pace | None = None
+        cls,
+        app: App,
+        until: Until,
+        on_batch: Callable[[BatchReport], None] | None,
+        pace: Pace | None = None,
+        reset: Collection[str] = (),
     ) -> SparkRun:
         """Take the app's lock, lay out its tasks, start Spark and the loop."""
         with translated(app.data_dir):
@@ -66,12 +78,15 @@ class SparkRun:
             held.callback(lease.give_back)
             broker = app.broker
             held.callback(broker.close)
-            loop = _loop(app, broker, lease, pace or Pace(), on_batch)
-            port = app.config.metrics_port
-            metrics = None if port is None else MetricsServer(app.data_dir, port)
+            layout = _layout(app, broker)
+            config = app.config
+            journal = Journal(journal_dir(app.data_dir, app.id), durable=config.durability == "sync")
+            changes = _upgrade(app, layout, journal, reset)
+            loop = _loop(app, broker, layout, journal, lease, pace or Pace(), on_batch)
+            metrics = None if config.metrics_port is None else MetricsServer(app.data_dir, config.metrics_port)
             if metrics is not None:
                 held.callback(metrics.close)
-            return cls(held.pop_all(), loop, until, None if metrics is None else metrics.url)
+            return cls(held.pop_all(), loop, until, changes, None if metrics is None else metrics.url)
 
     def _work(self, until: Until) -> None:
         try:
@@ -137,13 +152,15 @@ def _locked(app: App) -> FileLock:
 
 
 def _loop(
-    app: App, broker: Broker, lease: Lease, pace: Pace, on_batch: Callable[[BatchReport], None] | None
+    app: App,
+    broker: Broker,
+    layout: Layout,
+    journal: Journal,
+    lease: Lease,
+    pace: Pace,
+    on_batch: Callable[[BatchReport], None] | None,
 ) -> BatchLoop:
-    layout = _layout(app, broker)
     config = app.config
-    place = journal_dir(app.data_dir, app.id)
-    journal = Journal(place, durable=config.durability == "sync")
-    _describe_tables(app, journal, layout)
     context = spark_context(config.master, config.spark)
     header = _header(app, broker, layout, journal.lineage(), context.defaultParallelism)
     size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
@@ -152,7 +169,7 @@ def _loop(
         raise DefinitionError(
             'trigger="realtime" needs small batches, but small_batch_records is 0', hint="leave that setting out"
         )
-    resident = ResidentTask(context, header, lease, place, most=small, trigger=pace.trigger)
+    resident = ResidentTask(context, header, lease, journal_dir(app.data_dir, app.id), most=small, trigger=pace.trigger)
     return BatchLoop(
         app=app.id,
         broker=broker,
@@ -167,14 +184,14 @@ def _loop(
     )
 
 
-def _describe_tables(app: App, journal: Journal, layout: Layout) -> None:
-    """Store what readers of the tables need, after comparing it with what the last run stored."""
-    catalog = catalog_of(layout)
-    check_moves(journal.catalog(), catalog)
-    for note in changed_tables(journal.catalog(), catalog):
-        _log.warning("%s: %s", app.id, note)
+def _upgrade(app: App, layout: Layout, journal: Journal, reset: Collection[str]) -> list[StageChange]:
+    """Bring the state in line with the topology, and say what that does to it."""
     policies = Policies.of(app.id, app.config)
-    journal.describe_as({**catalog, "dead_letter_topic": policies.dead_letter_topic})
+    catalog = {**catalog_of(layout), "dead_letter_topic": policies.dead_letter_topic}
+    changes = upgrade(journal, state_dir(app.data_dir, app.id), catalog, reset)
+    for change in [] if is_unchanged(changes) else changes:
+        event(_log, logging.WARNING, "topology changed", {"app": app.id, "stage": str(change)})
+    return changes
 
 
 def _layout(app: App, broker: Broker) -> Layout:
