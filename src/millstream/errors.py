@@ -5,6 +5,7 @@
     │   └── InvalidNameError                  a topic, app, store or group name has forbidden characters
     ├── SerdeError (ValueError)               bytes cannot be decoded, or an object cannot be encoded
     ├── ProcessingError                       a user function raised; names node, topic, partition and offset
+    │   └── SuppressionFullError              a buffer of suppress is full and was told to fail
     ├── BrokerError
     │   ├── UnknownTopicError (LookupError)   no such topic
     │   ├── TopicExistsError                  created twice

@@ -109,7 +109,7 @@ def _stage_change(name: str, before: StoredPlan, now: StoredPlan) -> StageChange
         fate=fate,
         was=home if home != name and not reasons else None,
         reasons=reasons,
-        notes=[*_notes(stores, known, retired), *_steps(name, home, before, now)],
+        notes=[] if reasons else [*_notes(stores, known, retired), *_steps(name, home, before, now)],
     )
 
 
