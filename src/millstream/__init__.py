@@ -5,6 +5,20 @@ from __future__ import annotations
 from millstream.app import App
 from millstream.config import Config
 from millstream.dsl.grouped import GroupedStream
+from millstream.dsl.measures import (
+    collect_of,
+    collect_set_of,
+    count_distinct_of,
+    count_of,
+    first_of,
+    last_of,
+    max_of,
+    mean_of,
+    min_of,
+    quantile_of,
+    sum_of,
+    top_of,
+)
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.errors import MillstreamError
@@ -22,10 +36,22 @@ __all__ = [
     "Stream",
     "Table",
     "Windowed",
+    "collect_of",
+    "collect_set_of",
+    "count_distinct_of",
+    "count_of",
+    "first_of",
     "hopping",
     "join_window",
+    "last_of",
+    "max_of",
+    "mean_of",
+    "min_of",
+    "quantile_of",
     "session",
     "sliding",
+    "sum_of",
+    "top_of",
     "tumbling",
     "unlimited",
     "until_time_limit",

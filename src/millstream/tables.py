@@ -5,13 +5,14 @@ Each look-up sees the state as of the last batch that the row's task has committ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from millstream.aggregations import AnyAggregation, finisher
 from millstream.batch.journal import Journal
 from millstream.errors import UnknownTableError
 from millstream.native import NATIVE, encode_key, value_codec
@@ -43,6 +44,8 @@ class TableEntry(msgspec.Struct, frozen=True):
     retention: int = 0
     inclusive: bool = False
     """Whether a window at the very edge of the retention is still in reach."""
+    ready: AnyAggregation | None = None
+    """The aggregation by which rows are shown; what it keeps is something else."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -208,6 +211,7 @@ def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:
         partitions=partitions,
         key=(declared.key or READABLE).name,
         value=value_codec(declared.value).name,
+        ready=getattr(node, "ready", None),
     )
     if not isinstance(node, WindowedAggregate):
         return entry
@@ -238,10 +242,21 @@ def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[s
 
 def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReader:
     nodes = () if plan is None else plan.nodes
-    declared = next((plan.declared[node] for node in nodes if plan and node.name == entry.name), None)
+    node = next((node for node in nodes if node.name == entry.name), None)
+    declared = None if plan is None or node is None else plan.declared[node]
     key = serde_named(entry.key) or (declared and declared.key) or READABLE
     value = serde_named(entry.value) or NATIVE if declared is None else value_codec(declared.value)
+    if entry.ready is not None:
+        value = Finished(value, finisher(entry.ready, getattr(node, "build", None)))
     return (TableReader if entry.windows is None else WindowTableReader)(directory, entry, key, value)
+
+
+class Finished:
+    """Reads what an aggregation keeps as what it shows."""
+
+    def __init__(self, kept: Serde, finish: Callable[[Any], Any]) -> None:
+        self.name, self.encode = kept.name, kept.encode
+        self.decode: Callable[[bytes], Any] = lambda data: finish(kept.decode(data))
 
 
 class Tables(dict[str, TableReader]):

@@ -101,6 +101,11 @@ REFUSED: dict[str, tuple[Define, Define, str]] = {
         lambda app: app.stream("words").group_by_key().windowed_by(tumbling("2 s")).count(name="seen"),
         "'seen' was windowed by type=time size=1000 advance=1000 and would be windowed by type=time size=2000",
     ),
+    "another ready aggregation": (
+        lambda app: app.stream("words").group_by_key().sum(name="seen"),
+        lambda app: app.stream("words").group_by_key().mean(name="seen"),
+        "stage 'words': 'seen' was aggregated by type=sum and would be aggregated by type=mean",
+    ),
     "another type of key": (
         lambda app: app.stream("words", key=str).group_by_key().count(name="seen"),
         lambda app: app.stream("words", key=bytes).group_by_key().count(name="seen"),

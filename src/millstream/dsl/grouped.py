@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from millstream.dsl.cogrouped import CogroupedStream
 from millstream.dsl.handle import Handle
+from millstream.dsl.measures import Measure
+from millstream.dsl.ready import ReadyAggregations, nothing
 from millstream.dsl.table import Table
 from millstream.dsl.windowed import WindowedStream
-from millstream.functions import AnyFunction, by_arity
+from millstream.durations import Duration
+from millstream.errors import DefinitionError
+from millstream.functions import AnyFunction, Function, by_arity
 from millstream.plan.stateful import Aggregate, Count, Reduce
+from millstream.plan.stateless import MapValues
 from millstream.serdes import SerdeLike, serde_for
 from millstream.windows import Windows
 
@@ -16,7 +21,7 @@ _REDUCER = {2: "(result so far, value)", 3: "(key, result so far, value)"}
 _INITIAL = {0: "()"}
 
 
-class GroupedStream(Handle):
+class GroupedStream(Handle, ReadyAggregations):
     """Records of the same key, waiting for an aggregation. Null keys and null values are dropped and counted."""
 
     def count(self, *, name: str | None = None) -> Table:
@@ -59,6 +64,26 @@ class GroupedStream(Handle):
             initial=initial,
             adder=by_arity("aggregate", add, _ADDER),
             value=serde_for(value),
+            name=name,
+        )
+        return Table(self._draft, node)
+
+    def _aggregated(
+        self, measure: Measure, name: str | None, retention: Duration | None, build: type | None = None
+    ) -> Table:
+        if retention is not None:
+            raise DefinitionError(
+                f"{measure.verb}(retention={retention!r}) is for windows only", hint="leave it out: all keys are kept"
+            )
+        source = self._node
+        if measure.select is not None:  # before records move to their task, so that only what counts moves
+            source = self._draft.add(MapValues(source=source, mapper=measure.select))
+        node = Aggregate(
+            source=source,
+            initial=nothing,
+            adder=Function(measure.aggregation.add, 2),
+            ready=measure.aggregation,
+            build=build,
             name=name,
         )
         return Table(self._draft, node)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from millstream.aggregations import AnyAggregation, Counted, Several
 from millstream.dsl.handle import Handle
-from millstream.functions import AnyFunction, by_arity
+from millstream.dsl.measures import Measure
+from millstream.dsl.ready import ReadyAggregations, nothing
+from millstream.durations import Duration
+from millstream.errors import DefinitionError
+from millstream.functions import AnyFunction, Function, by_arity
 from millstream.plan.tables import TableAggregate
 from millstream.serdes import SerdeLike, serde_for
 
@@ -15,7 +20,7 @@ if TYPE_CHECKING:
 _ADDER = {2: "(aggregate, value)", 3: "(key, aggregate, value)"}
 
 
-class GroupedTable(Handle):
+class GroupedTable(Handle, ReadyAggregations):
     """Rows by group, waiting for an aggregation. A changed row is taken out as it was before it is added as it is."""
 
     _table: ClassVar[type[Table]]
@@ -49,6 +54,27 @@ class GroupedTable(Handle):
         """Add each row to the aggregate of its group and take old rows out with ``remove``; None deletes the group."""
         return self._aggregate("aggregate", initial, add, remove, value, name)
 
+    def _aggregated(
+        self, measure: Measure, name: str | None, retention: Duration | None, build: type | None = None
+    ) -> Table:
+        """A group that lost its last row is gone."""
+        if retention is not None:
+            raise DefinitionError(
+                f"{measure.verb}(retention={retention!r}) is for windows only", hint="leave it out: all groups are kept"
+            )
+        ready = _retractable(f"{measure.verb}()", measure.aggregation)
+        node = TableAggregate(
+            source=self._node,
+            initial=nothing,
+            adder=Function(ready.add, 2),
+            subtractor=Function(ready.remove, 2),
+            select=measure.select,
+            ready=ready,
+            build=build,
+            name=name,
+        )
+        return self._table(self._draft, node)
+
     def _aggregate(
         self,
         verb: str,
@@ -67,6 +93,22 @@ class GroupedTable(Handle):
             name=name,
         )
         return self._table(self._draft, node)
+
+
+def _retractable(verb: str, aggregation: AnyAggregation) -> Counted:
+    """Return the aggregation so that rows can be taken out of it again, or refuse it."""
+    if isinstance(aggregation, Several):
+        parts = tuple(
+            _retractable(f"agg({name}=…)", part)
+            for name, part in zip(aggregation.names, aggregation.parts, strict=True)
+        )
+        return Counted(Several(aggregation.names, parts, aggregation.places))
+    if aggregation.stays:
+        raise DefinitionError(
+            f"{verb} of a grouped table cannot take out a row that has changed: {aggregation.stays}",
+            hint="use aggregate(initial, add, remove), or collect()",
+        )
+    return Counted(aggregation)
 
 
 def _plus_one(count: int, _value: Any) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
+from millstream.dsl.measures import Measure
+from millstream.dsl.ready import ReadyAggregations, nothing
 from millstream.dsl.table import Table
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
-from millstream.functions import AnyFunction, by_arity
+from millstream.functions import AnyFunction, Function, by_arity
 from millstream.plan.node import Node
 from millstream.plan.stateful import WindowedAggregate
+from millstream.plan.stateless import MapValues
 from millstream.plan.topology import Draft
 from millstream.serdes import SerdeLike, serde_for
 from millstream.windows import Windows
@@ -20,7 +23,7 @@ _MERGER = {2: "(aggregate, aggregate)", 3: "(key, aggregate, aggregate)"}
 
 
 @dataclasses.dataclass(frozen=True)
-class WindowedStream:
+class WindowedStream(ReadyAggregations):
     """Records of the same key and window. Keys of results are ``Windowed(key, start, end)``.
 
     Null keys are dropped. Null values reach the aggregation, but for sliding windows, which drop them. A record that
@@ -76,6 +79,26 @@ class WindowedStream:
     ) -> Table:
         """Add each value to the aggregate of its key and window; sessions also need ``merge``, which joins two."""
         return self._aggregate("aggregate", initial, add, merge, value, retention, name)
+
+    def _aggregated(
+        self, measure: Measure, name: str | None, retention: Duration | None, build: type | None = None
+    ) -> Table:
+        source, ready = self._source, measure.aggregation
+        if measure.select is not None:  # before records move to their task, so that only what counts moves
+            source = self._draft.add(MapValues(source=source, mapper=measure.select))
+        node = WindowedAggregate(
+            source=source,
+            windows=self._windows,
+            initial=nothing,
+            adder=Function(ready.add, 2),
+            merger=Function(lambda one, other: other if one is None else ready.merge(one, other), 2),
+            final=self._final,
+            retention=None if retention is None else milliseconds(retention),
+            ready=ready,
+            build=build,
+            name=name,
+        )
+        return Table(self._draft, node)
 
     def _aggregate(
         self,

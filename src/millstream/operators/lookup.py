@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import singledispatch
 from typing import Any, TypeAlias
 
+from millstream.aggregations import finisher
 from millstream.native import value_codec
 from millstream.operators.aggregation import with_key
 from millstream.operators.runtime import Runtime
@@ -21,7 +22,17 @@ Lookup: TypeAlias = Callable[[Any], tuple[Any, int]]
 
 def lookup(node: Node, runtime: Runtime) -> Lookup:
     """Return what finds the rows of a table."""
-    return _stored(node, runtime) if getattr(node, "stored", False) else computed(node, runtime)
+    look = _stored(node, runtime) if getattr(node, "stored", False) else computed(node, runtime)
+    ready = getattr(node, "ready", None)
+    return look if ready is None else _finished(look, finisher(ready, getattr(node, "build", None)))
+
+
+def _finished(look: Lookup, finish: Callable[[Any], Any]) -> Lookup:
+    def finished(key: Any) -> tuple[Any, int]:
+        kept, timestamp = look(key)
+        return finish(kept), timestamp
+
+    return finished
 
 
 def _stored(node: Node, runtime: Runtime) -> Lookup:

@@ -14,10 +14,11 @@ from millstream.windows import SessionWindows
 def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
     """Entries stand at (end, start); results have the end of the session as their timestamp."""
     store, clock, gap, grace = aggregation.store, aggregation.clock, windows.gap, windows.grace
+    skips_nulls = aggregation.skips_nulls
 
     def process(key: Any, value: Any, timestamp: int) -> None:
-        if key is None:
-            return aggregation.drop("null_key")
+        if key is None or (value is None and skips_nulls):
+            return aggregation.drop("null_key" if key is None else "null_value")
         if timestamp > clock.time:
             clock.time = timestamp
         close = clock.time - grace - gap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.operators.aggregation import with_key
+from millstream.operators.aggregation import showing, with_key
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.operators.tables import emitter, store_of
 from millstream.plan.tables import TableAggregate, TableFilter, TableGroupBy, TableMapValues
@@ -98,14 +98,19 @@ def _group_by(node: TableGroupBy, forward: Process, runtime: Runtime) -> Process
 def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Process:
     """Nothing is taken out of a group that is not there; the result's timestamp never goes back."""
     store = store_of(node, runtime)
-    emit, failed = emitter(node, store, forward, runtime), runtime.failed
+    emit, failed = emitter(node, store, showing(node, forward, runtime), runtime), runtime.failed
     adder, subtractor, initial = with_key(node.adder), with_key(node.subtractor), node.initial
+    select = None if node.select is None else node.select.bind(runtime.context)
 
     def process(key: Any, pair: tuple[Any, Any], timestamp: int) -> None:
         new, old = pair
         row = store.row(key)
         before = aggregate = row.value
         try:
+            if select is not None:
+                new, old = None if new is None else select(key, new), None if old is None else select(key, old)
+                if new is None and old is None:
+                    return None
             if old is not None and aggregate is not None:
                 aggregate = subtractor(key, aggregate, old)
             if new is not None:

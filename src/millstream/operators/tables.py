@@ -10,7 +10,7 @@ from typing import Any
 
 from millstream.functions import AnyFunction
 from millstream.native import value_codec
-from millstream.operators.aggregation import Step, with_key
+from millstream.operators.aggregation import Step, showing, with_key
 from millstream.operators.lookup import lookup
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.node import Node
@@ -36,7 +36,7 @@ def _reduce(node: Reduce, forward: Process, runtime: Runtime) -> Process:
 
 @operator.register(Aggregate)
 def _aggregate(node: Aggregate, forward: Process, runtime: Runtime) -> tuple[Process, ...]:
-    adders = (node.adder, *node.other_adders)
+    adders, forward = (node.adder, *node.other_adders), showing(node, forward, runtime)
     return tuple(_aggregation(node, forward, runtime, node.initial, with_key(adder)) for adder in adders)
 
 
@@ -64,11 +64,12 @@ def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Pr
 def _aggregation(node: Node, forward: Process, runtime: Runtime, initial: AnyFunction, step: Step) -> Process:
     """Records without key or value do not count; the result's timestamp never goes back.
 
-    The old value of a first result is the initial one, as in Kafka Streams: groupings behind it take it out.
+    The old value of a first result is the initial one, as in Kafka Streams: groupings behind it take it out. But not
+    for ready aggregations of groups, to which it was never added.
     """
     store = store_of(node, runtime)
     find, mark, emit = store.row, store.mark, emitter(node, store, forward, runtime)
-    dropped, failed = runtime.dropped, runtime.failed
+    dropped, failed, regrouped = runtime.dropped, runtime.failed, node in runtime.plan.regrouped
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
@@ -86,7 +87,7 @@ def _aggregation(node: Node, forward: Process, runtime: Runtime, initial: AnyFun
         if not row.changed:
             mark(row)
         if emit is not None:
-            emit(key, new, old, timestamp)
+            emit(key, new, found if regrouped else old, timestamp)
         return None
 
     return process

@@ -12,7 +12,7 @@ from typing import Any
 
 from millstream.functions import Function
 from millstream.native import value_codec
-from millstream.operators.aggregation import Step, with_key
+from millstream.operators.aggregation import Step, showing, with_key
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.state.timed import Entry, TimedStore, layout_of
@@ -48,7 +48,9 @@ class Aggregation:
         )
         self.clock = self.store.clock(number)
         self._named = node.windows.named
-        self._forward = forward
+        self._forward = showing(node, forward, runtime)
+        self._regrouped = node in runtime.plan.regrouped
+        self.skips_nulls = node.ready is not None
         self._held_back = runtime.caching or node.final
         self._dropped, self._failed = runtime.dropped, runtime.failed
         if runtime.caching and not node.final:
@@ -70,7 +72,9 @@ class Aggregation:
         return start >= expired if self.final else start > expired
 
     def put(self, entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
-        """Store a new aggregate and pass it on, unless that waits."""
+        """Store a new aggregate and pass it on, unless that waits; groupings behind it are told what it really was."""
+        if self._regrouped:
+            old = entry.value
         entry.value, entry.timestamp = value, timestamp
         self.store.mark(entry)
         if not self._held_back:
@@ -103,14 +107,15 @@ def windowed(windows: Windows, aggregation: Aggregation) -> Process:
 @windowed.register(UnlimitedWindows)
 def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation) -> Process:
     store, clock, grace, size = aggregation.store, aggregation.clock, windows.grace, windows.size
+    skips_nulls = aggregation.skips_nulls
     starts, put, added, begin, visible = (
         windows.starts, aggregation.put, aggregation.added, aggregation.begin, aggregation.visible,
     )  # fmt: skip
     emit = closer(aggregation, lambda close: close - size) if aggregation.final else None
 
     def process(key: Any, value: Any, timestamp: int) -> None:
-        if key is None:
-            return aggregation.drop("null_key")
+        if key is None or (value is None and skips_nulls):
+            return aggregation.drop("null_key" if key is None else "null_value")
         if timestamp > clock.time:
             clock.time = timestamp
         close = clock.time - grace

@@ -1,7 +1,7 @@
 """What a change of the topology means for the state there is: compared stage by stage, before anything runs.
 
-A stage goes on with its state as long as its stores mean the same: same kind of step, same windows, same keys, same
-number of partitions. Steps without state, sinks and other stages may come and go around it.
+A stage goes on with its state as long as its stores mean the same: same kind of step, same windows, same ready
+aggregation, same keys, same number of partitions. Stateless steps, sinks and other stages may come and go around it.
 """
 
 from __future__ import annotations
@@ -129,10 +129,10 @@ def _misplaced(name: str, homes: list[str], before: StoredPlan, now: StoredPlan)
 
 def _differences(store: str, before: Shape, now: Shape) -> str:
     """Say what makes the rows of a store unusable, or nothing; how late records may be does not."""
-    for what in ("op", "key", "windows"):
+    for what in ("op", "key", "windows", "ready"):
         old, new = (_without_grace(shape.get(what)) for shape in (before, now))
         if old != new:
-            word = {"op": "made by", "key": "keyed as", "windows": "windowed by"}[what]
+            word = {"op": "made by", "key": "keyed as", "windows": "windowed by", "ready": "aggregated by"}[what]
             return f"{store!r} was {word} {_short(old)} and would be {word} {_short(new)}"
     return ""
 

@@ -77,7 +77,7 @@ def _setting(value: Any) -> Any:
     if isinstance(value, type):
         return type_name(value)
     if isinstance(value, msgspec.Struct) and not isinstance(value, Serde):
-        return msgspec.to_builtins(value)  # a window
+        return msgspec.to_builtins(value)  # windows, ready aggregations
     return value.name if isinstance(value, Serde) else Function(value, 0).name
 
 
@@ -100,10 +100,10 @@ def _stores(stage: Stage, plan: Plan) -> dict[str, Any]:
     for node in (*stage.heads, *stage.nodes):
         key = plan.declared[inputs(node)[0] if inputs(node) else node].key or READABLE  # inside of windows
         value = _carried(node, plan)[1]
-        windows = getattr(node, "windows", None)
-        window = {} if windows is None else {"windows": _setting(windows)}
+        kinds = {kind: getattr(node, kind, None) for kind in ("windows", "ready")}
+        known = {kind: _setting(value) for kind, value in kinds.items() if value is not None}
         for name in store_names(node):
-            shapes[name] = {"op": node.verb, "key": key.name, "value": value, **window}
+            shapes[name] = {"op": node.verb, "key": key.name, "value": value, **known}
     return shapes
 
 

@@ -7,11 +7,11 @@ topic has it depends on whether it is stored by the time the filter is written, 
 
 from __future__ import annotations
 
-from millstream.plan.node import Node, Nodes
+from millstream.plan.node import Node, Nodes, inputs
 from millstream.plan.sources import TableSource
-from millstream.plan.stateful import StreamTableJoin, ToTable
+from millstream.plan.stateful import AGGREGATIONS, StreamTableJoin, ToTable
 from millstream.plan.suppress import Suppress
-from millstream.plan.tables import TableFilter, TableGroupBy, TableMapValues, TableTableJoin
+from millstream.plan.tables import TableAggregate, TableFilter, TableGroupBy, TableMapValues, TableTableJoin
 
 
 def sending_old_values(nodes: Nodes) -> frozenset[Node]:
@@ -34,6 +34,22 @@ def sending_old_values(nodes: Nodes) -> frozenset[Node]:
         elif isinstance(node, StreamTableJoin):
             tables.stored.add(node.table)
     return frozenset(tables.sending)
+
+
+def regrouped_tables(nodes: Nodes) -> frozenset[Node]:
+    """Return the tables whose rows end up in ready aggregations of groups, also through steps that change them.
+
+    These can only take out what was added: a first result has no old one there, not even the initial value.
+    """
+    found: set[Node] = set()
+    waiting = [node.source for node in nodes if isinstance(node, TableAggregate) and node.ready is not None]
+    while waiting:
+        table = waiting.pop()
+        if table not in found:
+            found.add(table)
+            if not isinstance(table, (*AGGREGATIONS, ToTable, TableAggregate)):
+                waiting.extend(inputs(table))
+    return frozenset(found)
 
 
 class _Tables:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from millstream.aggregations import Aggregation
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, Function
 from millstream.plan.node import Node
@@ -31,7 +32,8 @@ class Reduce(Node):
 class Aggregate(Node):
     """Add the values of each key to an aggregate; an aggregate of None deletes the row.
 
-    Cogrouped streams add to the same aggregate, each with a function of its own.
+    Cogrouped streams add to the same aggregate, each with a function of its own. What a ``ready`` aggregation keeps is
+    not what it shows; ``build`` makes an object of its results.
     """
 
     source: Node
@@ -40,6 +42,8 @@ class Aggregate(Node):
     adder: Function
     other_adders: tuple[Function, ...] = ()
     value: Serde | None = None
+    ready: Aggregation | None = None
+    build: type | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +51,7 @@ class WindowedAggregate(Node):
     """Aggregate the records of each key and window; ``initial`` None takes the first value as the first result.
 
     ``merger`` joins the aggregates of two sessions. With ``final`` a window is passed on once, when it has closed.
+    A ``ready`` aggregation is as in ``Aggregate``; it gets no null values.
     """
 
     source: Node
@@ -59,6 +64,8 @@ class WindowedAggregate(Node):
     final: bool = False
     retention: int | None = None
     value: Serde | None = None
+    ready: Aggregation | None = None
+    build: type | None = None
 
     def __post_init__(self) -> None:
         needed = self.windows.retention

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from millstream.aggregations import Aggregation
 from millstream.functions import AnyFunction, Function
 from millstream.plan.node import Node
 from millstream.serdes import Serde
@@ -42,13 +43,19 @@ class TableGroupBy(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableAggregate(Node):
-    """Take the old row out of a group's aggregate, then add the new one; without ``initial`` the first row is it."""
+    """Take the old row out of a group's aggregate, then add the new one; without ``initial`` the first row is it.
+
+    A ``ready`` aggregation is as in ``Aggregate``; it is of what ``select`` takes out of a row, if that is not None.
+    """
 
     source: Node
     initial: AnyFunction | None
     adder: Function
     subtractor: Function
+    select: Function | None = None
     value: Serde | None = None
+    ready: Aggregation | None = None
+    build: type | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

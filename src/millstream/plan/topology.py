@@ -9,7 +9,7 @@ from typing import TypeVar
 from millstream.errors import DefinitionError
 from millstream.plan.declared import Declared, declared_serdes
 from millstream.plan.node import Node, Nodes, consumers, inputs
-from millstream.plan.old_values import sending_old_values
+from millstream.plan.old_values import regrouped_tables, sending_old_values
 from millstream.plan.rules import RULES
 from millstream.plan.sinks import Sink
 from millstream.plan.sources import Source
@@ -66,6 +66,11 @@ class Plan:
     def sending_old(self) -> frozenset[Node]:
         """The tables that tell their readers old values."""
         return sending_old_values(self.nodes)
+
+    @cached_property
+    def regrouped(self) -> frozenset[Node]:
+        """The tables whose rows end up in ready aggregations of groups."""
+        return regrouped_tables(self.nodes)
 
     @cached_property
     def declared(self) -> dict[Node, Declared]:
