@@ -20,6 +20,7 @@ from millstream.loading import check_not_loading, imported_twin
 from millstream.names import check_name
 from millstream.places import DEFAULT_DATA_DIR
 from millstream.plan.describe import Format, describe
+from millstream.plan.histories import checked_history
 from millstream.plan.sources import Source, StreamSource, TableSource
 from millstream.plan.topology import Draft, Plan
 from millstream.serdes import JSON, READABLE, SerdeLike, serde_for
@@ -98,14 +99,31 @@ class App:
         key: SerdeLike = None,
         value: SerdeLike = None,
         timestamp: AnyFunction | None = None,
+        history: Duration | None = None,
         name: str | None = None,
     ) -> Table:
         """Read a topic as a table: the newest record of a key is its row, a null value deletes it.
 
-        Records without key are dropped and counted. The last record by offset wins, whatever its timestamp.
+        Records without key are dropped and counted. The last record by offset wins, whatever its timestamp. With
+        ``history`` the last one by timestamp wins, and streams are joined with the row that was valid at their time;
+        records older than the history are dropped and counted.
+
+        >>> app = App("doc")
+        >>> prices = app.table("prices", value=int, history="5 min")
+        >>> app.stream("sales", value=str).join(prices, lambda sale, price: f"{sale} for {price}").to("out")
+        >>> with TestDriver(app) as driver:
+        ...     driver.topic("prices").pipe(10, key="pen", timestamp=0)
+        ...     driver.topic("prices").pipe(12, key="pen", timestamp=60_000)
+        ...     driver.topic("sales").pipe("ann", key="pen", timestamp=30_000)
+        ...     driver.topic("out").read_values()
+        ['ann for 10']
         """
         node = TableSource(
-            topics=(topic,), name=name, named=name is not None, **_source_settings(key, value, timestamp)
+            topics=(topic,),
+            name=name,
+            named=name is not None,
+            history=checked_history("table", history),
+            **_source_settings(key, value, timestamp),
         )
         return self._source(node, Table)
 

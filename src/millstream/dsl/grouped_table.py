@@ -11,6 +11,7 @@ from millstream.dsl.ready import ReadyAggregations, nothing
 from millstream.durations import Duration
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, Function, by_arity
+from millstream.plan.histories import checked_history
 from millstream.plan.tables import TableAggregate
 from millstream.serdes import SerdeLike, serde_for
 
@@ -26,21 +27,29 @@ class GroupedTable(Handle, ReadyAggregations):
     _table: ClassVar[type[Table]]
     """Set by the module of tables, which has groupings; imports must not run in a circle."""
 
-    def count(self, *, name: str | None = None) -> Table:
+    def count(self, *, history: Duration | None = None, name: str | None = None) -> Table:
         """Count the rows of each group; a group that lost its last row counts 0.
+
+        With ``history`` earlier counts are kept for so long, as in ``app.table``; so they are by the other verbs.
 
         >>> app = App("doc")
         >>> app.table("users", value=str).group_by(lambda city: city).count().to_stream().to("out")
         >>> outputs(app, users=[("ann", "Rome"), ("bob", "Rome"), ("ann", "Oslo")])
         [('Rome', 1), ('Rome', 2), ('Rome', 1), ('Oslo', 1)]
         """
-        return self.aggregate(lambda: 0, _plus_one, _minus_one, value=int, name=name)
+        return self.aggregate(lambda: 0, _plus_one, _minus_one, value=int, history=history, name=name)
 
     def reduce(
-        self, add: AnyFunction, remove: AnyFunction, *, value: SerdeLike = None, name: str | None = None
+        self,
+        add: AnyFunction,
+        remove: AnyFunction,
+        *,
+        value: SerdeLike = None,
+        history: Duration | None = None,
+        name: str | None = None,
     ) -> Table:
         """Combine the rows of each group; ``remove`` takes an old row out again. The first row is the first result."""
-        return self._aggregate("reduce", None, add, remove, value, name)
+        return self._aggregate("reduce", None, add, remove, value, history, name)
 
     def aggregate(
         self,
@@ -49,10 +58,11 @@ class GroupedTable(Handle, ReadyAggregations):
         remove: AnyFunction,
         *,
         value: SerdeLike = None,
+        history: Duration | None = None,
         name: str | None = None,
     ) -> Table:
         """Add each row to the aggregate of its group and take old rows out with ``remove``; None deletes the group."""
-        return self._aggregate("aggregate", initial, add, remove, value, name)
+        return self._aggregate("aggregate", initial, add, remove, value, history, name)
 
     def _aggregated(
         self, measure: Measure, name: str | None, retention: Duration | None, build: type | None = None
@@ -82,6 +92,7 @@ class GroupedTable(Handle, ReadyAggregations):
         add: AnyFunction,
         remove: AnyFunction,
         value: SerdeLike,
+        history: Duration | None,
         name: str | None,
     ) -> Table:
         node = TableAggregate(
@@ -90,6 +101,7 @@ class GroupedTable(Handle, ReadyAggregations):
             adder=by_arity(verb, add, _ADDER),
             subtractor=by_arity(verb, remove, _ADDER),
             value=serde_for(value),
+            history=checked_history(verb, history),
             name=name,
         )
         return self._table(self._draft, node)

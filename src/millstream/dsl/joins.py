@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from millstream.dsl.handle import Handle
 from millstream.dsl.table import Table
+from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, Function, by_arity
 from millstream.plan.joins import StreamStreamJoin
@@ -26,15 +27,20 @@ def join_node(
     other: Handle,
     joiner: AnyFunction,
     within: JoinWindow | None,
+    grace: Duration | None,
     value: SerdeLike,
     name: str | None,
 ) -> Node:
     """Return the join of a stream with whatever it is to be joined with."""
     verb = _VERBS[kind]
     if isinstance(other, Table):
-        return _with_table(stream, kind, other, by_arity(verb, joiner, _WITH_TABLE), within, value, name)
+        return _with_table(stream, kind, other, by_arity(verb, joiner, _WITH_TABLE), within, grace, value, name)
     if not isinstance(other, type(stream)):
         raise DefinitionError(f"{verb}() wants a stream or a table, not {other!r}", hint="make one with .to_table()")
+    if grace is not None:
+        raise DefinitionError(
+            f"{verb}() of two streams has its grace in the window", hint='pass within=join_window("10 s", grace="5 s")'
+        )
     if within is None:
         raise DefinitionError(
             f"{verb}() of two streams needs to know how close in time they meet",
@@ -57,6 +63,7 @@ def _with_table(
     table: Table,
     joiner: Function,
     within: JoinWindow | None,
+    grace: Duration | None,
     value: SerdeLike,
     name: str | None,
 ) -> Node:
@@ -70,6 +77,7 @@ def _with_table(
         table=table._node,
         joiner=joiner,
         left=kind == "left",
+        grace=None if grace is None else milliseconds(grace),
         value=serde_for(value),
         name=name,
     )

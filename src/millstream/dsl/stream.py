@@ -9,7 +9,9 @@ from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.handle import Handle
 from millstream.dsl.joins import join_node
 from millstream.dsl.table import Table
+from millstream.durations import Duration
 from millstream.functions import AnyFunction, by_arity
+from millstream.plan.histories import checked_history
 from millstream.plan.sinks import Sink
 from millstream.plan.stateful import ToTable
 from millstream.plan.stateless import (
@@ -208,15 +210,31 @@ class Stream(Handle):
         """Group by the key that records have; moves them only if a verb before may have changed it."""
         return GroupedStream(self._draft, self._node)
 
-    def to_table(self, *, key: SerdeLike = None, value: SerdeLike = None, name: str | None = None) -> Table:
+    def to_table(
+        self,
+        *,
+        key: SerdeLike = None,
+        value: SerdeLike = None,
+        history: Duration | None = None,
+        name: str | None = None,
+    ) -> Table:
         """Take each record as the newest row of its key; a null value deletes the row, a null key is dropped.
+
+        With ``history`` earlier rows are kept for so long, as in ``app.table``.
 
         >>> app = App("doc")
         >>> app.stream("n", value=int).select_key(lambda n: n % 2).to_table(name="last").to_stream().to("out")
         >>> outputs(app, n=[1, 2, 3])
         [('1', 1), ('0', 2), ('1', 3)]
         """
-        node = ToTable(source=self._node, key=serde_for(key), value=serde_for(value), name=name, named=name is not None)
+        node = ToTable(
+            source=self._node,
+            key=serde_for(key),
+            value=serde_for(value),
+            name=name,
+            named=name is not None,
+            history=checked_history("to_table", history),
+        )
         return Table(self._draft, node)
 
     def join(
@@ -225,14 +243,16 @@ class Stream(Handle):
         joiner: AnyFunction,
         *,
         within: JoinWindow | None = None,
+        grace: Duration | None = None,
         value: SerdeLike = None,
         name: str | None = None,
     ) -> Stream:
         """Join each record with records of another stream that are close in time, or with a table's row of its key.
 
-        With a table the row is the one at that moment, and table changes emit nothing. With a stream every pair inside
-        the window is passed on once, when its second record comes, with the later timestamp of the two. What has no
-        partner, no key or no value is not passed on. Both sides must have the same number of partitions.
+        With a table the row is the one at that moment, of a table with history the one that was valid at the record's
+        time, and table changes emit nothing; with ``grace`` the record first waits so long for late table updates. With
+        a stream every pair inside the window is passed on once, when its second record comes, with the later timestamp
+        of the two. What has no partner, no key or no value is not passed on. Both sides need equally many partitions.
 
         >>> app = App("doc")
         >>> clicks, views = app.stream("clicks", value=str), app.stream("views", value=str)
@@ -240,7 +260,7 @@ class Stream(Handle):
         >>> outputs(app, views=[("u1", "page")], clicks=[("u1", "buy"), ("u2", "buy")])
         [('u1', 'page/buy')]
         """
-        return Stream(self._draft, join_node(self, "inner", other, joiner, within, value, name))
+        return Stream(self._draft, join_node(self, "inner", other, joiner, within, grace, value, name))
 
     def left_join(
         self,
@@ -248,6 +268,7 @@ class Stream(Handle):
         joiner: AnyFunction,
         *,
         within: JoinWindow | None = None,
+        grace: Duration | None = None,
         value: SerdeLike = None,
         name: str | None = None,
     ) -> Stream:
@@ -256,7 +277,7 @@ class Stream(Handle):
         With a stream that is known when the window and its grace have passed: the record is then passed on alone, with
         its own timestamp, as soon as a later record of either stream shows it. A record without key has no partner.
         """
-        return Stream(self._draft, join_node(self, "left", other, joiner, within, value, name))
+        return Stream(self._draft, join_node(self, "left", other, joiner, within, grace, value, name))
 
     def outer_join(
         self,
@@ -268,7 +289,7 @@ class Stream(Handle):
         name: str | None = None,
     ) -> Stream:
         """Join the records of two streams that are close in time; either side may be None, see ``left_join``."""
-        return Stream(self._draft, join_node(self, "outer", other, joiner, within, value, name))
+        return Stream(self._draft, join_node(self, "outer", other, joiner, within, None, value, name))
 
     def to(
         self,

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from millstream.dsl.grouped_table import GroupedTable
 from millstream.dsl.handle import Handle
+from millstream.durations import Duration
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, by_arity
+from millstream.plan.histories import checked_history
 from millstream.plan.stateful import ToStream
 from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableFilter, TableGroupBy, TableMapValues, TableTableJoin
@@ -111,8 +113,19 @@ class Table(Handle):
         """
         return Table(self._draft, Suppress(source=self._node, until=until, name=name))
 
-    def join(self, other: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Table:
+    def join(
+        self,
+        other: Table,
+        joiner: AnyFunction,
+        *,
+        value: SerdeLike = None,
+        history: Duration | None = None,
+        name: str | None = None,
+    ) -> Table:
         """Join the rows of two tables that have the same key; a row without partner is not in the result.
+
+        Of a table with history only newest rows are joined: an update that is out of order is dropped and counted.
+        With ``history`` (and ``name``) the result keeps one too, as in ``app.table``.
 
         >>> app = App("doc")
         >>> names, cities = app.table("names", value=str), app.table("cities", value=str)
@@ -120,22 +133,41 @@ class Table(Handle):
         >>> outputs(app, names=[("u1", "Ann")], cities=[("u1", "Rome"), ("u1", None)])
         [('u1', 'Ann of Rome'), ('u1', None)]
         """
-        return self._join("join", other, joiner, "inner", value, name)
+        return self._join("join", other, joiner, "inner", value, history, name)
 
     def left_join(
-        self, other: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None
+        self,
+        other: Table,
+        joiner: AnyFunction,
+        *,
+        value: SerdeLike = None,
+        history: Duration | None = None,
+        name: str | None = None,
     ) -> Table:
         """Join each row with the other table's row of its key, or with None."""
-        return self._join("left_join", other, joiner, "left", value, name)
+        return self._join("left_join", other, joiner, "left", value, history, name)
 
     def outer_join(
-        self, other: Table, joiner: AnyFunction, *, value: SerdeLike = None, name: str | None = None
+        self,
+        other: Table,
+        joiner: AnyFunction,
+        *,
+        value: SerdeLike = None,
+        history: Duration | None = None,
+        name: str | None = None,
     ) -> Table:
         """Join the rows of both tables; either side may be None."""
-        return self._join("outer_join", other, joiner, "outer", value, name)
+        return self._join("outer_join", other, joiner, "outer", value, history, name)
 
     def _join(
-        self, verb: str, other: Table, joiner: AnyFunction, kind: Kind, value: SerdeLike, name: str | None
+        self,
+        verb: str,
+        other: Table,
+        joiner: AnyFunction,
+        kind: Kind,
+        value: SerdeLike,
+        history: Duration | None,
+        name: str | None,
     ) -> Table:
         if not isinstance(other, Table):
             raise DefinitionError(f"{verb}() wants a table, not {other!r}", hint="make one with .to_table()")
@@ -147,6 +179,7 @@ class Table(Handle):
             value=serde_for(value),
             name=name,
             stored=name is not None,
+            history=checked_history(verb, history),
         )
         return Table(self._draft, node)
 

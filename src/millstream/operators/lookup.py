@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 from millstream.aggregations import finisher
 from millstream.native import value_codec
 from millstream.operators.aggregation import with_key
+from millstream.operators.histories import store_with_history
 from millstream.operators.runtime import Runtime
+from millstream.plan.histories import history_of
 from millstream.plan.node import Node
 from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.tables import TableFilter, TableMapValues, TableTableJoin
@@ -36,6 +38,8 @@ def _finished(look: Lookup, finish: Callable[[Any], Any]) -> Lookup:
 
 
 def _stored(node: Node, runtime: Runtime) -> Lookup:
+    if history_of(node) is not None:
+        return store_with_history(node, runtime).get
     find = runtime.store(node, value_codec(runtime.plan.declared[node].value)).row
 
     def look(key: Any) -> tuple[Any, int]:

@@ -15,8 +15,10 @@ from millstream.plan.node import Node
 from millstream.plan.topology import Plan
 from millstream.records import Headers
 from millstream.serdes import Serde
+from millstream.state.buffer import WaitingBuffer
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.timed import TimedStore
+from millstream.state.versioned import VersionedStore
 
 Process: TypeAlias = Callable[..., None]
 """Streams call it with (key, value, timestamp), tables with (key, new value, old value, timestamp)."""
@@ -104,6 +106,12 @@ class Runtime(Protocol):
         self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool, part: str = ""
     ) -> TimedStore:
         """Return the store of entries by key and time that ``node`` owns, or the one with the name ``part``."""
+
+    def versioned_store(self, node: Node, codec: Serde) -> VersionedStore:
+        """Return the store of a table with history that ``node`` owns."""
+
+    def buffer(self, node: Node, codec: Serde) -> WaitingBuffer:
+        """Return where ``node`` lets records wait."""
 
     def to_topic(self, topic: str) -> Columns:
         """Return where records for a topic are collected."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.operators.aggregation import with_key
+from millstream.operators.histories import newest_only, taking_versions
 from millstream.operators.lookup import Lookup, lookup
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.operators.tables import store_of
@@ -20,22 +21,20 @@ def _join(node: TableTableJoin, forward: Process, runtime: Runtime) -> tuple[Pro
     out = _stored(node, forward, runtime) if node.stored else forward
     from_left = Side(node, runtime, lookup(node.right, runtime), out, joiner)
     from_right = Side(node, runtime, lookup(node.left, runtime), out, lambda key, mine, other: joiner(key, other, mine))
-    kind = node.kind
+    left, right = {
+        "inner": (from_left.needing_other, from_right.needing_other),
+        "left": (from_left.keeping_own, from_right.serving),
+        "outer": (from_left.keeping_all, from_right.keeping_all),
+    }[node.kind]
     return (
-        from_left.needing_other
-        if kind == "inner"
-        else from_left.keeping_own
-        if kind == "left"
-        else from_left.keeping_all,
-        from_right.keeping_all
-        if kind == "outer"
-        else from_right.needing_other
-        if kind == "inner"
-        else from_right.serving,
+        newest_only(node.left, left, runtime, node, counted=True),
+        newest_only(node.right, right, runtime, node, counted=True),
     )
 
 
 def _stored(node: TableTableJoin, forward: Process, runtime: Runtime) -> Process:
+    if node.history is not None:
+        return taking_versions(node, forward, runtime)
     store = store_of(node, runtime)
 
     def put(key: Any, new: Any, old: Any, timestamp: int) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.operators.aggregation import showing, with_key
+from millstream.operators.aggregation import Step, showing, with_key
+from millstream.operators.histories import newest_only, store_with_history, taking_versions
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.operators.tables import emitter, store_of
 from millstream.plan.tables import TableAggregate, TableFilter, TableGroupBy, TableMapValues
@@ -91,33 +92,28 @@ def _group_by(node: TableGroupBy, forward: Process, runtime: Runtime) -> Process
             forward(new_group, (new_value, None), timestamp)
         return None
 
-    return process
+    return newest_only(node.source, process, runtime, node, counted=False)
 
 
 @operator.register(TableAggregate)
 def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Process:
     """Nothing is taken out of a group that is not there; the result's timestamp never goes back."""
-    store = store_of(node, runtime)
+    if node.history is not None:
+        return _aggregate_versions(node, forward, runtime)
+    store, step = store_of(node, runtime), _taking_out_and_adding(node)
     emit, failed = emitter(node, store, showing(node, forward, runtime), runtime), runtime.failed
-    adder, subtractor, initial = with_key(node.adder), with_key(node.subtractor), node.initial
     select = None if node.select is None else node.select.bind(runtime.context)
 
     def process(key: Any, pair: tuple[Any, Any], timestamp: int) -> None:
-        new, old = pair
         row = store.row(key)
-        before = aggregate = row.value
+        before = row.value
         try:
             if select is not None:
-                new, old = None if new is None else select(key, new), None if old is None else select(key, old)
-                if new is None and old is None:
+                new, old = pair
+                pair = None if new is None else select(key, new), None if old is None else select(key, old)
+                if pair == (None, None):
                     return None
-            if old is not None and aggregate is not None:
-                aggregate = subtractor(key, aggregate, old)
-            if new is not None:
-                if aggregate is None:
-                    aggregate = new if initial is None else adder(key, initial(), new)
-                else:
-                    aggregate = adder(key, aggregate, new)
+            aggregate = step(key, before, pair)
         except Exception as error:
             return failed(node, error, key)
         if before is not None and row.timestamp > timestamp:
@@ -129,3 +125,35 @@ def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Proc
         return None
 
     return process
+
+
+def _aggregate_versions(node: TableAggregate, forward: Process, runtime: Runtime) -> Process:
+    newest, take = store_with_history(node, runtime).get, taking_versions(node, forward, runtime)
+    step, failed = _taking_out_and_adding(node), runtime.failed
+
+    def process(key: Any, pair: tuple[Any, Any], timestamp: int) -> None:
+        before, at = newest(key)
+        try:
+            aggregate = step(key, before, pair)
+        except Exception as error:
+            return failed(node, error, key)
+        return take(key, aggregate, before, max(at, timestamp))
+
+    return process
+
+
+def _taking_out_and_adding(node: TableAggregate) -> Step:
+    """Return what makes of an aggregate and the (new, old) row of a change the new aggregate."""
+    adder, subtractor, initial = with_key(node.adder), with_key(node.subtractor), node.initial
+
+    def step(key: Any, aggregate: Any, pair: tuple[Any, Any]) -> Any:
+        new, old = pair
+        if old is not None and aggregate is not None:
+            aggregate = subtractor(key, aggregate, old)
+        if new is None:
+            return aggregate
+        if aggregate is None:
+            return new if initial is None else adder(key, initial(), new)
+        return adder(key, aggregate, new)
+
+    return step

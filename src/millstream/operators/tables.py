@@ -11,8 +11,11 @@ from typing import Any
 from millstream.functions import AnyFunction
 from millstream.native import value_codec
 from millstream.operators.aggregation import Step, showing, with_key
+from millstream.operators.as_of_joins import join_as_of
+from millstream.operators.histories import store_with_history, taking_versions
 from millstream.operators.lookup import lookup
 from millstream.operators.runtime import Process, Runtime, operator
+from millstream.plan.histories import origin_of_history
 from millstream.plan.node import Node
 from millstream.plan.sources import TableSource
 from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToStream, ToTable
@@ -43,7 +46,9 @@ def _aggregate(node: Aggregate, forward: Process, runtime: Runtime) -> tuple[Pro
 @operator.register(ToTable)
 @operator.register(TableSource)
 def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Process:
-    """The last record by offset is the row, whatever its timestamp."""
+    """The last record by offset is the row, whatever its timestamp; with a history the last one by timestamp."""
+    if node.history is not None:
+        return _versions(node, forward, runtime)
     store = store_of(node, runtime)
     find, mark, emit = store.row, store.mark, emitter(node, store, forward, runtime)
     dropped = runtime.dropped
@@ -57,6 +62,18 @@ def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Pr
         if emit is not None:
             emit(key, value, old, timestamp)
         return None
+
+    return process
+
+
+def _versions(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Process:
+    newest, take = store_with_history(node, runtime).get, taking_versions(node, forward, runtime)
+    dropped = runtime.dropped
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        if key is None:
+            return dropped(node, "null_key")
+        return take(key, value, newest(key)[0], timestamp)
 
     return process
 
@@ -123,7 +140,12 @@ def _to_stream(_node: ToStream, forward: Process, _runtime: Runtime) -> Process:
 
 @operator.register(StreamTableJoin)
 def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime) -> tuple[Process, Process]:
-    """The row is the one at processing time; a change of the table alone emits nothing."""
+    """The row is the one at processing time, of a table with history the one at the record's time.
+
+    A change of the table alone emits nothing.
+    """
+    if origin_of_history(node.table) is not None:
+        return join_as_of(node, forward, runtime), _ignore_table
     find, joiner, left = lookup(node.table, runtime), with_key(node.joiner), node.left
     dropped, failed = runtime.dropped, runtime.failed
 
@@ -139,7 +161,8 @@ def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime
             return failed(node, error, key)
         return forward(key, joined, timestamp)
 
-    def from_table(_key: Any, _new: Any, _old: Any, _timestamp: int) -> None:
-        pass
+    return from_stream, _ignore_table
 
-    return from_stream, from_table
+
+def _ignore_table(_key: Any, _new: Any, _old: Any, _timestamp: int) -> None:
+    """A change of the table has no effect on a join until a record asks for the row."""

@@ -30,6 +30,12 @@ KEEPS_NAME = (
 """Nodes whose name is stored with state or stands for a stage."""
 
 
+def keeps_name(node: Node) -> bool:
+    """Whether the name of a node must not change with what stands around it."""
+    waits = isinstance(node, StreamTableJoin) and node.grace is not None
+    return waits or isinstance(node, KEEPS_NAME)
+
+
 def name_nodes(nodes: Nodes) -> Nodes:
     """Give every node its final name."""
     taken: dict[str, Node] = {}
@@ -40,7 +46,7 @@ def name_nodes(nodes: Nodes) -> Nodes:
         named = dataclasses.replace(node, name=_final_name(node, root, taken))
         assert named.name is not None
         _claim(node, named, taken)
-        roots[named] = named.name if node.name or isinstance(node, KEEPS_NAME) else root
+        roots[named] = named.name if node.name or keeps_name(node) else root
         return [named]
 
     return rewrite(nodes, step)
@@ -59,7 +65,7 @@ def _final_name(node: Node, root: str, taken: dict[str, Node]) -> str:
         return root
     plain = f"{root}.{node.verb}"
     name, number = plain, 1
-    while name in taken and not isinstance(node, KEEPS_NAME):
+    while name in taken and not keeps_name(node):
         number += 1  # the name of a stateless node is for display only
         name = f"{plain}-{number}"
     return name

@@ -18,7 +18,7 @@ def sending_old_values(nodes: Nodes) -> frozenset[Node]:
     """Return the tables that tell old values."""
     tables = _Tables()
     for node in nodes:
-        if isinstance(node, TableSource | ToTable) and node.named:
+        if isinstance(node, TableSource | ToTable) and (node.named or node.history is not None):
             tables.stored.add(node)
         elif isinstance(node, TableFilter):
             if tables.ask(node.source, insist=False):

@@ -33,10 +33,12 @@ class StreamSource(Source):
 class TableSource(Source):
     """Every record is the new row of its key; a null value deletes the row, a null key is dropped.
 
-    ``named`` says that the user gave it a name.
+    ``named`` says that the user gave it a name. With ``history`` (milliseconds) the newest record by timestamp wins,
+    and older versions of a row are kept for so long.
     """
 
     named: bool = False
+    history: int | None = None
 
 
 SOURCES = (StreamSource, TableSource)

@@ -6,14 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 
+from millstream.plan.histories import history_of
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.levels import Head, levels_of_heads
 from millstream.plan.node import Node, Nodes, inputs
 from millstream.plan.sources import Source
-from millstream.plan.stateful import AGGREGATIONS, ToTable
+from millstream.plan.stateful import AGGREGATIONS, StreamTableJoin, ToTable
 from millstream.plan.stateless import Repartition
 from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableAggregate
+
+HISTORY = "history"
+"""The part of a table's store that holds versions of rows that are not the newest."""
+
+BUFFER = "buffer"
+"""Where the records of a join wait for its grace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,7 +73,15 @@ def part_name(node: Node, part: str) -> str:
 @singledispatch
 def store_names(node: Node) -> tuple[str, ...]:
     """Return the names of the stores that a node keeps."""
-    return (node.name or "",) if keeps_table(node) else ()
+    if not keeps_table(node):
+        return ()
+    name = node.name or ""
+    return (name,) if history_of(node) is None else (name, part_name(node, HISTORY))
+
+
+@store_names.register(StreamTableJoin)
+def _buffer(node: StreamTableJoin) -> tuple[str, ...]:
+    return () if node.grace is None else (part_name(node, BUFFER),)
 
 
 @store_names.register(StreamStreamJoin)

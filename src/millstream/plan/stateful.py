@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from millstream.aggregations import Aggregation
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, Function
+from millstream.plan.histories import history_of, origin_of_history
 from millstream.plan.node import Node
 from millstream.serdes import Serde
 from millstream.windows import SessionWindows, UnlimitedWindows, Windows
@@ -89,13 +90,14 @@ class WindowedAggregate(Node):
 class ToTable(Node):
     """Take each record as the new row of its key; null value deletes, null key is dropped.
 
-    ``named`` says that the user gave it a name.
+    ``named`` says that the user gave it a name; ``history`` is that of a table of a topic.
     """
 
     source: Node
     key: Serde | None = None
     value: Serde | None = None
     named: bool = False
+    history: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,13 +109,33 @@ class ToStream(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamTableJoin(Node):
-    """Look up the table's row of each stream record; table changes emit nothing."""
+    """Look up the table's row of each stream record; table changes emit nothing.
+
+    With ``grace`` (milliseconds) a record waits for late updates of a table with history.
+    """
 
     stream: Node
     table: Node
     joiner: Function
     left: bool
     value: Serde | None = None
+    grace: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.grace is None:
+            return
+        origin = origin_of_history(self.table)
+        history = None if origin is None else history_of(origin)
+        if history is None:
+            raise DefinitionError(
+                f"a join with a grace of {self.grace} ms needs a table that keeps its history",
+                hint='declare it with history=, for example app.table("prices", history="5 min")',
+            )
+        if not 0 <= self.grace <= history:
+            raise DefinitionError(
+                f"a join cannot wait {self.grace} ms for a table with a history of {history} ms",
+                hint="make the grace shorter or the history longer",
+            )
 
 
 STATEFUL = (Count, Reduce, Aggregate, WindowedAggregate, ToTable, ToStream, StreamTableJoin)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millstream.aggregations import Aggregation
+from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, Function
 from millstream.plan.node import Node
 from millstream.serdes import Serde
@@ -56,6 +57,7 @@ class TableAggregate(Node):
     value: Serde | None = None
     ready: Aggregation | None = None
     build: type | None = None
+    history: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,6 +70,11 @@ class TableTableJoin(Node):
     kind: Literal["inner", "left", "outer"]
     value: Serde | None = None
     stored: bool = False
+    history: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.history is not None and not self.stored:
+            raise DefinitionError("a join that keeps a history needs a name", hint='pass name="..." beside history=')
 
 
 TABLES = (TableFilter, TableMapValues, TableGroupBy, TableAggregate, TableTableJoin)

@@ -22,7 +22,7 @@ At: TypeAlias = tuple[int, ...]
 _SHORTEST_SEGMENT = 60_000
 _LONGEST_NAME = 400
 _SEGMENT = struct.Struct(">cQ")
-_ONE_TIME, _TWO_TIMES = struct.Struct(">Q"), struct.Struct(">QQ")
+_ONE_TIME, TWO_TIMES = struct.Struct(">Q"), struct.Struct(">QQ")
 _stamp = struct.Struct(">q")
 _ENTRIES, _INDEX = b"d", b"t"
 _OBSERVED = b"m.observed"
@@ -340,7 +340,7 @@ def _stored_segments(txn: Any, database: Any, first: bytes, last: bytes | None) 
 
 def layout_of(windows: Windows) -> struct.Struct:
     """Return how the places of a kind of windows are packed: by start, sessions by end and start."""
-    return _TWO_TIMES if isinstance(windows, SessionWindows) else _ONE_TIME
+    return TWO_TIMES if isinstance(windows, SessionWindows) else _ONE_TIME
 
 
 def observed_time(txn: Any, database: Any) -> int:

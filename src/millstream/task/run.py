@@ -12,15 +12,18 @@ from millstream.errors import ProcessingError
 from millstream.operators.build import build
 from millstream.operators.runtime import Columns, EdgeColumns, Process
 from millstream.operators.sinks import edge_codec
+from millstream.plan.histories import history_of
 from millstream.plan.node import Node
 from millstream.plan.sources import Source
-from millstream.plan.stages import part_name
+from millstream.plan.stages import BUFFER, HISTORY, part_name
 from millstream.plan.stateless import Repartition
 from millstream.records import Headers
 from millstream.serdes import JSON, READABLE, Serde
+from millstream.state.buffer import WaitingBuffer
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.task import TaskState
 from millstream.state.timed import TimedStore
+from millstream.state.versioned import VersionedStore
 from millstream.task.current import Current
 from millstream.task.inputs import Decoded, Decoder, merged
 from millstream.task.outbox import Outbox
@@ -42,7 +45,7 @@ class TaskRun:
         self.drops: Counter[str] = Counter()
         self.dead_letters = 0
         self.records_in = 0
-        self.stores: dict[str, KeyValueStore | TimedStore] = {}
+        self.stores: dict[str, KeyValueStore | TimedStore | VersionedStore | WaitingBuffer] = {}
         self._site = site
         self._work = work
         self._state = state
@@ -69,6 +72,22 @@ class TaskRun:
         if not isinstance(store, TimedStore):
             store = TimedStore(self._txn, self._state.database(name), codec, layout, retention, indexed=indexed)
             self.stores[name] = store
+        return store
+
+    def versioned_store(self, node: Node, codec: Serde) -> VersionedStore:
+        name, history = part_name(node, ""), history_of(node)
+        store = self.stores.get(name)
+        if not isinstance(store, VersionedStore):
+            assert history is not None
+            newest, older = (self._state.database(part_name(node, part)) for part in ("", HISTORY))
+            store = self.stores[name] = VersionedStore(self._txn, newest, older, codec, history, name)
+        return store
+
+    def buffer(self, node: Node, codec: Serde) -> WaitingBuffer:
+        name = part_name(node, BUFFER)
+        store = self.stores.get(name)
+        if not isinstance(store, WaitingBuffer):
+            store = self.stores[name] = WaitingBuffer(self._txn, self._state.database(name), codec)
         return store
 
     def to_topic(self, topic: str) -> Columns:

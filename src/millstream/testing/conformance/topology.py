@@ -29,7 +29,7 @@ from millstream.testing.conformance.functions import (
 from millstream.windows import Windows, hopping, join_window, session, sliding, tumbling, unlimited
 
 Node = dict[str, Any]
-_LATER = {"pattern", "timestamp", "value_type", "versioned_history_ms"}
+_LATER = {"pattern", "timestamp", "value_type"}
 
 
 _AS_GOOD_AS_FOREVER = 10**16

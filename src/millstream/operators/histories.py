@@ -1,0 +1,89 @@
+"""Tables with history at work: taking versions in, passing them on, and looking rows up as of a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any, TypeAlias
+
+from millstream.native import value_codec
+from millstream.operators.runtime import Process, Runtime
+from millstream.plan.histories import origin_of_history
+from millstream.plan.node import Node
+from millstream.plan.tables import TableFilter, TableMapValues
+from millstream.state.versioned import Put, VersionedStore
+
+LookupAsOf: TypeAlias = Callable[[Any, int], tuple[Any, int]]
+"""(key, time) → (value, timestamp) of the version that was valid then; (None, -1) if there was none."""
+
+
+def store_with_history(node: Node, runtime: Runtime) -> VersionedStore:
+    """Return the store of a table that keeps its history."""
+    return runtime.versioned_store(node, value_codec(runtime.plan.declared[node].value))
+
+
+def taking_versions(node: Node, forward: Process, runtime: Runtime) -> Process:
+    """Return what stores a version of a row and passes it on; one from before the history is dropped and counted."""
+    store, dropped = store_with_history(node, runtime), runtime.dropped
+
+    def put(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        result = store.put(key, new, timestamp)
+        if result is Put.TOO_OLD:
+            return dropped(node, "late")
+        store.passes_older = result is Put.OLDER
+        return forward(key, new, old, timestamp)
+
+    return put
+
+
+def newest_only(table: Node, process: Process, runtime: Runtime, reader: Node, *, counted: bool) -> Process:
+    """Keep updates from a step that are not the newest version of their row; tables without history have none."""
+    origin = origin_of_history(table)
+    if origin is None:
+        return process
+    store, dropped = store_with_history(origin, runtime), runtime.dropped
+
+    def process_newest(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        if not store.passes_older:
+            process(key, new, old, timestamp)
+        elif counted:
+            dropped(reader, "out_of_order")
+
+    return process_newest
+
+
+def lookup_as_of(table: Node, runtime: Runtime) -> LookupAsOf:
+    """Return what finds the rows of a table with history as of a time."""
+    return _as_of(table, runtime) if table is not origin_of_history(table) else _stored(table, runtime)
+
+
+def _stored(table: Node, runtime: Runtime) -> LookupAsOf:
+    return store_with_history(table, runtime).get_as_of
+
+
+@singledispatch
+def _as_of(table: Node, runtime: Runtime) -> LookupAsOf:
+    return _stored(table, runtime)
+
+
+@_as_of.register(TableFilter)
+def _filter(node: TableFilter, runtime: Runtime) -> LookupAsOf:
+    source, wanted = lookup_as_of(node.source, runtime), not node.negate
+    predicate = node.predicate.bind(runtime.context)
+
+    def look(key: Any, time: int) -> tuple[Any, int]:
+        value, timestamp = source(key, time)
+        return (value, timestamp) if value is not None and bool(predicate(key, value)) is wanted else (None, -1)
+
+    return look
+
+
+@_as_of.register(TableMapValues)
+def _map_values(node: TableMapValues, runtime: Runtime) -> LookupAsOf:
+    source, mapper = lookup_as_of(node.source, runtime), node.mapper.bind(runtime.context)
+
+    def look(key: Any, time: int) -> tuple[Any, int]:
+        value, timestamp = source(key, time)
+        return (None, -1) if value is None else (mapper(key, value), timestamp)
+
+    return look
