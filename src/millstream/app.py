@@ -111,6 +111,7 @@ class App:
         >>> app = App("doc")
         >>> prices = app.table("prices", value=int, history="5 min")
         >>> app.stream("sales", value=str).join(prices, lambda sale, price: f"{sale} for {price}").to("out")
+        >>> from millstream.testing import TestDriver
         >>> with TestDriver(app) as driver:
         ...     driver.topic("prices").pipe(10, key="pen", timestamp=0)
         ...     driver.topic("prices").pipe(12, key="pen", timestamp=60_000)

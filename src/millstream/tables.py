@@ -6,6 +6,7 @@ Each look-up sees the state as of the last batch that the row's task has committ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from millstream.native import NATIVE, encode_key, value_codec
 from millstream.partitioning import partition_of
 from millstream.places import app_names, journal_dir, state_dir
 from millstream.plan.describe import view
+from millstream.plan.histories import history_of
 from millstream.plan.layout import Layout
 from millstream.plan.node import Node
+from millstream.plan.stages import HISTORY
 from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.topology import Plan
 from millstream.records import Windowed
@@ -28,6 +31,7 @@ from millstream.serdes import READABLE, Serde, serde_named
 from millstream.state.keyvalue import fetch, scan
 from millstream.state.task import store_database
 from millstream.state.timed import Entry, layout_of, observed_time, scan_key, scan_timed
+from millstream.state.versioned import VersionedStore
 from millstream.storage import environment
 from millstream.windows import FOREVER, SessionWindows, Windows
 
@@ -46,6 +50,8 @@ class TableEntry(msgspec.Struct, frozen=True):
     """Whether a window at the very edge of the retention is still in reach."""
     ready: AnyAggregation | None = None
     """The aggregation by which rows are shown; what it keeps is something else."""
+    history: int | None = None
+    """For how many milliseconds versions of rows are kept."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -128,6 +134,36 @@ class TableReader:
     def __len__(self) -> int:
         paths = (self._directory / str(partition) for partition in range(self._partitions))
         return sum(txn.stat(database)["entries"] for path in paths for txn, database in self._snapshot(path))
+
+
+class VersionedTableReader(TableReader):
+    """A table with history, read only: ``get`` knows the newest rows, ``get_as_of`` also those of earlier times."""
+
+    def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
+        super().__init__(directory, entry, key, value)
+        assert entry.history is not None
+        self._history = entry.history
+        self._codec = value
+        self._older = store_database(f"{entry.name}.{HISTORY}")
+
+    def row_as_of(self, key: Any, time: int | datetime) -> Row | None:
+        """Return the row that was valid at a time (milliseconds or a datetime), or None.
+
+        From before the history only rows that are still the newest are known.
+        """
+        at = time if isinstance(time, int) else round(time.timestamp() * 1000)
+        found: tuple[Any, int] = (None, -1)
+        path = self._path_of(key)
+        for txn, newest in self._snapshot(path):
+            older = environment(path, (self._older,), readonly=True).databases[self._older]
+            if older is not None:
+                found = VersionedStore(txn, newest, older, self._codec, self._history).get_as_of(key, at)
+        return None if found[0] is None else Row(key, *found)
+
+    def get_as_of(self, key: Any, time: int | datetime, default: Any = None) -> Any:
+        """Return the value that a key had at a time, or ``default``."""
+        row = self.row_as_of(key, time)
+        return default if row is None else row.value
 
 
 class WindowTableReader(TableReader):
@@ -214,7 +250,7 @@ def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:
         ready=getattr(node, "ready", None),
     )
     if not isinstance(node, WindowedAggregate):
-        return entry
+        return msgspec.structs.replace(entry, history=history_of(node))
     key = plan.declared[node.source].key or READABLE  # the key inside of the window decides the partition
     inclusive = node.final and not isinstance(node.windows, SessionWindows)
     return msgspec.structs.replace(
@@ -248,7 +284,9 @@ def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReade
     value = serde_named(entry.value) or NATIVE if declared is None else value_codec(declared.value)
     if entry.ready is not None:
         value = Finished(value, finisher(entry.ready, getattr(node, "build", None)))
-    return (TableReader if entry.windows is None else WindowTableReader)(directory, entry, key, value)
+    if entry.windows is not None:
+        return WindowTableReader(directory, entry, key, value)
+    return (TableReader if entry.history is None else VersionedTableReader)(directory, entry, key, value)
 
 
 class Finished:

@@ -85,7 +85,8 @@ def _map_values(node: TableMapValues, runtime: Runtime) -> Lookup:
 
     def look(key: Any) -> tuple[Any, int]:
         value, timestamp = source(key)
-        return (None, -1) if value is None else (mapper(key, value), timestamp)
+        mapped = None if value is None else mapper(key, value)
+        return (None, -1) if mapped is None else (mapped, timestamp)
 
     return look
 

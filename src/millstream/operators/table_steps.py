@@ -9,6 +9,7 @@ from millstream.operators.aggregation import Step, showing, with_key
 from millstream.operators.histories import newest_only, store_with_history, taking_versions
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.operators.tables import emitter, store_of
+from millstream.plan.histories import origin_of_history
 from millstream.plan.tables import TableAggregate, TableFilter, TableGroupBy, TableMapValues
 
 
@@ -40,8 +41,12 @@ def _changing(
     *,
     drops_rows: bool,
 ) -> Process:
-    """Change new and old value alike. A filter that knows the old row leaves out the tombstone of one that was not."""
+    """Change new and old value alike. A filter that knows the old row leaves out the tombstone of one that was not.
+
+    It sends that of a table with history: the old row it is told is the newest one, not the one before this version.
+    """
     knows_old, failed = node in runtime.plan.sending_old, runtime.failed
+    drops_rows = drops_rows and knows_old and origin_of_history(node.source) is None
     store = store_of(node, runtime) if node.stored else None
 
     def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
@@ -54,7 +59,7 @@ def _changing(
                 old = change(key, old)
         except Exception as error:
             return failed(node, error, key)
-        if drops_rows and knows_old and new is None and old is None:
+        if drops_rows and new is None and old is None:
             return None
         if store is not None:
             row.value, row.timestamp = new, timestamp

@@ -1,7 +1,7 @@
 """Tables that keep their history: which node a table has it from.
 
-Steps that only look at one row at a time and store nothing pass the property on. A join, a grouping, or a result that is
-stored by itself has a history only if it is given one.
+Steps that only look at one row at a time and store nothing pass the property on. A join, a grouping, or a result that
+is stored by itself has a history only if it is given one.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import msgspec
 
 from millstream.errors import MillstreamError
 from millstream.records import Windowed
+from millstream.tables import TableReader, VersionedTableReader
 from millstream.testing.conformance.cases import Case
 from millstream.testing.conformance.topology import Topology, UnsupportedCaseError
 from millstream.testing.driver import TestDriver
@@ -89,6 +90,11 @@ def _last_per_key(records: list[list[Any]]) -> list[list[Any]]:
 def _store_differences(case: Case, driver: TestDriver) -> list[str]:
     differences: list[str] = []
     for name, store in case.expect.stores.items():
+        if store["type"] == "versioned":
+            rows = _versions(case, driver.table(name))
+            if rows != store["entries"]:
+                differences.append(f"store {name!r} has versions {rows}, expected {store['entries']}")
+            continue
         rows = [[_plain(row.key), row.value, row.timestamp] for row in driver.table(name).scan()]
         if store["type"] == "session":
             rows = [row[:2] for row in rows]
@@ -96,6 +102,25 @@ def _store_differences(case: Case, driver: TestDriver) -> list[str]:
         if rows != store["entries"]:
             differences.append(f"store {name!r} has {rows}, expected {store['entries']}")
     return differences
+
+
+def _versions(case: Case, table: TableReader) -> list[list[Any]]:
+    """Return the versions that a lookup finds, of every key and timestamp that occurs in the steps."""
+    assert isinstance(table, VersionedTableReader)
+    keys = sorted({pipe[1] for pipe in _pipes(case) if pipe[1] is not None})
+    times = sorted({pipe[3] for pipe in _pipes(case)})
+    found: list[list[Any]] = []
+    for key in keys:
+        newest = table.row(key)
+        versions = {row.timestamp: row for time in times if (row := table.row_as_of(key, time)) is not None}
+        if newest is not None:
+            versions[newest.timestamp] = newest
+        found += [[key, versions[at].value, at, versions[at] == newest] for at in sorted(versions)]
+    return found
+
+
+def _pipes(case: Case) -> list[Any]:
+    return [step["pipe"] for step in case.steps if "pipe" in step]
 
 
 def _plain(key: Any) -> Any:

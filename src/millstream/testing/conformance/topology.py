@@ -66,7 +66,7 @@ Build = Callable[[Topology, Node], Any]
 
 
 def _name(node: Node) -> str:
-    return str(node.get("store") or node["id"])
+    return str(_stored(node).get("name") or node["id"])
 
 
 def _ms(number: int) -> timedelta:
@@ -149,13 +149,20 @@ def _join(topology: Topology, node: Node, verb: str) -> Any:
         joiner = of_three(JOINERS, node["joiner"])
         joined: Stream = getattr(left, verb)(right, joiner, within=within, name=node["id"])
         return joined
-    if not isinstance(right, Table) or "foreign_key" in node or "grace_ms" in node:
+    if not isinstance(right, Table) or "foreign_key" in node:
         raise UnsupportedCaseError(f"{verb} of {type(left).__name__} and {type(right).__name__}")
-    named = {} if isinstance(left, Stream) else _stored(node)
-    return getattr(left, verb)(right, of_three(JOINERS, node["joiner"]), **named)
+    settings = _waiting(node) if isinstance(left, Stream) else _stored(node)
+    return getattr(left, verb)(right, of_three(JOINERS, node["joiner"]), **settings)
+
+
+def _waiting(node: Node) -> dict[str, Any]:
+    return {"grace": _ms(node["grace_ms"]), "name": node["id"]} if "grace_ms" in node else {}
 
 
 def _stored(node: Node) -> dict[str, Any]:
+    if "versioned_history_ms" in node:
+        name = node.get("store", f"versioned-{node['id']}")
+        return {"name": name, "history": _ms(node["versioned_history_ms"])}
     return {"name": node["store"]} if "store" in node else {}
 
 
@@ -179,8 +186,8 @@ BUILDERS: dict[str, Build] = {
     "cogroup": _cogroup,
     "suppress": lambda t, n: t.source(n).suppress(_until(n), name=n["id"]),
     "stream": _stream,
-    "table": lambda t, n: t.app.table(n["topic"], key=TEXT, value=TEXT, name=n.get("store")),
-    "to_table": lambda t, n: _stream_of(t, n).to_table(name=n.get("store")),
+    "table": lambda t, n: t.app.table(n["topic"], key=TEXT, value=TEXT, **_stored(n)),
+    "to_table": lambda t, n: _stream_of(t, n).to_table(**_stored(n)),
     "filter": lambda t, n: t.source(n).filter(of_pair(PREDICATES, n["fn"]), **_stored(n)),
     "filter_not": lambda t, n: t.source(n).filter_not(of_pair(PREDICATES, n["fn"]), **_stored(n)),
     "map_values": lambda t, n: t.source(n).map_values(of_pair(MAPPERS, n["fn"]), **_stored(n)),
@@ -199,7 +206,7 @@ BUILDERS: dict[str, Build] = {
     "group_by": _group_by,
     "windowed_by": lambda t, n: t.source(n).windowed_by(_windows(n)),
     "emit": lambda t, n: t.source(n).emit("final" if n["when"] == "close" else "updates"),
-    "count": lambda t, n: _grouped(t, n).count(name=_name(n), **_retention(n)),
+    "count": lambda t, n: _grouped(t, n).count(**{"name": _name(n), **_retention(n), **_stored(n)}),
     "reduce": _reduce,
     "aggregate": _aggregate,
     "to": lambda t, n: t.source(n).to(n["topic"], **t.sink_serdes(n["topic"])),
