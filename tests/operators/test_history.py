@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream import App
+from millstream import App, until_time_limit
 from millstream.errors import DefinitionError
 from millstream.testing import TestDriver
 
@@ -140,3 +140,9 @@ def test_a_join_that_keeps_a_history_needs_a_name() -> None:
     app = App("test")
     with pytest.raises(DefinitionError, match="needs a name"):
         app.table("a").join(app.table("b"), max, history="1 s")
+
+
+def test_suppress_refuses_a_table_with_history() -> None:
+    table = App("test").table("a", history="1 s").map_values(str)
+    with pytest.raises(DefinitionError, match="cannot hold back changes of a table with history"):
+        table.suppress(until_time_limit("1 s"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millstream.errors import DefinitionError
+from millstream.plan.histories import origin_of_history
 from millstream.plan.node import Node, inputs
 from millstream.plan.stateful import WindowedAggregate
 from millstream.suppression import Suppression, UntilTimeLimit
@@ -19,6 +20,11 @@ class Suppress(Node):
     until: Suppression
 
     def __post_init__(self) -> None:
+        if origin_of_history(self.source) is not None:
+            raise DefinitionError(
+                "suppress() cannot hold back changes of a table with history, which may be out of order",
+                hint="take history= away, or suppress before the table that keeps it",
+            )
         _ = self.delay  # a table without windows is found here
 
     @property
