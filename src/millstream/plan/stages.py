@@ -80,7 +80,7 @@ def store_names(node: Node) -> tuple[str, ...]:
 
 
 @store_names.register(StreamTableJoin)
-def _buffer(node: StreamTableJoin) -> tuple[str, ...]:
+def _waiting(node: StreamTableJoin) -> tuple[str, ...]:
     return () if node.grace is None else (part_name(node, BUFFER),)
 
 
