@@ -22,6 +22,16 @@ from millstream.dsl.measures import (
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.errors import MillstreamError
+from millstream.processors import (
+    Processor,
+    ProcessorContext,
+    ValueTransformer,
+    key_value_store,
+    punctuate,
+    session_store,
+    table_store,
+    window_store,
+)
 from millstream.records import Record, Windowed
 from millstream.suppression import until_time_limit, until_window_closes
 from millstream.windows import JoinWindow, hopping, join_window, session, sliding, tumbling, unlimited
@@ -32,9 +42,12 @@ __all__ = [
     "GroupedStream",
     "JoinWindow",
     "MillstreamError",
+    "Processor",
+    "ProcessorContext",
     "Record",
     "Stream",
     "Table",
+    "ValueTransformer",
     "Windowed",
     "collect_of",
     "collect_set_of",
@@ -43,17 +56,22 @@ __all__ = [
     "first_of",
     "hopping",
     "join_window",
+    "key_value_store",
     "last_of",
     "max_of",
     "mean_of",
     "min_of",
+    "punctuate",
     "quantile_of",
     "session",
+    "session_store",
     "sliding",
     "sum_of",
+    "table_store",
     "top_of",
     "tumbling",
     "unlimited",
     "until_time_limit",
     "until_window_closes",
+    "window_store",
 ]

@@ -19,6 +19,7 @@ from millstream.errors import UnknownTableError
 from millstream.native import NATIVE, encode_key, value_codec
 from millstream.partitioning import partition_of
 from millstream.places import app_names, journal_dir, state_dir
+from millstream.plan.declared import Declared
 from millstream.plan.describe import view
 from millstream.plan.histories import history_of
 from millstream.plan.layout import Layout
@@ -26,6 +27,7 @@ from millstream.plan.node import Node
 from millstream.plan.stages import HISTORY
 from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.topology import Plan
+from millstream.processors import SessionSpec, StoreSpec, WindowSpec
 from millstream.records import Windowed
 from millstream.serdes import READABLE, Serde, serde_named
 from millstream.state.keyvalue import fetch, scan
@@ -33,11 +35,14 @@ from millstream.state.task import store_database
 from millstream.state.timed import Entry, layout_of, observed_time, scan_key, scan_timed
 from millstream.state.versioned import VersionedStore
 from millstream.storage import environment
-from millstream.windows import FOREVER, SessionWindows, Windows
+from millstream.windows import FOREVER, SessionWindows, SlidingWindows, Windows
 
 
 class TableEntry(msgspec.Struct, frozen=True):
-    """Where a table lies; ``key`` decides the partition of a row, ``value`` how it is read."""
+    """Where a table lies; ``key`` decides the partition of a row, ``value`` how it is read.
+
+    Without ``key`` it is a store of a processor, which may keep a row wherever it runs.
+    """
 
     name: str
     stage: str
@@ -69,15 +74,16 @@ class TableReader:
         self.name = entry.name
         self._directory = directory / entry.stage
         self._partitions = entry.partitions
-        self._key = key
+        self._key = key if entry.key else None
         self._decode = value.decode
         self._database = store_database(entry.name)
 
     def row(self, key: Any) -> Row | None:
         """Return the row of a key with its timestamp, or None."""
         found: tuple[Any, int] | None = None
-        for txn, database in self._snapshot(self._path_of(key)):
-            found = fetch(txn, database, self._decode, key)
+        for path in self._paths_of(key):
+            for txn, database in self._snapshot(path):
+                found = fetch(txn, database, self._decode, key) or found
         return None if found is None else Row(key, *found)
 
     def get(self, key: Any, default: Any = None) -> Any:
@@ -124,8 +130,11 @@ class TableReader:
                 with place.read() as txn:
                     yield txn, database
 
-    def _path_of(self, key: Any) -> Path:
-        return self._directory / str(partition_of(self._key.encode(key), self._partitions))
+    def _paths_of(self, key: Any) -> list[Path]:
+        """Return where a key's row can be."""
+        if self._key is None:
+            return [self._directory / str(partition) for partition in range(self._partitions)]
+        return [self._directory / str(partition_of(self._key.encode(key), self._partitions))]
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yield all keys and values."""
@@ -153,7 +162,7 @@ class VersionedTableReader(TableReader):
         """
         at = time if isinstance(time, int) else round(time.timestamp() * 1000)
         found: tuple[Any, int] = (None, -1)
-        path = self._path_of(key)
+        (path,) = self._paths_of(key)
         for txn, newest in self._snapshot(path):
             older = environment(path, (self._older,), readonly=True).databases[self._older]
             if older is not None:
@@ -184,9 +193,10 @@ class WindowTableReader(TableReader):
     def windows(self, key: Any, *, start: int = 0, stop: int = FOREVER) -> list[Row]:
         """Return the windows of a key that begin at ``start`` … ``stop`` (milliseconds), in order."""
         rows: list[Row] = []
-        for txn, database in self._snapshot(self._path_of(key)):
-            entries = scan_key(txn, database, self._decode, self._layout, key)
-            rows = list(self._in_reach(entries, observed_time(txn, database)))
+        for path in self._paths_of(key):
+            for txn, database in self._snapshot(path):
+                entries = scan_key(txn, database, self._decode, self._layout, key)
+                rows += self._in_reach(entries, observed_time(txn, database))
         return [row for row in rows if start <= row.key.start <= stop]
 
     def scan(
@@ -232,6 +242,12 @@ def catalog_of(layout: Layout) -> dict[str, Any]:
         if stage.round == 0
         for node in stage.stores
     ]
+    entries += [
+        _store_entry(name, spec, stage.name, layout.partitions[number])
+        for number, stage in enumerate(plan.stages)
+        if stage.round == 0
+        for name, spec in stage.processor_stores.items()
+    ]
     return {
         "tables": [msgspec.to_builtins(entry) for entry in entries],
         "plan": view(plan),
@@ -258,6 +274,14 @@ def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:
     )
 
 
+def _store_entry(name: str, spec: StoreSpec, stage: str, partitions: int) -> TableEntry:
+    entry = TableEntry(name=name, stage=stage, partitions=partitions, key="", value=value_codec(spec.value).name)
+    if not isinstance(spec, WindowSpec | SessionSpec):
+        return entry
+    windows = SlidingWindows(0, 0) if isinstance(spec, WindowSpec) else SessionWindows(0, 0)
+    return msgspec.structs.replace(entry, windows=windows, retention=spec.retention)
+
+
 def readers_of(layout: Layout, directory: Path) -> dict[str, TableReader]:
     """Return readers of all tables of a layout, whose state lies in ``directory``."""
     entries = msgspec.convert(catalog_of(layout)["tables"], list[TableEntry])
@@ -280,6 +304,8 @@ def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReade
     nodes = () if plan is None else plan.nodes
     node = next((node for node in nodes if node.name == entry.name), None)
     declared = None if plan is None or node is None else plan.declared[node]
+    if plan is not None and not entry.key:
+        declared = next((Declared(None, spec.value) for spec in _specs(plan, entry.name)), None)
     key = serde_named(entry.key) or (declared and declared.key) or READABLE
     value = serde_named(entry.value) or NATIVE if declared is None else value_codec(declared.value)
     if entry.ready is not None:
@@ -295,6 +321,10 @@ class Finished:
     def __init__(self, kept: Serde, finish: Callable[[Any], Any]) -> None:
         self.name, self.encode = kept.name, kept.encode
         self.decode: Callable[[bytes], Any] = lambda data: finish(kept.decode(data))
+
+
+def _specs(plan: Plan, store: str) -> list[StoreSpec]:
+    return [stage.processor_stores[store] for stage in plan.stages if store in stage.processor_stores]
 
 
 class Tables(dict[str, TableReader]):

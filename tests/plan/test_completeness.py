@@ -4,13 +4,13 @@ import pytest
 
 from millstream.operators import build
 from millstream.operators.runtime import operator
-from millstream.plan import declared, joins, sinks, sources, stateful, stateless, suppress, tables
+from millstream.plan import declared, joins, processors, sinks, sources, stateful, stateless, suppress, tables
 from millstream.plan.node import Node
 
-FAMILIES = (sources, stateless, stateful, tables, joins, suppress, sinks)
+FAMILIES = (sources, stateless, stateful, tables, joins, processors, suppress, sinks)
 KINDS = (
     *(*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *tables.TABLES, *joins.JOINS),
-    *(*suppress.SUPPRESSIONS, *sinks.SINKS),
+    *(*processors.PROCESSORS, *suppress.SUPPRESSIONS, *sinks.SINKS),
 )
 HEADS = {sources.StreamSource}
 """Nobody calls these: their records go straight to the readers (operators/build.py)."""

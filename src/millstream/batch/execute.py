@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from millstream.batch.plan import BatchPlan
+from millstream.batch.timers import SharedTime
 from millstream.plan.layout import Layout
 from millstream.state.task import Version
 from millstream.task.outbox import Letter
@@ -22,15 +23,16 @@ def task_names(layout: Layout) -> list[str]:
 
 def work_of(layout: Layout, plan: BatchPlan, task: int, version: Version, arrivals: Iterable[Arrival] = ()) -> Work:
     """Return what a batch asks of a task."""
-    stage, partition = layout.tasks[task]
-    topics = layout.plan.stages[stage].topics
+    number, partition = layout.tasks[task]
+    stage = layout.plan.stages[number]
     return Work(
         task=task,
         batch=plan.number,
         wall_time=plan.wall_time,
         expected=version,
-        ranges=tuple(one for one in plan.ranges if one.partition == partition and one.topic in topics),
+        ranges=tuple(one for one in plan.ranges if one.partition == partition and one.topic in stage.topics),
         arrivals=tuple(arrivals),
+        has_timer=stage.round == 0 and f"{stage.name}/{partition}" in plan.timers,
     )
 
 
@@ -43,15 +45,21 @@ def delivered(layout: Layout, sender: int, letters: Iterable[Letter]) -> Iterabl
         yield layout.first_task[stages[letter.edge]] + letter.partition, Arrival(letter.edge, sender, letter.data)
 
 
-def run_here(site: Worksite, plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
-    """Run a whole batch in this process, level by level."""
+def run_here(
+    site: Worksite, plan: BatchPlan, versions: Mapping[str, Version], shared: SharedTime | None = None
+) -> list[TaskReport]:
+    """Run a whole batch in this process, level by level; with ``shared`` all tasks have one stream time."""
     names = task_names(site.layout)
     arrivals: dict[int, list[Arrival]] = defaultdict(list)
     reports: list[TaskReport] = []
     for level in range(site.layout.plan.levels):
         for task in site.layout.tasks_on(level):
             work = work_of(site.layout, plan, task, versions.get(names[task], Version()), arrivals.pop(task, ()))
+            if shared is not None:
+                work = shared.tell(names[task], work)
             report, letters = run_task(site, work)
+            if shared is not None:
+                shared.hear(names[task], report.stream_time)
             reports.append(report)
             for receiver, arrival in delivered(site.layout, task, letters):
                 arrivals[receiver].append(arrival)

@@ -79,6 +79,7 @@ class BatchLoop:
         self._driver_until = 0.0
         self._stopping = stopping or threading.Event()
         self._is_over = is_over
+        self._may_idle = True  # timers alone are a reason for a batch; until an app has caught up, for the first only
         self._next_batch = 0.0
         self._next_commit = 0.0
         self._plan_seconds = 0.0
@@ -103,6 +104,7 @@ class BatchLoop:
                 if until == "stopped":
                     self._pause()
                 plan = None if self._ends() else self._retrying(self._plan_durably)
+            self._may_idle = until == "stopped"
             if self._may_reside(plan, until):
                 plan = self._reside(until)
             elif plan is not None:
@@ -135,7 +137,7 @@ class BatchLoop:
 
     def _plan_durably(self) -> BatchPlan | None:
         began = time.perf_counter()
-        plan = self._planner.plan(self._progress)
+        plan = self._planner.choose(self._progress, self._planner.backlog(self._progress), idle=self._may_idle)
         if plan is not None:
             self._journal.write(self._progress, plan)
         self._plan_seconds = time.perf_counter() - began
@@ -152,8 +154,8 @@ class BatchLoop:
             self._retrying(lambda: self._commit(progress))
         noted = time.perf_counter()
         backlog = self._backlog(progress)
-        is_pausing = self._is_pausing(backlog)
-        following = None if is_pausing else self._retrying(lambda: self._planner.choose(progress, backlog))
+        is_pausing, idle = self._is_pausing(backlog), self._may_idle
+        following = None if is_pausing else self._retrying(lambda: self._planner.choose(progress, backlog, idle=idle))
         publish = max((task.publish_seconds for task in reports), default=0.0)
         report = BatchReport(
             plan=plan,
@@ -202,7 +204,8 @@ class BatchLoop:
     def _wait(self) -> None:
         positions: dict[TopicPartition, int] = self._planner.positions(self._progress)
         while not self._ends():
-            if self._broker.wait(positions, _NAP_SECONDS):
+            pause = min(_NAP_SECONDS, self._planner.seconds_to_timer(self._progress))
+            if self._broker.wait(positions, pause) or self._planner.seconds_to_timer(self._progress) == 0:
                 return
 
     def _retrying(self, step: Callable[[], T]) -> T:
@@ -216,10 +219,3 @@ class BatchLoop:
                 pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
                 self._stopping.wait(pause * random.uniform(0.5, 1.0))
         raise AssertionError("unreachable")
-
-
-def _lag(backlog: list[Range]) -> dict[str, int]:
-    lag: dict[str, int] = {}
-    for one in backlog:
-        lag[one.topic] = lag.get(one.topic, 0) + one.stop - one.start
-    return lag

@@ -16,6 +16,8 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     wall_time: int
     ranges: tuple[Range, ...]
+    timers: tuple[str, ...] = ()
+    """The tasks that have a timer due."""
 
     @property
     def records(self) -> int:
@@ -29,6 +31,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     done: int = 0
     positions: dict[str, int] = {}
     versions: dict[str, Version] = {}
+    timers: dict[str, dict[str, int]] = {}
+    """By task and step, when the wall clock has to call it next."""
 
     def position(self, topic: str, partition: int) -> int | None:
         """Return the next offset to read, or None if the partition was never read."""
@@ -44,6 +48,7 @@ def advanced(progress: Progress, plan: BatchPlan, names: list[str], reports: lis
         done=plan.number,
         positions={**progress.positions, **positions},
         versions={**progress.versions, **versions},
+        timers={**progress.timers, **{names[one.task]: one.timers for one in ran if one.timers}},
     )
 
 

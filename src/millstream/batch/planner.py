@@ -7,9 +7,11 @@ ahead of another and take its records for late: a replay gives what the live run
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
 
 from millstream.batch.plan import BatchPlan, Progress
+from millstream.batch.timers import TimedTasks, due_tasks, next_due
 from millstream.broker import Broker
 from millstream.errors import OffsetOutOfRangeError
 from millstream.records import TopicPartition
@@ -35,13 +37,28 @@ class BatchSize:
             self.records = min(self._most, max(_SMALLEST_BATCH, bounded))
 
 
+def wall_clock() -> int:
+    """Return the time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
 class Planner:
     """Plans batches over the source topics of an app."""
 
-    def __init__(self, broker: Broker, topics: Sequence[str], size: BatchSize) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        topics: Sequence[str],
+        size: BatchSize,
+        *,
+        timed: TimedTasks = MappingProxyType({}),
+        clock: Callable[[], int] = wall_clock,
+    ) -> None:
         self._broker = broker
         self._topics = topics
         self._size = size
+        self._timed = timed
+        self._clock = clock
 
     def backlog(self, progress: Progress) -> list[Range]:
         """Return everything that could be read now."""
@@ -69,17 +86,23 @@ class Planner:
         }
 
     def plan(self, progress: Progress) -> BatchPlan | None:
-        """Return the next batch, or None if there is nothing to read."""
+        """Return the next batch, or None if there is nothing to read and no timer is due."""
         return self.choose(progress, self.backlog(progress))
 
-    def choose(self, progress: Progress, backlog: list[Range]) -> BatchPlan | None:
-        """Return the next batch out of what could be read."""
-        if not backlog:
+    def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> BatchPlan | None:
+        """Return the next batch out of what could be read; one for timers alone only if that is ``idle``."""
+        now = self._clock()
+        due = due_tasks(self._timed, progress, now)
+        if not backlog and not (due and idle):
             return None
         ranges = backlog
         if self.is_too_much(backlog):
             ranges = self._aligned(backlog, _shares(backlog, self._size.records))
-        return BatchPlan(number=progress.done + 1, wall_time=time.time_ns() // 1_000_000, ranges=tuple(ranges))
+        return BatchPlan(number=progress.done + 1, wall_time=now, ranges=tuple(ranges), timers=due)
+
+    def seconds_to_timer(self, progress: Progress) -> float:
+        """Return how long it is until a timer is due."""
+        return max(0.0, (next_due(self._timed, progress) - self._clock()) / 1000)
 
     def is_too_much(self, backlog: list[Range]) -> bool:
         """Whether a backlog is more than one batch takes."""
@@ -118,15 +141,17 @@ class Planner:
 class SmallPlanner(Planner):
     """Plans small batches only; with a larger backlog it plans none and says that there is ``too_much``."""
 
-    def __init__(self, broker: Broker, topics: Sequence[str], most: int) -> None:
-        super().__init__(broker, topics, BatchSize(most, 1.0))
+    def __init__(
+        self, broker: Broker, topics: Sequence[str], most: int, *, timed: TimedTasks = MappingProxyType({})
+    ) -> None:
+        super().__init__(broker, topics, BatchSize(most, 1.0), timed=timed)
         self._most = most
         self.too_much = False
 
-    def choose(self, progress: Progress, backlog: list[Range]) -> BatchPlan | None:
+    def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> BatchPlan | None:
         """Return a batch with the whole backlog, or None if that is nothing or too much."""
         self.too_much = records_in(backlog) > self._most
-        return None if self.too_much else super().choose(progress, backlog)
+        return None if self.too_much else super().choose(progress, backlog, idle=idle)
 
 
 def records_in(ranges: Iterable[Range]) -> int:

@@ -16,6 +16,7 @@ from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.loop import BatchLoop, Until
 from millstream.batch.planner import BatchSize, SmallPlanner
+from millstream.batch.timers import timed_tasks
 from millstream.batch.wire import TaskEnd
 from millstream.task.worksite import Worksite
 
@@ -48,7 +49,7 @@ def reside(site: Worksite, terms: Residence) -> None:
 
 def _loop(site: Worksite, terms: Residence, wire: TaskEnd) -> BatchLoop:
     size = BatchSize(terms.most, terms.seconds)
-    planner = SmallPlanner(site.broker, site.layout.plan.source_topics, terms.most)
+    planner = SmallPlanner(site.broker, site.layout.plan.source_topics, terms.most, timed=timed_tasks(site.layout))
     deadline = time.monotonic() + terms.seconds
     return BatchLoop(
         app=site.app,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from millstream.batch.plan import Progress
 from millstream.errors import DefinitionError, UpgradeError
 from millstream.plan.changes import Retired, StageChange, StoredPlan, compare
 from millstream.storage import close_under, translated
+
+T = TypeVar("T")
 
 
 def changes_of(journal: Journal, catalog: dict[str, Any]) -> list[StageChange]:
@@ -116,14 +118,18 @@ def _retired(
 
 
 def _with_stages(progress: Progress, moves: dict[str, str], reset: Collection[str]) -> Progress:
-    """Return the progress with the versions of tasks under the names of their stages now."""
-    versions = {}
-    for task, version in progress.versions.items():
-        stage, _, partition = task.rpartition("/")
-        name = moves.get(stage, stage)
-        if name not in reset:
-            versions[f"{name}/{partition}"] = version
-    return msgspec.structs.replace(progress, versions=versions)
+    """Return the progress with versions and timers of tasks under the names of their stages now."""
+
+    def moved(by_task: dict[str, T]) -> dict[str, T]:
+        found = {}
+        for task, each in by_task.items():
+            stage, _, partition = task.rpartition("/")
+            name = moves.get(stage, stage)
+            if name not in reset:
+                found[f"{name}/{partition}"] = each
+        return found
+
+    return msgspec.structs.replace(progress, versions=moved(progress.versions), timers=moved(progress.timers))
 
 
 def _do_chores(journal: Journal, state_dir: Path) -> None:

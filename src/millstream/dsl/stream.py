@@ -12,6 +12,7 @@ from millstream.dsl.table import Table
 from millstream.durations import Duration
 from millstream.functions import AnyFunction, by_arity
 from millstream.plan.histories import checked_history
+from millstream.plan.processors import Process, ProcessValues
 from millstream.plan.sinks import Sink
 from millstream.plan.stateful import ToTable
 from millstream.plan.stateless import (
@@ -28,6 +29,7 @@ from millstream.plan.stateless import (
     SelectKey,
     Split,
 )
+from millstream.processors import Factory, Processor, checked
 from millstream.serdes import SerdeLike, serde_for
 from millstream.windows import JoinWindow
 
@@ -290,6 +292,38 @@ class Stream(Handle):
     ) -> Stream:
         """Join the records of two streams that are close in time; either side may be None, see ``left_join``."""
         return Stream(self._draft, join_node(self, "outer", other, joiner, within, None, value, name))
+
+    def process(
+        self, processor: Factory, *, key: SerdeLike = None, value: SerdeLike = None, name: str | None = None
+    ) -> Stream:
+        """Hand each record to a ``Processor``, which keeps what it likes in stores and forwards what it likes.
+
+        ``processor`` is the class, or a function without arguments that makes an object of it. Marks the stream as
+        re-keyed, as ``map`` does. Records come as they are: null keys and values too.
+
+        >>> from millstream import Processor, key_value_store
+        >>> class Numbered(Processor):
+        ...     stores = {"seen": key_value_store()}
+        ...     def process(self, record):
+        ...         seen = self.context.store("seen")
+        ...         seen.put("n", seen.get("n", 0) + 1)
+        ...         self.context.forward(record, key=seen["n"])
+        >>> app = App("doc")
+        >>> app.stream("w", value=str).process(Numbered).to("out")
+        >>> outputs(app, w=["a", "b"])
+        [('1', 'a'), ('2', 'b')]
+        """
+        facts = checked("process", processor, Processor)
+        node = Process(source=self._node, key=serde_for(key), value=serde_for(value), name=name, **facts)
+        return Stream(self._draft, node)
+
+    def process_values(self, processor: Factory, *, value: SerdeLike = None, name: str | None = None) -> Stream:
+        """Hand each record to a ``Processor`` that keeps its key; so no re-keying follows.
+
+        It may forward only while a record is at hand, and under the key of that record.
+        """
+        facts = checked("process_values", processor, Processor)
+        return Stream(self._draft, ProcessValues(source=self._node, value=serde_for(value), name=name, **facts))
 
     def to(
         self,

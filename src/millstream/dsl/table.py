@@ -10,9 +10,11 @@ from millstream.durations import Duration
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, by_arity
 from millstream.plan.histories import checked_history
+from millstream.plan.processors import TransformValues
 from millstream.plan.stateful import ToStream
 from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableFilter, TableGroupBy, TableMapValues, TableTableJoin
+from millstream.processors import Factory, ValueTransformer, checked
 from millstream.serdes import SerdeLike, serde_for
 from millstream.suppression import Suppression
 
@@ -75,6 +77,25 @@ class Table(Handle):
             name=name,
             stored=name is not None,
         )
+        return Table(self._draft, node)
+
+    def transform_values(self, transformer: Factory, *, value: SerdeLike = None, name: str | None = None) -> Table:
+        """Replace the value of each row by what a ``ValueTransformer`` makes of it, with the help of stores.
+
+        It is asked about deleted rows too. With ``name`` the result is stored, and it is asked once per change;
+        without, also for old values and look-ups where these are needed.
+
+        >>> from millstream import ValueTransformer
+        >>> class Shown(ValueTransformer):
+        ...     def transform(self, key, value):
+        ...         return f"{key} is gone" if value is None else f"{key}: {value}"
+        >>> app = App("doc")
+        >>> app.table("stock", value=int).transform_values(Shown).to_stream().to("out")
+        >>> outputs(app, stock=[("pen", 2), ("pen", None)])
+        [('pen', 'pen: 2'), ('pen', 'pen is gone')]
+        """
+        facts = checked("transform_values", transformer, ValueTransformer)
+        node = TransformValues(source=self._node, value=serde_for(value), name=name, stored=name is not None, **facts)
         return Table(self._draft, node)
 
     def group_by(

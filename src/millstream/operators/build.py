@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.operators import (
+    processors,
     sessions,
     sinks,
     sliding,
@@ -15,15 +16,22 @@ from millstream.operators import (
     table_joins,
     table_steps,
     tables,
+    transformers,
     windows,
 )
+from millstream.operators.processors import Children
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.node import Node, inputs
+from millstream.plan.processors import Process as ProcessNode
+from millstream.plan.processors import ProcessValues
 from millstream.plan.sources import StreamSource, TableSource
 from millstream.plan.stages import Stage
 from millstream.plan.stateless import Branch, Repartition, Split
 
-FAMILIES = (sessions, sinks, sliding, stateless, stream_joins, suppress, table_joins, table_steps, tables, windows)
+FAMILIES = (
+    processors, sessions, sinks, sliding, stateless, stream_joins, suppress, table_joins, table_steps, tables,
+    transformers, windows,
+)  # fmt: skip
 """Importing a family registers its operators."""
 
 
@@ -38,13 +46,18 @@ def build(stage: Stage, runtime: Runtime) -> dict[Node, Process]:
             built[node] = made if isinstance(made, tuple) else (made,) * max(1, len(inputs(node)))
         return built[node]
 
-    def after(node: Node) -> Process:
+    def readers_of(node: Node) -> list[tuple[Node, Process]]:
         readers = ((reader, ports(reader)[port]) for reader, port in runtime.plan.readers[node] if reader in inside)
-        return _fan_out(tuple(process for _, process in dict.fromkeys(readers)))
+        return list(dict.fromkeys(readers))
+
+    def after(node: Node) -> Process:
+        return _fan_out(tuple(process for _, process in readers_of(node)))
 
     def _forward_of(node: Node) -> Any:
         if isinstance(node, Split):
             return _branches(node, runtime, after)
+        if isinstance(node, ProcessNode | ProcessValues):
+            return Children(after(node), {reader.name or "": process for reader, process in readers_of(node)})
         return after(node) if not isinstance(node, Repartition) else _ignore
 
     heads: dict[Node, Process] = {}

@@ -18,6 +18,7 @@ from millstream.serdes import Serde
 from millstream.state.buffer import WaitingBuffer
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.timed import TimedStore
+from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
 
 Process: TypeAlias = Callable[..., None]
@@ -27,6 +28,7 @@ Process: TypeAlias = Callable[..., None]
 class RecordContext(Context, Protocol):
     """The context as operators see it."""
 
+    stream_time: int
     has_headers: bool
     """False if no record of the chunk at hand has headers, so that nobody needs to ask for them."""
 
@@ -35,6 +37,12 @@ class RecordContext(Context, Protocol):
 
     def restore(self, carried: tuple[Headers | None, bool]) -> None:
         """Go back to the headers before ``carry``."""
+
+    def step_aside(self, now: int) -> Any:
+        """Let no record be at hand, as while a timer is called at ``now``; returns what ``step_back`` takes."""
+
+    def step_back(self, aside: Any) -> None:
+        """Go back to the record before ``step_aside``."""
 
 
 class Columns:
@@ -99,6 +107,16 @@ class Runtime(Protocol):
     def context(self) -> RecordContext: ...
     @property
     def caching(self) -> bool: ...
+    @property
+    def app(self) -> str: ...
+    @property
+    def task_name(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def wall_time(self) -> int: ...
+    @property
+    def timers(self) -> Timers: ...
     def store(self, node: Node, codec: Serde, part: str = "") -> KeyValueStore:
         """Return the store that ``node`` owns, or the one of its stores that has the name ``part``."""
 
@@ -112,6 +130,14 @@ class Runtime(Protocol):
 
     def buffer(self, node: Node, codec: Serde) -> WaitingBuffer:
         """Return where ``node`` lets records wait."""
+
+    def open_store(self, name: str, codec: Serde) -> KeyValueStore:
+        """Return the store with that name in the task."""
+
+    def open_timed_store(
+        self, name: str, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool = False
+    ) -> TimedStore:
+        """Return the store of entries by key and time with that name in the task."""
 
     def to_topic(self, topic: str) -> Columns:
         """Return where records for a topic are collected."""

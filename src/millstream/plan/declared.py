@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, fold
+from millstream.plan.processors import Process, ProcessValues, TransformValues
 from millstream.plan.sinks import Sink
 from millstream.plan.sources import Source
 from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToTable, WindowedAggregate
@@ -42,14 +43,21 @@ def _source(node: Source) -> Declared:
 
 @_leaving.register(Map)
 @_leaving.register(FlatMap)
-def _pair(node: Map | FlatMap, _source: Declared) -> Declared:
+@_leaving.register(Process)
+def _pair(node: Map | FlatMap | Process, _source: Declared) -> Declared:
     return Declared(node.key, node.value)
 
 
 @_leaving.register(MapValues)
 @_leaving.register(FlatMapValues)
 @_leaving.register(Aggregate)
-def _new_value(node: MapValues | FlatMapValues | Aggregate, source: Declared, *_others: Declared) -> Declared:
+@_leaving.register(ProcessValues)
+@_leaving.register(TransformValues)
+def _new_value(
+    node: MapValues | FlatMapValues | Aggregate | ProcessValues | TransformValues,
+    source: Declared,
+    *_others: Declared,
+) -> Declared:
     return Declared(source.key, node.value)
 
 

@@ -13,6 +13,7 @@ from millstream.plan.node import Node, inputs
 from millstream.plan.stages import Stage, keeps_table, store_names
 from millstream.plan.stateless import Repartition
 from millstream.plan.topology import Plan
+from millstream.processors import StoreUse
 from millstream.serdes import READABLE, Serde, type_name
 
 PLAN_VERSION = 1
@@ -72,6 +73,8 @@ def _setting(value: Any) -> Any:
         return [_setting(item) for item in value]
     if isinstance(value, str | int | bool):
         return value
+    if isinstance(value, StoreUse):
+        return str(value)
     if isinstance(value, Function):
         return value.name
     if isinstance(value, type):
@@ -104,6 +107,8 @@ def _stores(stage: Stage, plan: Plan) -> dict[str, Any]:
         known = {kind: _setting(value) for kind, value in kinds.items() if value is not None}
         for name in store_names(node):
             shapes[name] = {"op": node.verb, "key": key.name, "value": value, **known}
+    for name, spec in stage.processor_stores.items():
+        shapes[name] = {"op": spec.kind, "key": None, "value": None if spec.value is None else spec.value.name}
     return shapes
 
 

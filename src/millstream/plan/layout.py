@@ -10,7 +10,7 @@ from millstream.errors import DefinitionError
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, inputs
 from millstream.plan.sources import Source
-from millstream.plan.stages import Stage
+from millstream.plan.stages import Stage, shared_stores
 from millstream.plan.stateful import Aggregate, StreamTableJoin, WindowedAggregate
 from millstream.plan.stateless import Repartition
 from millstream.plan.tables import TableTableJoin
@@ -38,6 +38,7 @@ class Layout:
                 free = [counts[writer[edge]] for edge in edges if writer[edge] in counts]
                 counts[stage.name] = max(fixed or free)
                 _check_copartitioned(stage, counts[stage.name], topics)
+                _check_sharing(stage, counts[stage.name], topics)
         return cls(plan, tuple(counts[stage.name] for stage in plan.stages))
 
     @cached_property
@@ -92,6 +93,22 @@ def _check_copartitioned(stage: Stage, count: int, topics: Mapping[str, int]) ->
                     hint=f"repartition one side: .repartition({right[1]})",
                     node=node.name,
                 )
+
+
+def _check_sharing(stage: Stage, count: int, topics: Mapping[str, int]) -> None:
+    """Steps that share a store meet there by key too."""
+    users: dict[str, tuple[str, int]] = {}
+    for node in (*stage.heads, *stage.nodes):
+        for name in shared_stores(node):
+            for origin, partitions in _partitions_of(node, count, topics):
+                first, expected = users.setdefault(name, (origin, partitions))
+                if partitions != expected:
+                    raise DefinitionError(
+                        f"steps behind {first!r} ({expected} partitions) and {origin!r} ({partitions} partitions) "
+                        f"share the store {name!r}: both must have the same number",
+                        hint=f"repartition one of them: .repartition({max(expected, partitions)})",
+                        node=node.name,
+                    )
 
 
 def _partitions_of(node: Node, count: int, topics: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -13,6 +13,7 @@ from millstream.errors import DefinitionError
 from millstream.names import check_name
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, inputs, rewrite
+from millstream.plan.processors import PROCESSORS
 from millstream.plan.sources import Source
 from millstream.plan.stateful import STATEFUL, StreamTableJoin, ToStream
 from millstream.plan.stateless import Repartition
@@ -25,6 +26,7 @@ KEEPS_NAME = (
     StreamStreamJoin,
     Suppress,
     TableAggregate,
+    *PROCESSORS,
     *(kind for kind in STATEFUL if kind not in (StreamTableJoin, ToStream)),
 )
 """Nodes whose name is stored with state or stands for a stage."""

@@ -8,6 +8,7 @@ topic has it depends on whether it is stored by the time the filter is written, 
 from __future__ import annotations
 
 from millstream.plan.node import Node, Nodes, inputs
+from millstream.plan.processors import TransformValues
 from millstream.plan.sources import TableSource
 from millstream.plan.stateful import AGGREGATIONS, StreamTableJoin, ToTable
 from millstream.plan.suppress import Suppress
@@ -63,7 +64,7 @@ class _Tables:
             if not insist and node not in self.stored:
                 return False
             self.stored.add(node)
-        elif isinstance(node, TableFilter | TableMapValues) and not node.stored:
+        elif isinstance(node, TableFilter | TableMapValues | TransformValues) and not node.stored:
             if not self.ask(node.source, insist=insist):
                 return node in self.sending
         elif isinstance(node, TableTableJoin):

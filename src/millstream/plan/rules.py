@@ -10,6 +10,7 @@ from millstream.plan.declared import Declared, declared_serdes
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.names import name_nodes
 from millstream.plan.node import Node, Nodes, consumers, fold, inputs, rewrite
+from millstream.plan.processors import Process
 from millstream.plan.sources import Source
 from millstream.plan.stateful import AGGREGATIONS, Aggregate, Count, StreamTableJoin, ToTable, WindowedAggregate
 from millstream.plan.stateless import REKEYING, Repartition
@@ -86,7 +87,7 @@ def _moved(nodes: Nodes) -> dict[Node, bool]:
     """Return for each node whether its records may lie on the wrong task for their key."""
 
     def step(node: Node, sources: tuple[bool, ...]) -> bool:
-        if isinstance(node, (*REKEYING, TableGroupBy)):
+        if isinstance(node, (*REKEYING, TableGroupBy, Process)):
             return True
         if isinstance(node, (Source, Repartition)) or _inputs_by_key(node):
             return False

@@ -10,11 +10,13 @@ from millstream.plan.histories import history_of
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.levels import Head, levels_of_heads
 from millstream.plan.node import Node, Nodes, inputs
+from millstream.plan.processors import PROCESSORS, Process, ProcessValues, TransformValues
 from millstream.plan.sources import Source
 from millstream.plan.stateful import AGGREGATIONS, StreamTableJoin, ToTable
 from millstream.plan.stateless import Repartition
 from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableAggregate
+from millstream.processors import StoreSpec, StoreUse, TableSpec
 
 HISTORY = "history"
 """The part of a table's store that holds versions of rows that are not the newest."""
@@ -52,6 +54,12 @@ class Stage:
         return tuple(node for node in (*self.heads, *self.nodes) if keeps_table(node))
 
     @property
+    def processor_stores(self) -> dict[str, StoreSpec]:
+        """The stores that processors keep, by the names under which they are kept."""
+        uses = ((node, use) for node in self.nodes if isinstance(node, PROCESSORS) for use in node.stores)
+        return {attached_name(node, use): use.spec for node, use in uses if not isinstance(use.spec, TableSpec)}
+
+    @property
     def store_names(self) -> tuple[str, ...]:
         """The names of all that the stage keeps: tables, and what only the node itself reads."""
         names = (name for node in (*self.heads, *self.nodes) for name in store_names(node))
@@ -68,6 +76,11 @@ def part_name(node: Node, part: str) -> str:
     """Return the name of one of several stores of a node."""
     assert node.name is not None
     return f"{node.name}.{part}" if part else node.name
+
+
+def attached_name(node: Node, use: StoreUse) -> str:
+    """Return the name of a store that a processor uses: its own, or one that it shares."""
+    return use.spec.name or part_name(node, use.local)
 
 
 @singledispatch
@@ -95,6 +108,20 @@ def _buffer(node: Suppress) -> tuple[str, ...]:
     return (part_name(node, "buffer"),)
 
 
+@store_names.register(Process)
+@store_names.register(ProcessValues)
+@store_names.register(TransformValues)
+def _attached(node: Process | ProcessValues | TransformValues) -> tuple[str, ...]:
+    own = (node.name or "",) if keeps_table(node) else ()
+    return (*own, *(attached_name(node, use) for use in node.stores if not isinstance(use.spec, TableSpec)))
+
+
+def shared_stores(node: Node) -> tuple[str, ...]:
+    """Return the names of the stores that a node keeps or reads, so that it must be where the others are."""
+    tables = (use.spec.name or "" for use in getattr(node, "stores", ()) if isinstance(use.spec, TableSpec))
+    return (*store_names(node), *tables)
+
+
 def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:
     """Cut a plan at its re-keying edges; stages come in order of their level."""
     parts = _connected_parts(nodes)
@@ -105,19 +132,21 @@ def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:
 
 
 def _connected_parts(nodes: Nodes) -> list[list[Node]]:
-    """Group nodes that are connected without an edge between them; an edge belongs to the part that reads it."""
+    """Group nodes that are connected without an edge between them; an edge belongs to the part that reads it.
+
+    Nodes that use the same store are connected too: there is one of it in a task.
+    """
     part_of: dict[Node, list[Node]] = {}
+    using: dict[str, Node] = {}
     for node in nodes:
-        part = part_of[node] = [node]
-        if isinstance(node, Repartition):
-            continue
-        for source in inputs(node):
-            other = part_of[source]
-            if other is not part:
-                other.extend(part)
-                for moved in part:
-                    part_of[moved] = other
-                part = other
+        part_of[node] = [node]
+        sources = () if isinstance(node, Repartition) else inputs(node)
+        partners = (using.setdefault(name, node) for name in shared_stores(node))
+        for other in (*sources, *partners):
+            into, part = part_of[other], part_of[node]
+            if into is not part:
+                into.extend(part)
+                part_of.update(dict.fromkeys(part, into))
     order = {node: number for number, node in enumerate(nodes)}
     unique = {id(part): sorted(part, key=order.__getitem__) for part in part_of.values()}
     return list(unique.values())

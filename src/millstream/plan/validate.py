@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from millstream.errors import DefinitionError
 from millstream.plan.node import Nodes
+from millstream.plan.sharing import check_stores
 from millstream.plan.sources import Source
 
 
 def check_topology(nodes: Nodes) -> None:
     """Refuse a topology that cannot run."""
+    _check_sources(nodes)
+    check_stores(nodes)
+
+
+def _check_sources(nodes: Nodes) -> None:
     readers: dict[str, Source] = {}
     for node in nodes:
         if not isinstance(node, Source):

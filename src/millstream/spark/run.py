@@ -19,6 +19,7 @@ from millstream.batch.loop import BatchLoop, Until
 from millstream.batch.pace import Pace
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
+from millstream.batch.timers import timed_tasks
 from millstream.batch.upgrade import upgrade
 from millstream.broker import Broker, TopicConfig
 from millstream.browse.prometheus import MetricsServer
@@ -174,7 +175,7 @@ def _loop(
         app=app.id,
         broker=broker,
         journal=journal,
-        planner=Planner(broker, layout.plan.source_topics, size),
+        planner=Planner(broker, layout.plan.source_topics, size, timed=timed_tasks(layout)),
         size=size,
         task_names=task_names(layout),
         execute=BatchJob(context, header, config.small_batch_records),

@@ -83,6 +83,11 @@ class KeyValueStore:
         """Write all changed rows, in key order, which is what LMDB likes best."""
         self._write(self._changed)
 
+    def write_through(self) -> None:
+        """Write all changed rows once and for all; for stores whose changes nobody waits for."""
+        for row in self.take_changed():
+            self.settle(row)
+
     def _load(self, key: Any) -> Row:
         stored = self._txn.get(_physical(encode_key(key)), db=self._database)
         if stored is None:

@@ -16,6 +16,7 @@ T = TypeVar("T")
 _META = "meta"
 _VERSION = b"version"
 _OUTBOX = b"outbox."
+_TIMERS = b"timers"
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True):
@@ -62,11 +63,18 @@ class TaskState:
             expected=expected.batch,
         )
 
-    def save(self, txn: Any, version: Version, outbox: bytes) -> None:
-        """Store version and outbox with the state of the same transaction."""
+    def save(self, txn: Any, version: Version, outbox: bytes, timers: bytes | None = None) -> None:
+        """Store version, outbox and changed timers with the state of the same transaction."""
         meta = self._environment.databases[_META]
         txn.put(_VERSION, msgspec.msgpack.encode(version), db=meta)
         txn.put(_OUTBOX + b"%d" % version.round, outbox, db=meta)
+        if timers is not None:
+            txn.put(_TIMERS, timers, db=meta)
+
+    def timers(self, txn: Any) -> bytes | None:
+        """Return the timers of processors as they were stored."""
+        stored = txn.get(_TIMERS, db=self._environment.databases[_META])
+        return None if stored is None else bytes(stored)
 
     def outbox(self, txn: Any, round: int) -> bytes:
         """Return the outbox of a round of the last committed batch."""

@@ -22,7 +22,7 @@ At: TypeAlias = tuple[int, ...]
 _SHORTEST_SEGMENT = 60_000
 _LONGEST_NAME = 400
 _SEGMENT = struct.Struct(">cQ")
-_ONE_TIME, TWO_TIMES = struct.Struct(">Q"), struct.Struct(">QQ")
+ONE_TIME, TWO_TIMES = struct.Struct(">Q"), struct.Struct(">QQ")
 _stamp = struct.Struct(">q")
 _ENTRIES, _INDEX = b"d", b"t"
 _OBSERVED = b"m.observed"
@@ -238,6 +238,11 @@ class TimedStore:
         for name, number in numbers.items():
             self._txn.put(name, _stamp.pack(number), db=self._database)
 
+    def write_through(self) -> None:
+        """Write all changed entries once and for all; for stores whose changes nobody waits for."""
+        for entry in self.take_changed():
+            self.settle(entry)
+
     # Bytes
 
     def _segment(self, time: int) -> bytes:
@@ -340,7 +345,7 @@ def _stored_segments(txn: Any, database: Any, first: bytes, last: bytes | None) 
 
 def layout_of(windows: Windows) -> struct.Struct:
     """Return how the places of a kind of windows are packed: by start, sessions by end and start."""
-    return TWO_TIMES if isinstance(windows, SessionWindows) else _ONE_TIME
+    return TWO_TIMES if isinstance(windows, SessionWindows) else ONE_TIME
 
 
 def observed_time(txn: Any, database: Any) -> int:

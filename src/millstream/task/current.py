@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from millstream.records import Headers
 from millstream.task.inputs import Decoded
+
+Aside: TypeAlias = tuple[Decoded | None, bool, Headers | None, int | None]
 
 
 class Current:
     """Points at a row of a decoded chunk; moved for each record, so it is valid during a call only."""
 
-    __slots__ = ("_carried", "chunk", "has_headers", "row", "stream_time")
+    __slots__ = ("_carried", "_moment", "chunk", "has_headers", "row", "stream_time")
 
     def __init__(self, stream_time: int) -> None:
         self.chunk: Decoded | None = None
@@ -17,6 +21,7 @@ class Current:
         self.has_headers = False
         self.stream_time = stream_time
         self._carried: Headers | None = None
+        self._moment: int | None = None
 
     def enter(self, chunk: Decoded) -> None:
         """Go on to records of another chunk."""
@@ -42,7 +47,9 @@ class Current:
 
     @property
     def timestamp(self) -> int:
-        return self.stream_time if self.chunk is None else self.chunk.timestamps[self.row]
+        if self.chunk is not None:
+            return self.chunk.timestamps[self.row]
+        return self.stream_time if self._moment is None else self._moment
 
     def carry(self, headers: Headers | None) -> tuple[Headers | None, bool]:
         """Have what is passed on carry other headers than the record at hand; returns what ``restore`` takes."""
@@ -53,6 +60,16 @@ class Current:
     def restore(self, carried: tuple[Headers | None, bool]) -> None:
         """Go back to the headers before ``carry``."""
         self._carried, self.has_headers = carried
+
+    def step_aside(self, now: int) -> Aside:
+        """Let no record be at hand, as while a timer is called at ``now``; returns what ``step_back`` takes."""
+        before = self.chunk, self.has_headers, self._carried, self._moment
+        self.chunk, self.has_headers, self._carried, self._moment = None, False, None, now
+        return before
+
+    def step_back(self, aside: Aside) -> None:
+        """Go back to the record before ``step_aside``."""
+        self.chunk, self.has_headers, self._carried, self._moment = aside
 
     @property
     def headers(self) -> Headers:
@@ -66,4 +83,6 @@ class Current:
         return (None, None) if self.chunk is None else self.chunk.raw(self.row)
 
     def __str__(self) -> str:
-        return f"{self.topic}[{self.partition}]@{self.offset}" if self.chunk else "the end of the batch"
+        if self.chunk is not None:
+            return f"record {self.topic}[{self.partition}]@{self.offset}"
+        return "the end of the batch" if self._moment is None else f"the punctuation at {self._moment}"

@@ -25,6 +25,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     """Rows of each store."""
     bytes: dict[str, int] = {}
     """Size of each store on disk."""
+    timers: dict[str, int] = {}
+    """For each step with timers, when the wall clock has to call it next."""
     seconds: float = 0.0
     publish_seconds: float = 0.0
     """What it took to append the outbox to its topics, after the commit."""

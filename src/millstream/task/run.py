@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from millstream.blocks import from_bytes
@@ -23,6 +24,7 @@ from millstream.state.buffer import WaitingBuffer
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.task import TaskState
 from millstream.state.timed import TimedStore
+from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
 from millstream.task.current import Current
 from millstream.task.inputs import Decoded, Decoder, merged
@@ -38,8 +40,11 @@ class TaskRun:
     """Processes the inputs of one task inside one transaction."""
 
     def __init__(self, site: Worksite, work: Work, state: TaskState, txn: Any, stream_time: int) -> None:
+        self.app = site.app
         self.plan = site.layout.plan
         self.caching = site.caching
+        self.wall_time = work.wall_time
+        self.timers = Timers(state.timers(txn), work.wall_time)
         self.context = Current(stream_time)
         self.outbox = Outbox()
         self.drops: Counter[str] = Counter()
@@ -50,14 +55,17 @@ class TaskRun:
         self._work = work
         self._state = state
         self._txn = txn
-        self._stage, self._partition = site.stage(work.task)
+        self._stage, self.partition = site.stage(work.task)
+        self.task_name = f"{self._stage.name}/{self.partition}"
         self._flushes: list[tuple[Node, Callable[[], None]]] = []
         self._order = {node: number for number, node in enumerate(self.plan.nodes)}
 
     # What operators ask for
 
     def store(self, node: Node, codec: Serde, part: str = "") -> KeyValueStore:
-        name = part_name(node, part)
+        return self.open_store(part_name(node, part), codec)
+
+    def open_store(self, name: str, codec: Serde) -> KeyValueStore:
         store = self.stores.get(name)
         if not isinstance(store, KeyValueStore):
             store = KeyValueStore(self._txn, self._state.database(name), codec, name)
@@ -67,7 +75,11 @@ class TaskRun:
     def timed_store(
         self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool, part: str = ""
     ) -> TimedStore:
-        name = part_name(node, part)
+        return self.open_timed_store(part_name(node, part), codec, layout, retention, indexed=indexed)
+
+    def open_timed_store(
+        self, name: str, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool = False
+    ) -> TimedStore:
         store = self.stores.get(name)
         if not isinstance(store, TimedStore):
             store = TimedStore(self._txn, self._state.database(name), codec, layout, retention, indexed=indexed)
@@ -108,7 +120,7 @@ class TaskRun:
 
     def failed(self, node: Node, error: Exception, key: Any) -> None:
         problem = ProcessingError(
-            f"node {node.name!r} failed on record {self.context} (key {key!r:.60}): {type(error).__name__}: {error}",
+            f"node {node.name!r} failed {self._where(key)}: {type(error).__name__}: {error}",
             hint=f"its part of the batch was not applied and runs again at the next start; {_HOW_ON}",
             node=node.name,
             topic=self.context.topic,
@@ -118,22 +130,35 @@ class TaskRun:
         problem.__cause__ = error
         self._set_aside(self._site.policies.on_error, problem, node, self.context.raw, self.context.headers)
 
+    def _where(self, key: Any) -> str:
+        return f"at {self.context}" if self.context.chunk is None else f"on {self.context} (key {key!r:.60})"
+
     # The run
 
     def process(self) -> None:
-        """Process all inputs in order, then pass on what caching held back."""
+        """Call due timers, process all inputs in order, then pass on what caching held back."""
         heads = build(self._stage, self)
         inputs = list(self._inputs(heads))
-        context = self.context
+        context, timers = self.context, self.timers
+        self._call_due_timers()
+        process_rows = partial(_process_rows_and_timers, timers) if timers.in_use else _process_rows
         for number, chunk, start, stop in merged([feed for _, feed in inputs]):
             context.enter(chunk)
             self.records_in += stop - start
-            _process_rows(inputs[number][0], context, chunk, start, stop)
+            process_rows(inputs[number][0], context, chunk, start, stop)
         context.leave()
         for _, flush in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):
             flush()
         for store in self.stores.values():
             store.flush()
+
+    def _call_due_timers(self) -> None:
+        """Call what the wall clock has made due, and what stream time has if the batch moves it."""
+        if self.timers.wall_due <= self.wall_time:
+            self.timers.fire("wall", self.wall_time)
+        if self._work.stream_time > self.context.stream_time:
+            self.context.stream_time = self._work.stream_time
+            self.timers.fire("stream", self.context.stream_time)
 
     def _inputs(self, heads: dict[Node, Process]) -> Iterator[tuple[Process, Iterator[Decoded]]]:
         """Yield each input in the order of declaration: topics by partition, edges by sender."""
@@ -160,7 +185,7 @@ class TaskRun:
 
     def _from_edge(self, edge: Repartition, data: bytes, decoder: Decoder) -> Iterator[Decoded]:
         block = from_bytes(data)
-        yield decoder.decode(edge.name or "", self._partition, block, range(len(block)))
+        yield decoder.decode(edge.name or "", self.partition, block, range(len(block)))
 
     # Bad records
 
@@ -204,3 +229,17 @@ def _process_rows(process: Process, context: Current, chunk: Decoded, start: int
         if timestamp > stream_time:
             context.stream_time = stream_time = timestamp
         process(key, value, timestamp)
+
+
+def _process_rows_and_timers(
+    timers: Timers, process: Process, context: Current, chunk: Decoded, start: int, stop: int
+) -> None:
+    """The same for stages with timers: each record may make some of them due."""
+    for row in range(start, stop):
+        context.row = row
+        timestamp = chunk.timestamps[row]
+        if timestamp > context.stream_time:
+            context.stream_time = timestamp
+        process(chunk.keys[row], chunk.values[row], timestamp)
+        if timers.stream_due <= context.stream_time:
+            timers.fire("stream", context.stream_time)

@@ -26,7 +26,7 @@ _unpack = msgspec.msgpack.Decoder(tuple[TaskReport, list[Letter]]).decode
 
 def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
     """Run a task and publish what it has for topics; return its report and the letters for other stages."""
-    if not work.ranges and not work.arrivals:
+    if not work.ranges and not work.arrivals and not work.has_timer:
         expected = work.expected
         return TaskReport(task=work.task, version=expected.batch, commit=expected.commit), []
     state = site.state(work.task)
@@ -67,7 +67,8 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
         stream_time=version.stream_time,
         rows={name: len(store) for name, store in run.stores.items()},
         bytes={name: state.bytes_of(txn, name) for name in run.stores},
+        timers=run.timers.next_wall_times(),
         seconds=time.perf_counter() - began,
     )
-    state.save(txn, version, _pack((report, letters)))
+    state.save(txn, version, _pack((report, letters)), run.timers.changes())
     return report, letters

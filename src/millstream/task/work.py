@@ -33,3 +33,7 @@ class Work(msgspec.Struct, frozen=True):
     expected: Version
     ranges: tuple[Range, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
+    has_timer: bool = False
+    """A timer is due, so that the task has to run although nothing may have come in."""
+    stream_time: int = -1
+    """The stream time that the task has at least."""

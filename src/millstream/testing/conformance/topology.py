@@ -14,6 +14,7 @@ from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.dsl.windowed import WindowedStream
 from millstream.errors import DefinitionError
+from millstream.processors import Processor, StoreSpec, ValueTransformer, key_value_store, table_store
 from millstream.serdes import JSON, TEXT
 from millstream.suppression import Suppression, until_time_limit, until_window_closes
 from millstream.testing.conformance.functions import (
@@ -26,6 +27,7 @@ from millstream.testing.conformance.functions import (
     of_three,
     text,
 )
+from millstream.testing.conformance.processors import processor, transformer
 from millstream.windows import Windows, hopping, join_window, session, sliding, tumbling, unlimited
 
 Node = dict[str, Any]
@@ -46,6 +48,7 @@ class Topology:
         self.app = App("conformance")
         self.handles: dict[str, Any] = {}
         self._read = {topic for node in nodes for topic in node.get("topics", [node.get("topic")]) if "in" not in node}
+        self.tables = {node["store"] for node in nodes if "store" in node and "processor" not in node}
         for node in nodes:
             build = BUILDERS.get(node["op"])
             if build is None or not _LATER.isdisjoint(node):
@@ -163,7 +166,8 @@ def _stored(node: Node) -> dict[str, Any]:
     if "versioned_history_ms" in node:
         name = node.get("store", f"versioned-{node['id']}")
         return {"name": name, "history": _ms(node["versioned_history_ms"])}
-    return {"name": node["store"]} if "store" in node else {}
+    name = node.get("store") or node.get("name")
+    return {"name": name} if name else {}
 
 
 def _stream_of(topology: Topology, node: Node) -> Stream:
@@ -180,6 +184,27 @@ def _cogroup(topology: Topology, node: Node) -> CogroupedStream:
     for grouped, adder in zip(rest, adders[1:], strict=True):
         cogrouped = cogrouped.cogroup(grouped, adder)
     return cogrouped
+
+
+def _step_name(node: Node) -> str:
+    return str(node.get("name") or node["id"])
+
+
+def _processor(topology: Topology, node: Node) -> type[Processor]:
+    if "global" in node:
+        raise UnsupportedCaseError("a processor that reads a global table")
+    return processor(
+        node["processor"], _attached(topology, [*filter(None, [node.get("store")]), *node.get("stores", [])])
+    )
+
+
+def _transformer(topology: Topology, node: Node) -> type[ValueTransformer]:
+    return transformer(node["transformer"], _attached(topology, node.get("stores", [])))
+
+
+def _attached(topology: Topology, stores: list[str]) -> list[StoreSpec]:
+    """Return stores by name: those of tables, which may come later in the case, and those that belong to nobody."""
+    return [table_store(name) if name in topology.tables else key_value_store(name=name) for name in stores]
 
 
 BUILDERS: dict[str, Build] = {
@@ -209,7 +234,10 @@ BUILDERS: dict[str, Build] = {
     "count": lambda t, n: _grouped(t, n).count(**{"name": _name(n), **_retention(n), **_stored(n)}),
     "reduce": _reduce,
     "aggregate": _aggregate,
-    "to": lambda t, n: t.source(n).to(n["topic"], **t.sink_serdes(n["topic"])),
+    "process": lambda t, n: _stream_of(t, n).process(_processor(t, n), name=_step_name(n)),
+    "process_values": lambda t, n: _stream_of(t, n).process_values(_processor(t, n), name=_step_name(n)),
+    "transform_values": lambda t, n: t.source(n).transform_values(_transformer(t, n), name=n.get("store")),
+    "to": lambda t, n: t.source(n).to(n["topic"], name=n.get("name"), **t.sink_serdes(n["topic"])),
     "to_dynamic": lambda t, n: t.source(n).to(_computed(n), key=TEXT, value=JSON),
 }
 

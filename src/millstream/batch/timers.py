@@ -1,0 +1,71 @@
+"""Which tasks have a timer due on the wall clock, so that a batch runs although no record has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from millstream.batch.plan import Progress
+from millstream.plan.layout import Layout
+from millstream.plan.processors import PROCESSORS
+from millstream.task.work import Work
+from millstream.windows import FOREVER
+
+TimedTasks = Mapping[str, frozenset[str]]
+"""The tasks that have processors, each with those of its steps that have to begin before the first record."""
+
+
+def timed_tasks(layout: Layout) -> TimedTasks:
+    """Return the tasks of a layout that may have timers."""
+    found: dict[str, frozenset[str]] = {}
+    for stage, partition in layout.tasks:
+        steps = [node for node in layout.plan.stages[stage].nodes if isinstance(node, PROCESSORS)]
+        if steps:
+            name = f"{layout.plan.stages[stage].name}/{partition}"
+            found[name] = frozenset(node.name or "" for node in steps if node.starts)
+    return found
+
+
+def due_tasks(tasks: TimedTasks, progress: Progress, now: int) -> tuple[str, ...]:
+    """Return the names of the tasks that have to run now."""
+    return tuple(name for name, starts in tasks.items() if _due(starts, progress.timers.get(name, {})) <= now)
+
+
+def next_due(tasks: TimedTasks, progress: Progress) -> int:
+    """Return the wall time at which the next timer is due."""
+    return min((_due(starts, progress.timers.get(name, {})) for name, starts in tasks.items()), default=FOREVER)
+
+
+def _due(starts: frozenset[str], known: dict[str, int]) -> int:
+    return 0 if starts - known.keys() else min(known.values(), default=FOREVER)
+
+
+class SharedTime:
+    """One stream time for all tasks, as in the test driver of Kafka Streams, where a topology is a single task.
+
+    On a cluster, there as here, each stage has its own.
+    """
+
+    def __init__(self, tasks: TimedTasks) -> None:
+        self._told = dict.fromkeys(tasks, -1)
+        self._time = -1
+
+    def tell(self, name: str, work: Work) -> Work:
+        """Let a task with timers know the time, and run if it has moved on."""
+        if name not in self._told:
+            return work
+        moved = self._told[name] < self._time
+        self._told[name] = self._time
+        return msgspec.structs.replace(work, stream_time=self._time, has_timer=work.has_timer or moved)
+
+    def hear(self, name: str, stream_time: int) -> None:
+        """Learn the time of a task that has run."""
+        self._time = max(self._time, stream_time)
+        if name in self._told:
+            self._told[name] = max(self._told[name], stream_time)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all tasks with timers know the time."""
+        return all(told == self._time for told in self._told.values())

@@ -1,0 +1,69 @@
+"""Which steps share a store, and whether they can."""
+
+from __future__ import annotations
+
+from millstream.errors import DefinitionError
+from millstream.plan.node import Node, Nodes, inputs
+from millstream.plan.processors import PROCESSORS, TransformValues
+from millstream.plan.stages import attached_name, keeps_table, store_names
+from millstream.plan.stateful import StreamTableJoin
+from millstream.plan.tables import TableTableJoin
+from millstream.processors import StoreSpec, TableSpec
+
+
+def check_stores(nodes: Nodes) -> None:
+    """Refuse stores that two steps understand differently, tables that are not there, and look-ups with effects."""
+    tables = {node.name or "": node for node in nodes if keeps_table(node)}
+    specs: dict[str, tuple[Node, StoreSpec]] = {}
+    for node in nodes:
+        if isinstance(node, PROCESSORS):
+            for use in node.stores:
+                if isinstance(use.spec, TableSpec):
+                    _check_table(node, use.spec.name or "", tables)
+                else:
+                    _check_store(node, attached_name(node, use), use.spec, specs, tables)
+        elif isinstance(node, StreamTableJoin | TableTableJoin):
+            for table in inputs(node)[isinstance(node, StreamTableJoin) :]:
+                _check_looked_up(table, node)
+
+
+def _check_table(node: Node, table: str, tables: dict[str, Node]) -> None:
+    if table not in tables:
+        known = ", ".join(sorted(tables)) or "none"
+        raise DefinitionError(
+            f"the processor of {node.name!r} wants the table {table!r}, which the app does not keep (it has: {known})",
+            hint="give the table name=, and use that name",
+            table=table,
+        )
+
+
+def _check_store(
+    node: Node, store: str, spec: StoreSpec, specs: dict[str, tuple[Node, StoreSpec]], tables: dict[str, Node]
+) -> None:
+    if store in tables and store in store_names(tables[store])[:1]:
+        raise DefinitionError(
+            f"the processor of {node.name!r} wants a store {store!r} of its own, but that is a table",
+            hint=f"to read the table: table_store({store!r})",
+            store=store,
+        )
+    other, known = specs.setdefault(store, (node, spec))
+    if (type(known), getattr(known, "retention", None)) != (type(spec), getattr(spec, "retention", None)):
+        raise DefinitionError(
+            f"{other.name!r} and {node.name!r} share the store {store!r}, but declare it differently",
+            hint="declare it once and use that in both classes",
+            store=store,
+        )
+
+
+def _check_looked_up(table: Node, reader: Node) -> None:
+    """A transformer with stores is not called for look-ups: each would leave its traces in them."""
+    if keeps_table(table):
+        return
+    if isinstance(table, TransformValues) and table.stores:
+        raise DefinitionError(
+            f"{reader.name!r} looks up rows of {table.name!r}, whose transformer has stores and would run each time",
+            hint="give transform_values() a name=, so that its rows are stored",
+            node=table.name,
+        )
+    for source in inputs(table):
+        _check_looked_up(source, reader)

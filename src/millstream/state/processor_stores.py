@@ -1,0 +1,202 @@
+"""Stores as user code sees them: dict-like rows, entries by time, sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from millstream.errors import DefinitionError
+from millstream.native import encode_key
+from millstream.records import Windowed
+from millstream.state.keyvalue import KeyValueStore, Row
+from millstream.state.timed import Entry, TimedStore
+from millstream.windows import FOREVER
+
+
+class Timestamped(Protocol):
+    """Tells the timestamp of the record at hand."""
+
+    @property
+    def timestamp(self) -> int: ...
+
+
+class _StoreView:
+    """What all views have: a name, whether it may be written, and how trouble of the engine is made known.
+
+    ``trouble`` is told errors that are not the user's, so that user code that catches everything cannot hide them.
+    """
+
+    def __init__(
+        self, name: str, context: Timestamped, trouble: Callable[[Exception], None], *, writable: bool
+    ) -> None:
+        self.name = name
+        self._context = context
+        self._trouble = trouble
+        self._writable = writable
+
+    def _check(self, key: Any, *, writing: bool) -> None:
+        if writing and not self._writable:
+            raise DefinitionError(
+                f"store {self.name!r} belongs to a table and is read only",
+                hint="send a record to the table's topic instead, or keep a store of your own",
+                store=self.name,
+            )
+        if key is None:
+            raise DefinitionError(f"store {self.name!r} has no place for the key None", hint="leave such records out")
+
+    def _settled(self, store: KeyValueStore | TimedStore) -> None:
+        """Have everything written, so that a scan sees it."""
+        try:
+            if self._writable:
+                store.write_through()
+            else:
+                store.flush()
+        except Exception as error:
+            self._trouble(error)
+            raise
+
+
+class KeyValueView(_StoreView):
+    """One value for each key, used like a dict; None stands for no value."""
+
+    def __init__(self, store: KeyValueStore, name: str, *arguments: Any, writable: bool = True) -> None:
+        super().__init__(name, *arguments, writable=writable)
+        self._store = store
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key, or ``default``."""
+        value = self._row(key).value
+        return default if value is None else value
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key; None deletes it."""
+        row = self._row(key, writing=True)
+        row.value, row.timestamp = value, self._context.timestamp
+        self._store.mark(row)
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """Set the value of a key that has none; returns the one it has, else None."""
+        found = self.get(key)
+        if found is None:
+            self.put(key, value)
+        return found
+
+    def delete(self, key: Any) -> Any:
+        """Delete a key and return its value, or None."""
+        found = self.get(key)
+        self.put(key, None)
+        return found
+
+    def timestamp_of(self, key: Any) -> int | None:
+        """Return when a value was written: the timestamp of a table's row, or of the record that wrote it here."""
+        row = self._row(key)
+        return None if row.value is None else row.timestamp
+
+    def items(
+        self, *, start: Any = None, stop: Any = None, prefix: str | None = None, reverse: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield keys and values in the order of keys; ``stop`` is not included, ``prefix`` is for text keys."""
+        self._settled(self._store)
+        first = b"" if start is None else encode_key(start)
+        last = None if stop is None else encode_key(stop)
+        if prefix is not None:
+            first, last = encode_key(prefix), encode_key(prefix) + b"\xff"
+        rows = ((key, value) for key, value, _ in self._store.items(first, last))
+        return iter(list(rows)[::-1]) if reverse else rows
+
+    def __getitem__(self, key: Any) -> Any:
+        value = self._row(key).value
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        if self.delete(key) is None:
+            raise KeyError(key)
+
+    def __contains__(self, key: Any) -> bool:
+        return self._row(key).value is not None
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _ in self.items())
+
+    def __len__(self) -> int:
+        self._settled(self._store)
+        return len(self._store)
+
+    def _row(self, key: Any, *, writing: bool = False) -> Row:
+        if key is None or (writing and not self._writable):
+            self._check(key, writing=writing)
+        return self._store.row(key)
+
+
+class _TimedView(_StoreView):
+    """Entries by key and time, of which those older than the retention are out of reach."""
+
+    def __init__(self, store: TimedStore, name: str, *arguments: Any, writable: bool = True) -> None:
+        super().__init__(name, *arguments, writable=writable)
+        self._store = store
+
+    def _put(self, key: Any, at: tuple[int, ...], value: Any) -> None:
+        self._check(key, writing=True)
+        entry = self._store.entry(key, at)
+        entry.value, entry.timestamp = value, self._context.timestamp
+        self._store.mark(entry)
+
+    def _get(self, key: Any, at: tuple[int, ...]) -> Any:
+        self._check(key, writing=False)
+        return None if at[0] <= self._store.expired else self._store.entry(key, at).value
+
+    def _between(self, key: Any, low: int, high: int) -> list[Entry]:
+        self._check(key, writing=False)
+        return self._store.between(key, max(low, self._store.expired + 1), high)
+
+    def _all(self) -> Iterator[Entry]:
+        self._settled(self._store)
+        return (entry for entry in self._store.all() if entry.at[0] > self._store.expired)
+
+
+class WindowView(_TimedView):
+    """Values by key and time in milliseconds; of a windowed table the time is the start of the window."""
+
+    def put(self, key: Any, value: Any, at: int) -> None:
+        """Set the value of a key at a time; None deletes it."""
+        self._put(key, (at,), value)
+
+    def get(self, key: Any, at: int) -> Any:
+        """Return the value of a key at a time, or None."""
+        return self._get(key, (at,))
+
+    def between(self, key: Any, since: int = 0, until: int = FOREVER) -> list[tuple[int, Any]]:
+        """Return (time, value) of a key in the order of time, both ends included."""
+        return [(entry.at[0], entry.value) for entry in self._between(key, since, until)]
+
+    def items(self, since: int = 0, until: int = FOREVER) -> Iterator[tuple[Any, int, Any]]:
+        """Yield (key, time, value) of all keys, both ends included."""
+        return ((entry.key, entry.at[0], entry.value) for entry in self._all() if since <= entry.at[0] <= until)
+
+
+class SessionView(_TimedView):
+    """Values by key, start and end in milliseconds."""
+
+    def put(self, key: Any, start: int, end: int, value: Any) -> None:
+        """Set the value of a session; None deletes it."""
+        self._put(key, (end, start), value)
+
+    def get(self, key: Any, start: int, end: int) -> Any:
+        """Return the value of a session, or None."""
+        return self._get(key, (end, start))
+
+    def find(self, key: Any, *, earliest_end: int = 0, latest_start: int = FOREVER) -> list[tuple[Windowed, Any]]:
+        """Return the sessions of a key that end and start not before and not after the given times, by their end."""
+        found = self._between(key, earliest_end, FOREVER)
+        return [
+            (Windowed(key, entry.at[1], entry.at[0]), entry.value) for entry in found if entry.at[1] <= latest_start
+        ]
+
+    def items(self) -> Iterator[tuple[Windowed, Any]]:
+        """Yield all sessions."""
+        return ((Windowed(entry.key, entry.at[1], entry.at[0]), entry.value) for entry in self._all())

@@ -1,0 +1,80 @@
+"""Which steps share a store, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from millstream import App, Processor, Record, key_value_store, table_store, window_store
+from millstream.errors import DefinitionError
+from millstream.plan.layout import Layout
+
+
+def using(**stores: Any) -> Any:
+    class Using(Processor):
+        def process(self, record: Record) -> None: ...
+
+    Using.stores = stores
+    return Using
+
+
+def test_steps_that_share_a_store_are_one_stage() -> None:
+    app = App("test")
+    app.stream("a").process(using(x=key_value_store(name="shared")), name="one")
+    app.stream("b").process(using(y=key_value_store(name="shared")), name="two")
+    app.stream("c").process(using(y=key_value_store()), name="three")
+    assert [(stage.name, stage.topics) for stage in app.plan.stages] == [("a", ("a", "b")), ("c", ("c",))]
+    assert app.plan.stages[0].store_names == ("shared",)
+    assert app.plan.stages[1].store_names == ("three.y",)
+
+
+def test_a_chain_of_shared_stores_is_one_stage() -> None:
+    app = App("test")
+    app.stream("a").process(using(x=key_value_store(name="one")), name="p")
+    app.stream("b").process(using(x=key_value_store(name="two")), name="q")
+    app.stream("c").process(using(x=key_value_store(name="one"), y=key_value_store(name="two")), name="r")
+    assert len(app.plan.stages) == 1
+
+
+def test_inputs_of_a_shared_store_need_equal_partitions() -> None:
+    app = App("test")
+    app.stream("a").process(using(x=key_value_store(name="shared")), name="one")
+    app.stream("b").process(using(x=key_value_store(name="shared")), name="two")
+    with pytest.raises(
+        DefinitionError, match=r"'a' \(2 partitions\) and 'b' \(3 partitions\) share the store 'shared'"
+    ):
+        Layout.of(app.plan, {"a": 2, "b": 3})
+
+
+def test_a_table_that_is_not_there_is_refused() -> None:
+    app = App("test")
+    app.table("users", name="people")
+    app.stream("a").process(using(x=table_store("users")), name="step")
+    with pytest.raises(
+        DefinitionError, match=r"wants the table 'users', which the app does not keep \(it has: people\)"
+    ):
+        _ = app.plan
+
+
+def test_a_table_is_not_a_store_of_ones_own() -> None:
+    app = App("test")
+    app.table("users")
+    app.stream("a").process(using(x=key_value_store(name="users")), name="step")
+    with pytest.raises(DefinitionError, match="wants a store 'users' of its own, but that is a table"):
+        _ = app.plan
+
+
+def test_a_shared_store_is_declared_alike() -> None:
+    app = App("test")
+    app.stream("a").process(using(x=key_value_store(name="shared")), name="one")
+    app.stream("b").process(using(x=window_store(name="shared", retention="1 s")), name="two")
+    with pytest.raises(DefinitionError, match="'one' and 'two' share the store 'shared', but declare it differently"):
+        _ = app.plan
+
+
+def test_steps_of_one_stream_need_names_of_their_own() -> None:
+    app = App("test")
+    stream = app.stream("a")
+    stream.process(using())
+    stream.process(using())
+    with pytest.raises(DefinitionError, match=r"two nodes are called 'a.process'"):
+        _ = app.plan
