@@ -30,6 +30,7 @@ from millstream.processors import (
     punctuate,
     session_store,
     table_store,
+    versioned_store,
     window_store,
 )
 from millstream.records import Record, Windowed
@@ -73,5 +74,6 @@ __all__ = [
     "unlimited",
     "until_time_limit",
     "until_window_closes",
+    "versioned_store",
     "window_store",
 ]

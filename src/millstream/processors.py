@@ -61,6 +61,13 @@ class SessionSpec(StoreSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VersionedSpec(StoreSpec):
+    """Values of each key and when they were valid, for ``history`` milliseconds back."""
+
+    history: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec(StoreSpec):
     """The rows of a table of the app, which is named by ``name``; read only."""
 
@@ -81,6 +88,11 @@ def window_store(*, retention: Duration, value: SerdeLike = None, name: str | No
 def session_store(*, retention: Duration, value: SerdeLike = None, name: str | None = None) -> SessionSpec:
     """Declare a store of values by key, start and end; what ended longer than ``retention`` ago goes by itself."""
     return SessionSpec(name=name, value=serde_for(value), retention=_positive("retention", retention))
+
+
+def versioned_store(*, history: Duration, value: SerdeLike = None, name: str | None = None) -> VersionedSpec:
+    """Declare a store of values by key that also knows which value was valid at a time, ``history`` back."""
+    return VersionedSpec(name=name, value=serde_for(value), history=_positive("history", history))
 
 
 def table_store(name: str) -> TableSpec:
@@ -276,7 +288,7 @@ class StoreUse:
     spec: StoreSpec
 
     def __str__(self) -> str:
-        known = {"name": self.spec.name, "retention": getattr(self.spec, "retention", None)}
+        known = {fact: getattr(self.spec, fact, None) for fact in ("name", "retention", "history")}
         facts = [f"{name}={fact}" for name, fact in known.items() if fact is not None]
         return " ".join([f"{self.local}:", self.spec.kind, *facts])
 

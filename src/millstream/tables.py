@@ -162,11 +162,11 @@ class VersionedTableReader(TableReader):
         """
         at = time if isinstance(time, int) else round(time.timestamp() * 1000)
         found: tuple[Any, int] = (None, -1)
-        (path,) = self._paths_of(key)
-        for txn, newest in self._snapshot(path):
-            older = environment(path, (self._older,), readonly=True).databases[self._older]
-            if older is not None:
-                found = VersionedStore(txn, newest, older, self._codec, self._history).get_as_of(key, at)
+        for path in self._paths_of(key):
+            for txn, newest in self._snapshot(path):
+                older = environment(path, (self._older,), readonly=True).databases[self._older]
+                if older is not None and found[0] is None:
+                    found = VersionedStore(txn, newest, older, self._codec, self._history).get_as_of(key, at)
         return None if found[0] is None else Row(key, *found)
 
     def get_as_of(self, key: Any, time: int | datetime, default: Any = None) -> Any:
@@ -277,7 +277,7 @@ def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:
 def _store_entry(name: str, spec: StoreSpec, stage: str, partitions: int) -> TableEntry:
     entry = TableEntry(name=name, stage=stage, partitions=partitions, key="", value=value_codec(spec.value).name)
     if not isinstance(spec, WindowSpec | SessionSpec):
-        return entry
+        return msgspec.structs.replace(entry, history=getattr(spec, "history", None))
     windows = SlidingWindows(0, 0) if isinstance(spec, WindowSpec) else SessionWindows(0, 0)
     return msgspec.structs.replace(entry, windows=windows, retention=spec.retention)
 

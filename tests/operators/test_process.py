@@ -2,7 +2,18 @@ from typing import Any
 
 import pytest
 
-from millstream import App, Config, Processor, Record, Windowed, key_value_store, session_store, tumbling, window_store
+from millstream import (
+    App,
+    Config,
+    Processor,
+    Record,
+    Windowed,
+    key_value_store,
+    session_store,
+    tumbling,
+    versioned_store,
+    window_store,
+)
 from millstream.errors import DefinitionError, ProcessingError
 from millstream.processors import table_store
 from millstream.testing import TestDriver
@@ -330,3 +341,47 @@ def test_entries_go_when_their_time_is_over() -> None:
         ]
         assert dict(driver.table("w.window").items()) == {Windowed("k", 8, 8): 2, Windowed("k", 15, 15): 3}
         assert dict(driver.table("w.session").items()) == {Windowed("k", 8, 10): 2, Windowed("k", 15, 17): 3}
+
+
+class Prices(Processor):
+    stores = {"prices": versioned_store(history="100 ms", value=int)}
+
+    def process(self, record: Record) -> None:
+        prices = self.context.store("prices")
+        taken = prices.put(record.key, record.value, record.timestamp)
+        known = [prices.get(record.key), prices.timestamp_of(record.key), prices.get_as_of(record.key, 15)]
+        self.context.forward(record, value=[taken, *known])
+
+
+def test_versions_know_what_was_valid_when() -> None:
+    app = App("test")
+    app.stream("n", value=int).process(Prices, name="p").to("out")
+    with TestDriver(app) as driver:
+        for value, time in ((1, 10), (2, 20), (3, 13), (None, 30), (5, 200), (6, 50)):
+            driver.topic("n").pipe(value, key="k", timestamp=time)
+        assert driver.topic("out").read_values() == [
+            [True, 1, 10, 1],
+            [True, 2, 20, 1],
+            [True, 2, 20, 3],
+            [True, None, None, 3],
+            [True, 5, 200, None],
+            [False, 5, 200, None],
+        ]
+        assert driver.table("p.prices")["k"] == 5
+
+
+def test_a_table_with_history_is_read_as_of_a_time() -> None:
+    class AsOf(Processor):
+        stores = {"prices": table_store("prices")}
+
+        def process(self, record: Record) -> None:
+            prices = self.context.store("prices")
+            self.context.forward(record, value=[prices.get("k"), prices.get_as_of("k", record.timestamp)])
+
+    app = App("test")
+    app.table("prices", value=int, history="1 h")
+    app.stream("n", value=int).process(AsOf).to("out")
+    with TestDriver(app) as driver:
+        driver.topic("prices").pipe(1, 2, key="k", timestamp=10, advance="10 ms")
+        driver.topic("n").pipe(0, key="k", timestamp=15)
+        assert driver.topic("out").read_values() == [[2, 1]]

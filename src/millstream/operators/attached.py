@@ -8,11 +8,12 @@ from typing import Any
 from millstream.errors import DefinitionError
 from millstream.native import value_codec
 from millstream.operators.runtime import Runtime
+from millstream.plan.histories import history_of
 from millstream.plan.node import Node
 from millstream.plan.stages import attached_name, keeps_table
 from millstream.plan.stateful import WindowedAggregate
-from millstream.processors import SessionSpec, StoreUse, TableSpec, WindowSpec
-from millstream.state.processor_stores import KeyValueView, SessionView, WindowView
+from millstream.processors import SessionSpec, StoreUse, TableSpec, VersionedSpec, WindowSpec
+from millstream.state.processor_stores import KeyValueView, SessionView, VersionedView, WindowView
 from millstream.state.timed import ONE_TIME, TWO_TIMES, layout_of
 from millstream.windows import SessionWindows
 
@@ -52,12 +53,16 @@ class AttachedStores:
         if isinstance(use.spec, WindowSpec | SessionSpec):
             kind, layout = (WindowView, ONE_TIME) if isinstance(use.spec, WindowSpec) else (SessionView, TWO_TIMES)
             return kind(runtime.open_timed_store(stored, codec, layout, use.spec.retention), *arguments)
+        if isinstance(use.spec, VersionedSpec):
+            return VersionedView(runtime.open_versioned_store(stored, codec, use.spec.history), *arguments)
         return KeyValueView(runtime.open_store(stored, codec), *arguments)
 
     def _table(self, table: str, *arguments: Any) -> Any:
         runtime = self._runtime
         node = next(node for node in runtime.plan.nodes if node.name == table and keeps_table(node))
         codec = value_codec(runtime.plan.declared[node].value)
+        if history_of(node) is not None:
+            return VersionedView(runtime.versioned_store(node, codec), *arguments, writable=False)
         if not isinstance(node, WindowedAggregate):
             return KeyValueView(runtime.store(node, codec), *arguments, writable=False)
         layout = layout_of(node.windows)

@@ -54,7 +54,7 @@ def newest_only(table: Node, process: Process, runtime: Runtime, reader: Node, *
 
 def lookup_as_of(table: Node, runtime: Runtime) -> LookupAsOf:
     """Return what finds the rows of a table with history as of a time."""
-    return _as_of(table, runtime) if table is not origin_of_history(table) else _stored(table, runtime)
+    return as_of(table, runtime) if table is not origin_of_history(table) else _stored(table, runtime)
 
 
 def _stored(table: Node, runtime: Runtime) -> LookupAsOf:
@@ -62,11 +62,12 @@ def _stored(table: Node, runtime: Runtime) -> LookupAsOf:
 
 
 @singledispatch
-def _as_of(table: Node, runtime: Runtime) -> LookupAsOf:
+def as_of(table: Node, runtime: Runtime) -> LookupAsOf:
+    """Return what finds rows as of a time in a table that shows the versions of one above it."""
     return _stored(table, runtime)
 
 
-@_as_of.register(TableFilter)
+@as_of.register(TableFilter)
 def _filter(node: TableFilter, runtime: Runtime) -> LookupAsOf:
     source, wanted = lookup_as_of(node.source, runtime), not node.negate
     predicate = node.predicate.bind(runtime.context)
@@ -78,7 +79,7 @@ def _filter(node: TableFilter, runtime: Runtime) -> LookupAsOf:
     return look
 
 
-@_as_of.register(TableMapValues)
+@as_of.register(TableMapValues)
 def _map_values(node: TableMapValues, runtime: Runtime) -> LookupAsOf:
     source, mapper = lookup_as_of(node.source, runtime), node.mapper.bind(runtime.context)
 

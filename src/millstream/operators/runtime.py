@@ -131,6 +131,9 @@ class Runtime(Protocol):
     def buffer(self, node: Node, codec: Serde) -> WaitingBuffer:
         """Return where ``node`` lets records wait."""
 
+    def open_versioned_store(self, name: str, codec: Serde, history: int) -> VersionedStore:
+        """Return the store of versions with that name in the task."""
+
     def open_store(self, name: str, codec: Serde) -> KeyValueStore:
         """Return the store with that name in the task."""
 

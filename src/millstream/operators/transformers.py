@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from millstream.operators.histories import LookupAsOf, as_of, lookup_as_of
 from millstream.operators.lookup import Lookup, computed, lookup
 from millstream.operators.processors import Children, StepContext, begun, started
 from millstream.operators.runtime import Process, Runtime, operator
@@ -43,11 +45,28 @@ def _transform_values(node: TransformValues, forward: Process, runtime: Runtime)
 @computed.register(TransformValues)
 def _lookup(node: TransformValues, runtime: Runtime) -> Lookup:
     """Whoever looks up a row that is not stored has it computed, also for a row that is not there."""
-    source, transformer = lookup(node.source, runtime), begun(node, StepContext(node, _NO_CHILDREN, runtime))
-    transform = transformer.transform  # type: ignore[attr-defined]
+    source, transform = lookup(node.source, runtime), _transform(node, runtime)
 
     def look(key: Any) -> tuple[Any, int]:
         value, timestamp = source(key)
         return transform(key, value), timestamp
 
     return look
+
+
+@as_of.register(TransformValues)
+def _lookup_as_of(node: TransformValues, runtime: Runtime) -> LookupAsOf:
+    source, transform = lookup_as_of(node.source, runtime), _transform(node, runtime)
+
+    def look(key: Any, time: int) -> tuple[Any, int]:
+        value, timestamp = source(key, time)
+        return transform(key, value), timestamp
+
+    return look
+
+
+def _transform(node: TransformValues, runtime: Runtime) -> Callable[[Any, Any], Any]:
+    """Return an object's function for look-ups only; it has no stores, so nobody sees that there are two objects."""
+    transform: Callable[[Any, Any], Any]
+    transform = begun(node, StepContext(node, _NO_CHILDREN, runtime)).transform  # type: ignore[attr-defined]
+    return transform

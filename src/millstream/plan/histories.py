@@ -9,9 +9,10 @@ from __future__ import annotations
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
 from millstream.plan.node import Node
+from millstream.plan.processors import TransformValues
 from millstream.plan.tables import TableFilter, TableMapValues
 
-PASSING_ON = (TableFilter, TableMapValues)
+PASSING_ON = (TableFilter, TableMapValues, TransformValues)
 
 
 def origin_of_history(node: Node) -> Node | None:

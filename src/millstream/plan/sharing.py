@@ -8,7 +8,7 @@ from millstream.plan.processors import PROCESSORS, TransformValues
 from millstream.plan.stages import attached_name, keeps_table, store_names
 from millstream.plan.stateful import StreamTableJoin
 from millstream.plan.tables import TableTableJoin
-from millstream.processors import StoreSpec, TableSpec
+from millstream.processors import StoreSpec, StoreUse, TableSpec
 
 
 def check_stores(nodes: Nodes) -> None:
@@ -47,7 +47,7 @@ def _check_store(
             store=store,
         )
     other, known = specs.setdefault(store, (node, spec))
-    if (type(known), getattr(known, "retention", None)) != (type(spec), getattr(spec, "retention", None)):
+    if str(StoreUse(store, known)) != str(StoreUse(store, spec)):
         raise DefinitionError(
             f"{other.name!r} and {node.name!r} share the store {store!r}, but declare it differently",
             hint="declare it once and use that in both classes",

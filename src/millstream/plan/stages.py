@@ -16,7 +16,7 @@ from millstream.plan.stateful import AGGREGATIONS, StreamTableJoin, ToTable
 from millstream.plan.stateless import Repartition
 from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableAggregate
-from millstream.processors import StoreSpec, StoreUse, TableSpec
+from millstream.processors import StoreSpec, StoreUse, TableSpec, VersionedSpec
 
 HISTORY = "history"
 """The part of a table's store that holds versions of rows that are not the newest."""
@@ -113,7 +113,9 @@ def _buffer(node: Suppress) -> tuple[str, ...]:
 @store_names.register(TransformValues)
 def _attached(node: Process | ProcessValues | TransformValues) -> tuple[str, ...]:
     own = (node.name or "",) if keeps_table(node) else ()
-    return (*own, *(attached_name(node, use) for use in node.stores if not isinstance(use.spec, TableSpec)))
+    attached = [(attached_name(node, use), use.spec) for use in node.stores if not isinstance(use.spec, TableSpec)]
+    histories = (f"{name}.{HISTORY}" for name, spec in attached if isinstance(spec, VersionedSpec))
+    return (*own, *(name for name, _ in attached), *histories)
 
 
 def shared_stores(node: Node) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from millstream.native import encode_key
 from millstream.records import Windowed
 from millstream.state.keyvalue import KeyValueStore, Row
 from millstream.state.timed import Entry, TimedStore
+from millstream.state.versioned import Put, VersionedStore
 from millstream.windows import FOREVER
 
 
@@ -200,3 +201,34 @@ class SessionView(_TimedView):
     def items(self) -> Iterator[tuple[Windowed, Any]]:
         """Yield all sessions."""
         return ((Windowed(entry.key, entry.at[1], entry.at[0]), entry.value) for entry in self._all())
+
+
+class VersionedView(_StoreView):
+    """The newest value of each key, and which value was valid at a time."""
+
+    def __init__(self, store: VersionedStore, name: str, *arguments: Any, writable: bool = True) -> None:
+        super().__init__(name, *arguments, writable=writable)
+        self._store = store
+
+    def put(self, key: Any, value: Any, timestamp: int) -> bool:
+        """Say which value is valid from a time on, None for none; False if that lies before the history."""
+        self._check(key, writing=True)
+        return self._store.put(key, value, timestamp) is not Put.TOO_OLD
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the newest value of a key, or ``default``."""
+        self._check(key, writing=False)
+        value = self._store.get(key)[0]
+        return default if value is None else value
+
+    def get_as_of(self, key: Any, time: int, default: Any = None) -> Any:
+        """Return the value that was valid at a time, or ``default``."""
+        self._check(key, writing=False)
+        value = self._store.get_as_of(key, time)[0]
+        return default if value is None else value
+
+    def timestamp_of(self, key: Any) -> int | None:
+        """Return from when on the newest value is valid."""
+        self._check(key, writing=False)
+        value, timestamp = self._store.get(key)
+        return None if value is None else timestamp

@@ -87,11 +87,14 @@ class TaskRun:
         return store
 
     def versioned_store(self, node: Node, codec: Serde) -> VersionedStore:
-        name, history = part_name(node, ""), history_of(node)
+        history = history_of(node)
+        assert history is not None
+        return self.open_versioned_store(part_name(node, ""), codec, history)
+
+    def open_versioned_store(self, name: str, codec: Serde, history: int) -> VersionedStore:
         store = self.stores.get(name)
         if not isinstance(store, VersionedStore):
-            assert history is not None
-            newest, older = (self._state.database(part_name(node, part)) for part in ("", HISTORY))
+            newest, older = self._state.database(name), self._state.database(f"{name}.{HISTORY}")
             store = self.stores[name] = VersionedStore(self._txn, newest, older, codec, history, name)
         return store
 
