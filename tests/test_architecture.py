@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "millstream"
 FOUNDATION = frozenset(
     {
         *("errors", "names", "durations", "types", "config", "places", "loading", "records", "windows", "functions"),
-        *("serdes", "native", "aggregations", "partitioning", "blocks", "storage", "suppression", "processors"),
+        *("serdes", "native", "aggregations", "partitioning", "blocks", "storage", "secret", "suppression", "processors"),
     }
 )
 ENGINE = FOUNDATION | {"broker", "plan", "state", "operators", "task", "batch"}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 
 import msgspec
 
+from millstream.errors import DefinitionError
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Offsets(msgspec.Struct, frozen=True):
 
 
 class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic as it is now; ``offsets`` and ``bytes`` have one entry per partition."""
+    """A topic as it is now; ``offsets`` and ``bytes`` have one entry per partition, ``bytes`` none if not known."""
 
     name: str
     config: TopicConfig
@@ -118,10 +119,13 @@ class Writing(Protocol):
     """What every broker can do for writers."""
 
     def append(self, outputs: Sequence[Output], *, acks: Acks = "synced") -> list[int]:
-        """Append blocks and return the offset of the first record of each."""
+        """Append blocks and return the offset of the first record of each, -1 if it is not known."""
 
     def append_once(self, producer: str, sequence: int, outputs: Sequence[Output], *, acks: Acks = "synced") -> None:
-        """Append blocks unless ``producer`` has already appended this or a later ``sequence`` to the partition."""
+        """Append blocks unless ``producer`` has already appended this or a later ``sequence`` to the partition.
+
+        A producer that begins with ``LINEAGE@`` counts its sequences anew in each lineage.
+        """
 
 
 class Groups(Protocol):
@@ -166,3 +170,38 @@ class Broker(Topics, Reading, Writing, Groups, Protocol):
     @property
     def url(self) -> str: ...
     def close(self) -> None: ...
+
+
+def check_config(config: TopicConfig) -> None:
+    """Refuse settings that make no sense."""
+    at_least = {
+        "partitions": (config.partitions, 1),
+        "retention_ms": (config.retention_ms, 1),
+        "retention_bytes": (config.retention_bytes, 1),
+        "tombstone_retention_ms": (config.tombstone_retention_ms, 0),
+        "max_record_bytes": (config.max_record_bytes, 1),
+    }
+    for setting, (value, least) in at_least.items():
+        if value is not None and value < least:
+            raise DefinitionError(f"{setting} is {value!r}", hint=f"it must be at least {least}", setting=setting)
+
+
+def changed_config(name: str, config: TopicConfig, changes: Mapping[str, Any]) -> TopicConfig:
+    """Return the settings of a topic after a change; partitions can only grow."""
+    unknown = changes.keys() - set(TopicConfig.__struct_fields__)
+    if unknown:
+        raise DefinitionError(
+            f"topics have no setting {min(unknown)!r}", hint=f"there are {TopicConfig.__struct_fields__!r}"
+        )
+    try:
+        changed = msgspec.convert({**msgspec.structs.asdict(config), **changes}, TopicConfig)
+    except msgspec.ValidationError as error:
+        raise DefinitionError(f"topic {name!r} cannot be changed: {error}", topic=name) from error
+    check_config(changed)
+    if changed.partitions < config.partitions:
+        raise DefinitionError(
+            f"topic {name!r} has {config.partitions} partitions and cannot shrink to {changed.partitions}",
+            hint="records would be lost; create another topic",
+            topic=name,
+        )
+    return changed

@@ -10,6 +10,7 @@ from millstream.errors import DefinitionError
 from millstream.log import EmbeddedLog
 
 EMBEDDED = "embedded:"
+KAFKA = "kafka://"
 
 
 def open_broker(url: str | None, data_dir: Path, *, durability: Literal["sync", "os"] = "sync") -> Broker:
@@ -18,6 +19,19 @@ def open_broker(url: str | None, data_dir: Path, *, durability: Literal["sync", 
         return EmbeddedLog(data_dir, durability=durability)
     if url.startswith(EMBEDDED):
         return EmbeddedLog(Path(url.removeprefix(EMBEDDED)), durability=durability)
+    if url.startswith(KAFKA):
+        return _kafka(url)
     raise DefinitionError(
-        f"broker {url!r} is not known", hint="leave it out for the embedded log, or use embedded:DIRECTORY"
+        f"broker {url.partition(':')[0]!r} is not known",
+        hint="leave it out for the embedded log, or use embedded:DIRECTORY or kafka://HOST:PORT",
     )
+
+
+def _kafka(url: str) -> Broker:
+    try:
+        from millstream.kafka import KafkaBroker
+    except ImportError as error:
+        raise DefinitionError(
+            "the broker is Kafka, but confluent-kafka is not installed", hint="run: pip install 'millstream[kafka]'"
+        ) from error
+    return KafkaBroker(url)

@@ -13,6 +13,7 @@
     │   ├── RecordTooLargeError (ValueError)  one record exceeds the topic's limit
     │   ├── BufferFullError                   a producer's buffer is full and it was told to raise
     │   ├── RebalancedError                   a commit for partitions that another group member owns now
+    │   ├── AccessDeniedError                 Kafka does not let us in, or does not allow what we want to do
     │   └── BrokerUnavailableError            cannot be reached now (retryable)
     ├── StorageError (OSError)                the data directory cannot be read or written
     │   ├── StorageFullError                  no space left (retryable once space is freed)
@@ -135,6 +136,12 @@ class RebalancedError(BrokerError):
     """The group gave the partition to another member before this commit."""
 
     code = "rebalanced"
+
+
+class AccessDeniedError(BrokerError):
+    """Kafka does not let us in, we do not trust it, or it does not allow what we want to do."""
+
+    code = "access_denied"
 
 
 class BrokerUnavailableError(BrokerError):

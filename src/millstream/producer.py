@@ -370,7 +370,8 @@ class _Batch:
         for at, (output, rows) in enumerate(zip(self._outputs or (), self._rows, strict=True)):
             for place, row in enumerate(rows.tolist()):
                 if row in self._callbacks:
-                    offset = None if self.offsets is None else self.offsets[at] + place
+                    first = None if self.offsets is None else self.offsets[at]
+                    offset = None if first is None or first < 0 else first + place
                     yield row, Delivery(output.topic, output.partition, offset)
 
 

@@ -18,6 +18,7 @@ from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+UNKNOWN = "?"
 _SETTINGS = (
     click.option(
         "--partitions", type=click.IntRange(min=1), metavar="N", help="How many partitions; they can only grow."
@@ -60,7 +61,7 @@ def list_(settings: Settings, as_json: bool) -> None:
         show_json([_summary(topic) for topic in found])
     elif found:
         rows = [
-            [topic.name, topic.partitions, _records(topic), sum(topic.bytes), _kept(topic.config)] for topic in found
+            [topic.name, topic.partitions, _records(topic), _shown_bytes(topic), _kept(topic.config)] for topic in found
         ]
         show_table(["topic", "partitions", "records", "bytes", "kept"], rows)
     else:
@@ -104,8 +105,8 @@ def describe(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
         shown = ", ".join(f"{name} {_shown(value)}" for name, value in msgspec.structs.asdict(topic.config).items())
         click.echo(f"{topic.name}: {shown}")
         rows = [
-            [partition, offsets.begin, offsets.end, size]
-            for partition, (offsets, size) in enumerate(zip(topic.offsets, topic.bytes, strict=True))
+            [partition, offsets.begin, offsets.end, topic.bytes[partition] if topic.bytes else UNKNOWN]
+            for partition, offsets in enumerate(topic.offsets)
         ]
         show_table(["partition", "begin", "end", "bytes"], rows)
 
@@ -158,7 +159,7 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
         "topic": topic.name,
         "partitions": topic.partitions,
         "records": _records(topic),
-        "bytes": sum(topic.bytes),
+        "bytes": sum(topic.bytes) if topic.bytes else None,
         "compact": topic.config.compact,
         "retention_ms": topic.config.retention_ms,
         "retention_bytes": topic.config.retention_bytes,
@@ -183,7 +184,12 @@ def _records(topic: TopicInfo) -> int:
 def _loss(broker: Broker, topic: TopicInfo) -> str:
     readers = [group for group in broker.group_names() if any(at.topic == topic.name for at in broker.committed(group))]
     used = f", read by {', '.join(readers)}" if readers else ""
-    return f"would delete {topic.name}: {counted(_records(topic), 'record')}, {counted(sum(topic.bytes), 'byte')}{used}"
+    size = f", {counted(sum(topic.bytes), 'byte')}" if topic.bytes else ""
+    return f"would delete {topic.name}: {counted(_records(topic), 'record')}{size}{used}"
+
+
+def _shown_bytes(topic: TopicInfo) -> int | str:
+    return sum(topic.bytes) if topic.bytes else UNKNOWN
 
 
 def _shown(value: object) -> str:

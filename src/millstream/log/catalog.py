@@ -15,8 +15,8 @@ from uuid import uuid4
 
 import msgspec
 
-from millstream.broker import TopicConfig
-from millstream.errors import DefinitionError, TopicExistsError, UnknownTopicError
+from millstream.broker import TopicConfig, changed_config, check_config
+from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.log.topic import Topic
 from millstream.log.waiting import notify
 from millstream.names import check_name
@@ -99,7 +99,7 @@ class Catalog:
             if stored is None:
                 raise self._unknown(name)
             entry = _unpack(stored)
-            config = _changed(name, entry.config, changes)
+            config = changed_config(name, entry.config, changes)
             txn.put(name.encode(), _pack(_Entry(entry.id, config)), db=meta.databases["topics"])
 
         meta.update(change)
@@ -147,40 +147,6 @@ class Catalog:
         return UnknownTopicError(
             f"there is no topic {name!r}", hint=f"{meant}create it: millstream topics create {name}", topic=name
         )
-
-
-def check_config(config: TopicConfig) -> None:
-    """Refuse settings that make no sense."""
-    at_least = {
-        "partitions": (config.partitions, 1),
-        "retention_ms": (config.retention_ms, 1),
-        "retention_bytes": (config.retention_bytes, 1),
-        "tombstone_retention_ms": (config.tombstone_retention_ms, 0),
-        "max_record_bytes": (config.max_record_bytes, 1),
-    }
-    for setting, (value, least) in at_least.items():
-        if value is not None and value < least:
-            raise DefinitionError(f"{setting} is {value!r}", hint=f"it must be at least {least}", setting=setting)
-
-
-def _changed(name: str, config: TopicConfig, changes: dict[str, Any]) -> TopicConfig:
-    unknown = changes.keys() - set(TopicConfig.__struct_fields__)
-    if unknown:
-        raise DefinitionError(
-            f"topics have no setting {min(unknown)!r}", hint=f"there are {TopicConfig.__struct_fields__!r}"
-        )
-    try:
-        changed = msgspec.convert({**msgspec.structs.asdict(config), **changes}, TopicConfig)
-    except msgspec.ValidationError as error:
-        raise DefinitionError(f"topic {name!r} cannot be changed: {error}", topic=name) from error
-    check_config(changed)
-    if changed.partitions < config.partitions:
-        raise DefinitionError(
-            f"topic {name!r} has {config.partitions} partitions and cannot shrink to {changed.partitions}",
-            hint="records would be lost; create another topic",
-            topic=name,
-        )
-    return changed
 
 
 def _commits_for(txn: Any, committed: Any, topic: str) -> Iterator[bytes]:

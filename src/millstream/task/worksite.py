@@ -53,12 +53,12 @@ class Worksite:
     def producer(self, task: int) -> str:
         """Return the name under which a task publishes.
 
-        The lineage is in it, because batches are counted anew after a reset: without it their output would be taken
-        for something that was published before.
+        The lineage stands before it, because batches are counted anew after a reset: without it their output would be
+        taken for something that was published before.
         """
         stage, partition = self.stage(task)
         again = f".{stage.round}" if stage.round else ""
-        return f"{self.app}.{self.lineage}.{stage.name}.{partition}{again}"
+        return f"{self.lineage}@{self.app}.{stage.name}.{partition}{again}"
 
     def topic(self, topic: str) -> TopicConfig:
         """Return the settings of an output topic, creating it if that is allowed."""

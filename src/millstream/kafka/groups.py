@@ -1,0 +1,95 @@
+"""Consumer groups of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as Place
+
+from millstream.broker import GroupInfo, GroupMember
+from millstream.errors import BrokerError
+from millstream.kafka.clients import REQUEST_SECONDS
+from millstream.names import check_name
+from millstream.records import TopicPartition
+
+if TYPE_CHECKING:
+    from millstream.kafka.clients import Clients
+
+_OUR_CLIENTS = "millstream-"
+_UNKNOWN_PROCESS = 0
+_IN_TIME = {"request_timeout": REQUEST_SECONDS}
+
+
+class Groups:
+    """What can be done with groups."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def names(self) -> list[str]:
+        """Return the names of all groups."""
+        found: Any = self._clients.ask(lambda admin: admin.list_consumer_groups(**_IN_TIME), "list groups")
+        return sorted(each.group_id for each in found.valid)
+
+    def info(self, name: str) -> GroupInfo:
+        """Describe a group."""
+        description = self._described(name)
+        if description.state == ConsumerGroupState.DEAD:
+            raise BrokerError(f"there is no group {name!r}", hint="see: millstream groups list", group=name)
+        members = tuple(_member(each) for each in description.members)
+        return GroupInfo(name=name, generation=0, members=members, committed=self.committed(name))
+
+    def commit(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Move a group that has no members."""
+        check_name("group", name)
+        if not offsets:
+            return
+        places = [Place(each.topic, each.partition, at) for each, at in offsets.items()]
+        try:
+            self._ask("alter_consumer_group_offsets", name, ConsumerGroupTopicPartitions(name, places), "commit for")
+        except BrokerError as error:
+            if self._described(name).members:
+                raise self._busy(name, "commit for") from error
+            raise
+
+    def committed(self, name: str) -> dict[TopicPartition, int]:
+        """Return what a group has committed; nothing for a group that nobody knows."""
+        check_name("group", name)
+        request = ConsumerGroupTopicPartitions(name)
+        doing = "read the offsets of"
+        found = self._ask("list_consumer_group_offsets", name, request, doing, require_stable=True).topic_partitions
+        return {TopicPartition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def delete(self, name: str) -> None:
+        """Forget a group that has no members."""
+        if self.info(name).members:
+            raise self._busy(name, "delete")
+        self._ask("delete_consumer_groups", name, name, "delete")
+
+    def _described(self, name: str) -> Any:
+        check_name("group", name)
+        return self._ask("describe_consumer_groups", name, name, "describe")
+
+    def _ask(self, request: str, name: str, argument: Any, doing: str, **more: Any) -> Any:
+        """Send a request of the admin client for one group and return the answer."""
+        doing = f"{doing} group {name!r}"
+        return self._clients.ask(lambda admin: getattr(admin, request)([argument], **_IN_TIME, **more)[name], doing)
+
+    def _busy(self, name: str, what: str) -> BrokerError:
+        return BrokerError(
+            f"cannot {what} group {name!r}, it has live members", hint="stop its consumers first", group=name
+        )
+
+
+def _member(description: Any) -> GroupMember:
+    owned = description.assignment.topic_partitions if description.assignment else []
+    partitions = tuple(sorted(TopicPartition(each.topic, each.partition) for each in owned))
+    process = description.client_id.removeprefix(_OUR_CLIENTS)
+    return GroupMember(
+        id=description.member_id,
+        process=int(process) if process.isdigit() else _UNKNOWN_PROCESS,
+        topics=tuple(dict.fromkeys(each.topic for each in partitions)),
+        partitions=partitions,
+    )

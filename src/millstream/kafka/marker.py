@@ -1,0 +1,85 @@
+"""The marker: what a producer name has published so far, kept as committed offsets of a group that nobody joins.
+
+It is written in the transaction that writes the records, so that both are there or neither. The sequence is the
+offset; the metadata tells whose it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+from confluent_kafka import TopicPartition
+
+from millstream.broker import Output
+from millstream.errors import StateError
+
+GROUP_SUFFIX = ".eos"
+_VERSION = 1
+
+
+class Identity(NamedTuple):
+    """Who publishes: a name that stays, and the lineage in which its sequences are counted."""
+
+    name: str
+    lineage: str
+
+    @classmethod
+    def of(cls, producer: str) -> Identity:
+        """Split ``LINEAGE@NAME``; a name alone has no lineage."""
+        lineage, at, name = producer.rpartition("@")
+        return cls(name, lineage if at else "")
+
+    @property
+    def transactional_id(self) -> str:
+        return self.name
+
+    @property
+    def group(self) -> str:
+        """The group that holds the marker: one per name, since offsets are only taken for partitions that exist."""
+        return self.name + GROUP_SUFFIX
+
+
+class Marker(msgspec.Struct, frozen=True, kw_only=True):
+    """The last sequence that was published."""
+
+    v: int = _VERSION
+    lineage: str
+    sequence: int
+    rows: int
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Marker).decode
+
+
+def marker_offsets(marker: Marker, outputs: Sequence[Output]) -> list[TopicPartition]:
+    """Return the marker in the form in which it is committed: beside each topic that gets records.
+
+    One would be enough, but goes with its topic when that is deleted.
+    """
+    metadata = _encode(marker).decode()
+    anchors = {output.topic: min(o.partition for o in outputs if o.topic == output.topic) for output in outputs}
+    offset = marker.sequence + 1
+    return [TopicPartition(topic, partition, offset, metadata=metadata) for topic, partition in anchors.items()]
+
+
+def newest(offsets: Iterable[TopicPartition]) -> Marker | None:
+    """Return the newest marker among committed offsets."""
+    markers = [_decode(each.metadata) for each in offsets if each.offset >= 0 and each.metadata]
+    return max(markers, key=lambda marker: marker.sequence, default=None)
+
+
+def is_published(marker: Marker | None, identity: Identity, sequence: int) -> bool:
+    """Whether a sequence was published before; a marker of another lineage is an error, since both count from one."""
+    if marker is None:
+        return False
+    if marker.lineage != identity.lineage:
+        raise StateError(
+            f"{identity.name!r} has published to Kafka before, with another state than the one that runs now",
+            hint="either the same app runs elsewhere, or its state was deleted: then its output is in the topics "
+            f"already, and to publish it once more delete the marker: millstream groups delete {identity.group}",
+            group=identity.group,
+        )
+    return marker.sequence >= sequence

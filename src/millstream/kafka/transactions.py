@@ -1,0 +1,174 @@
+"""The steps of a publication, done by a real producer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, Producer
+
+from millstream.broker import Output
+from millstream.errors import BrokerError, BrokerUnavailableError, MillstreamError
+from millstream.kafka.clients import REQUEST_SECONDS
+from millstream.kafka.failures import explained
+from millstream.kafka.marker import Identity, Marker, marker_offsets, newest
+from millstream.kafka.producing import produce
+from millstream.kafka.publication import AttemptLostError
+
+if TYPE_CHECKING:
+    from millstream.kafka.clients import Clients
+
+_STEP_SECONDS = 30.0
+_ABORT_SECONDS = 5.0
+SOCKET_SECONDS = 60.0
+_SETTINGS = {
+    "linger.ms": 0,
+    # After a commit the coordinator is busy for some milliseconds; by default the client then pauses for 100.
+    "retry.backoff.ms": 5,
+    "retry.backoff.max.ms": 500,
+    "delivery.report.only.error": True,
+}
+
+
+class KafkaTransactions:
+    """A transactional producer of this process, made anew when need be and kept when that is safe.
+
+    The client sends the end of a transaction over another connection than its records and may send it again, and the
+    broker cannot tell a late one from that of the next transaction of the same epoch. So a producer is kept only if
+    its commit came back in time and nothing at all was wrong with its connections; else a new epoch is taken.
+    """
+
+    def __init__(self, clients: Clients, identity: Identity, batch_bytes: int) -> None:
+        self.identity = identity
+        self.batch_bytes = batch_bytes
+        self.kept: Marker | None = None
+        self._clients = clients
+        self._producer: Producer | None = None
+        self._group_metadata: Any = None
+        self._disturbed = False
+        self._undelivered: tuple[KafkaError, str] | None = None
+        self._marked: Marker | None = None
+        own = clients.address.options.get("socket.timeout.ms")
+        self._socket_seconds = SOCKET_SECONDS if own is None else int(own) / 1000
+
+    def open(self) -> None:
+        self.discard()
+        settings = {**_SETTINGS, "transactional.id": self.identity.transactional_id, "batch.size": self.batch_bytes}
+        self._producer = self._clients.producer({**settings, "on_delivery": self._failed}, self._heard)
+        if self._group_metadata is None:
+            self._group_metadata = self._clients.group_metadata(self.identity.group)
+
+    def init(self) -> None:
+        self._do(lambda producer: producer.init_transactions(_STEP_SECONDS))
+
+    def read(self) -> Marker | None:
+        group = self.identity.group
+        wanted = [ConsumerGroupTopicPartitions(group)]
+        try:
+            found: Any = self._clients.ask(
+                lambda admin: admin.list_consumer_group_offsets(
+                    wanted, require_stable=True, request_timeout=REQUEST_SECONDS
+                )[group],
+                f"read the marker group {group!r}",
+            )
+        except BrokerUnavailableError as error:
+            raise AttemptLostError from error
+        return newest(found.topic_partitions)
+
+    def begin(self) -> None:
+        self.kept = None
+        self._do(lambda producer: producer.begin_transaction())
+
+    def produce(self, outputs: Sequence[Output]) -> None:
+        with self._lost_on_failure() as producer:
+            for output in outputs:
+                produce(producer, output)
+
+    def mark(self, sequence: int, outputs: Sequence[Output]) -> None:
+        rows = sum(len(output.block) for output in outputs)
+        self._marked = Marker(lineage=self.identity.lineage, sequence=sequence, rows=rows)
+        offsets = marker_offsets(self._marked, outputs)
+        self._do(lambda producer: producer.send_offsets_to_transaction(offsets, self._group_metadata, _STEP_SECONDS))
+
+    def commit(self) -> None:
+        began = monotonic()
+        self._do(lambda producer: producer.commit_transaction())
+        took = monotonic() - began
+        self.kept = None if self._disturbed or took >= self._socket_seconds else self._marked
+
+    def discard(self) -> None:
+        """Throw the producer away; an open transaction of its is ended by the next ``init``, or by its timeout."""
+        producer, self._producer = self._producer, None
+        self.kept, self._disturbed, self._undelivered = None, False, None
+        if producer is not None:
+            with suppress(KafkaException):
+                producer.purge()
+                producer.poll(0)
+
+    def give_up(self) -> None:
+        """Abort if that is quick, so that readers need not wait for the timeout of the transaction."""
+        if self._producer is not None:
+            with suppress(KafkaException):  # it has no transaction, or no broker; the timeout ends it
+                self._producer.abort_transaction(_ABORT_SECONDS)
+        self.discard()
+
+    def _do(self, step: Callable[[Producer], None]) -> None:
+        with self._lost_on_failure() as producer:
+            step(producer)
+            self._listen()
+
+    def _listen(self) -> None:
+        """Hear what happened to the connections, before the next step or the verdict on this one."""
+        if self._producer is not None:
+            with suppress(KafkaException):  # a fenced producer says so once more
+                self._producer.poll(0)
+
+    @contextmanager
+    def _lost_on_failure(self) -> Iterator[Producer]:
+        assert self._producer is not None
+        try:
+            yield self._producer
+        except KafkaException as error:
+            self._listen()
+            self._clients.check_door("publish")
+            raise self._judged(error.args[0]) from error
+        except BrokerUnavailableError as error:
+            raise AttemptLostError from error
+
+    def _judged(self, error: KafkaError) -> Exception:
+        """Return our error for what no new attempt can change, else the sign to begin again."""
+        if self._undelivered is not None:
+            error, topic = self._undelivered
+            found = explained(error, f"write to topic {topic!r}", topic)
+        else:
+            found = explained(error, f"publish as {self.identity.name!r}")
+        lost = found.retryable or (type(found) is BrokerError and _may_pass(error))
+        return AttemptLostError(str(found)) if lost else found
+
+    def _failed(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() not in _CONSEQUENCES and self._undelivered is None:
+            self._undelivered = error, message.topic() or ""
+
+    def _heard(self, _: KafkaError) -> None:
+        self._disturbed = True
+
+
+_CONSEQUENCES = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+"""What happens to records because something else has gone wrong."""
+
+
+def _may_pass(error: KafkaError) -> bool:
+    """Fenced, aborted, in the wrong state: another attempt is newer, or ours took too long."""
+    fenced = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._STATE}
+    unknown = {KafkaError.INVALID_TXN_STATE, KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
+    return error.txn_requires_abort() or error.retriable() or error.code() in fenced | unknown
+
+
+def failed_for_good(name: str, lost: int, cause: BaseException) -> MillstreamError:
+    """Build the error for a publication that has been begun again too often."""
+    return BrokerUnavailableError(
+        f"{name!r} could not publish in {lost} attempts: {cause}",
+        hint="is Kafka running, and does the app run only once? it is tried again",
+    )

@@ -1,0 +1,88 @@
+"""The jars of Kafka, resolved by Maven once and kept in the user's cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+_ARTIFACTS = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+    f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
+    f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+    "org.eclipse.jdt:ecj:3.33.0",  # compiles Java where there is only a runtime
+)
+_RESOLVE_SECONDS = 600
+
+
+class NoKafkaError(RuntimeError):
+    """Kafka cannot be had on this machine; the message says why."""
+
+
+def kafka_jars() -> Path:
+    """Return the directory with all jars of Kafka, its tools and Kafka Streams; Maven fetches them the first time."""
+    kept = _cache() / f"kafka-{KAFKA_VERSION}"
+    if kept.is_dir():
+        return kept
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NoKafkaError("Maven (mvn) is not on the PATH")
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
+        _resolve(maven, Path(scratch))
+        (Path(scratch) / "jars").replace(kept)  # all or nothing, also if two do it at the same time
+    return kept
+
+
+def java_program(name: str = "java") -> str:
+    """Return the path of a program of the Java runtime."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(name, path=f"{home}/bin") if home else None
+    found = found or shutil.which(name)
+    if found is None:
+        raise NoKafkaError(f"{name} is neither in JAVA_HOME nor on the PATH")
+    return found
+
+
+def run_java(main: str, arguments: Sequence[str], *, options: Sequence[str] = ()) -> str:
+    """Run a class of the jars to its end and return what it printed."""
+    command = [java_program(), *options, "-cp", f"{kafka_jars()}/*", main, *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        raise NoKafkaError(f"{main} failed: {(ran.stderr or ran.stdout).strip()[-2000:]}")
+    return ran.stdout
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millstream"
+
+
+def _resolve(maven: str, scratch: Path) -> None:
+    (scratch / "pom.xml").write_text(_project())
+    command = [maven, "-q", "-B", "-f", str(scratch / "pom.xml"), "dependency:copy-dependencies"]
+    command.append(f"-DoutputDirectory={scratch / 'jars'}")
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RESOLVE_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise NoKafkaError(f"Maven has not resolved Kafka's artifacts in {_RESOLVE_SECONDS} s") from error
+    if ran.returncode:
+        reason = next((line for line in ran.stdout.splitlines() if "ERROR" in line), ran.stderr.strip())
+        raise NoKafkaError(f"Maven cannot resolve Kafka's artifacts: {reason[:500]}")
+
+
+def _project() -> str:
+    parts = (artifact.split(":") for artifact in _ARTIFACTS)
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
+        for group, name, version in parts
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>millstream</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )

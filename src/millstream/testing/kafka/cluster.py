@@ -1,0 +1,124 @@
+"""One broker or several, on loopback and free ports."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from millstream.testing.kafka.node import Node, free_port
+
+_HOST = "127.0.0.1"
+
+
+class Cluster:
+    """A Kafka cluster that lives as long as its ``with`` block; its records go with it.
+
+    ``listeners`` adds further ones by name and protocol, for example ``{"SECURE": "SASL_SSL"}``, which ``properties``
+    configure; ``ports`` says where they are. ``long_running`` lets the JVM optimise, which makes the start slower.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        properties: Mapping[str, object] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        format_arguments: Sequence[str] = (),
+        directory: Path | None = None,
+        port: int | None = None,
+        long_running: bool = False,
+    ) -> None:
+        self._is_ours = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="millstream-kafka-"))
+        self._format_arguments = format_arguments
+        names = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **(listeners or {})}
+        ids = range(1, nodes + 1)
+        self.ports = {number: {name: free_port() for name in names} for number in ids}
+        if port is not None:
+            self.ports[1]["PLAINTEXT"] = port
+        voters = ",".join(f"{number}@{_HOST}:{self.ports[number]['CONTROLLER']}" for number in ids)
+        common = {**_common(nodes, names), "controller.quorum.voters": voters, **(properties or {})}
+        self.nodes = [
+            Node(number, self.directory / str(number), {**_own(number, ports), **common}, long_running=long_running)
+            for number, ports in self.ports.items()
+        ]
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of the brokers, as clients want them."""
+        return self.addresses("PLAINTEXT")
+
+    @property
+    def url(self) -> str:
+        """The cluster in the form that ``broker=`` takes."""
+        return f"kafka://{self.bootstrap}"
+
+    def addresses(self, listener: str) -> str:
+        """Return the addresses of one listener."""
+        return ",".join(f"{_HOST}:{ports[listener]}" for ports in self.ports.values())
+
+    def start(self, *, detached: bool = False) -> Self:
+        """Format and start all brokers and wait until they serve."""
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        try:
+            for node in self.nodes:
+                node.format(cluster, self._format_arguments)
+            for node in self.nodes:
+                node.start(detached=detached)
+            for node in self.nodes:
+                node.wait_until_started()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End all brokers and forget what they held."""
+        for node in self.nodes:
+            node.kill()
+        if self._is_ours:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _own(id: int, ports: Mapping[str, int]) -> dict[str, object]:
+    addresses = {name: f"{name}://{_HOST}:{port}" for name, port in ports.items()}
+    return {
+        "node.id": id,
+        "listeners": ",".join(addresses.values()),
+        "advertised.listeners": ",".join(address for name, address in addresses.items() if name != "CONTROLLER"),
+    }
+
+
+def _common(nodes: int, listeners: Mapping[str, str]) -> dict[str, object]:
+    copies, in_sync = min(nodes, 3), 2 if nodes > 2 else 1
+    return {
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in listeners.items()),
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": copies,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": copies,
+        "offsets.topic.num.partitions": 4,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": in_sync,
+        "transaction.state.log.num.partitions": 4,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+        "group.initial.rebalance.delay.ms": 0,
+        "num.io.threads": 4,
+        "num.network.threads": 2,
+        "log.cleaner.dedupe.buffer.size": 4_194_304,
+        "controlled.shutdown.enable": "false",
+    }

@@ -1,0 +1,113 @@
+"""One broker in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from millstream.testing.kafka.artifacts import NoKafkaError, java_program, kafka_jars, run_java
+
+_STARTED = "Kafka Server started"
+_START_SECONDS = 90.0
+_STOP_SECONDS = 30.0
+_QUICK_START = ("-XX:TieredStopAtLevel=1",)
+_LOGGING = """\
+<Configuration status="ERROR">
+  <Appenders><Console name="out"><PatternLayout pattern="%d %p %c: %m%n"/></Console></Appenders>
+  <Loggers>
+    <Root level="WARN"><AppenderRef ref="out"/></Root>
+    <Logger name="kafka.server.KafkaRaftServer" level="INFO"/>
+    <Logger name="kafka.server.KafkaConfig" level="ERROR"/>
+  </Loggers>
+</Configuration>
+"""
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Node:
+    """A broker with its own directory and settings; ``start`` it, ``kill`` it, ``start`` it again."""
+
+    def __init__(
+        self, id: int, directory: Path, properties: Mapping[str, object], *, long_running: bool = False
+    ) -> None:
+        self.id = id
+        self.directory = directory
+        self.process: subprocess.Popen[bytes] | None = None
+        self._options = () if long_running else _QUICK_START
+        directory.mkdir(parents=True)
+        lines = [f"{name}={value}" for name, value in {**properties, "log.dirs": directory / "data"}.items()]
+        self._settings = directory / "server.properties"
+        self._settings.write_text("\n".join(lines) + "\n")
+        (directory / "log4j2.xml").write_text(_LOGGING)
+
+    @property
+    def log(self) -> Path:
+        """What the broker has printed."""
+        return self.directory / "server.log"
+
+    def format(self, cluster: str, arguments: Sequence[str] = ()) -> None:
+        """Prepare the directory; a broker does not start without it."""
+        settings = str(self._settings)
+        run_java("kafka.tools.StorageTool", ["format", "-t", cluster, "-c", settings, *arguments], options=_QUICK_START)
+
+    def start(self, *, detached: bool = False) -> None:
+        """Start the process; ``wait_until_started`` says when it serves."""
+        self.log.write_text("")
+        command = [
+            java_program(),
+            *("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", *self._options),
+            f"-Dlog4j2.configurationFile=file:{self.directory / 'log4j2.xml'}",
+            *("-cp", f"{kafka_jars()}/*", "kafka.Kafka", str(self._settings)),
+        ]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=detached
+            )
+
+    def wait_until_started(self) -> None:
+        """Return when the broker serves; raise with its last lines if it ended instead."""
+        assert self.process is not None
+        deadline = time.monotonic() + _START_SECONDS
+        while _STARTED not in (said := self.log.read_text(errors="replace")):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise NoKafkaError(f"the broker has not started: {said.strip()[-2000:]}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Ask the broker to end, and wait for it."""
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self.process = None
+
+    def kill(self) -> None:
+        """End the broker at once, as a power cut would."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def freeze(self) -> None:
+        """Let the broker do nothing until ``thaw``."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen broker go on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)

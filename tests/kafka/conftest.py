@@ -1,0 +1,100 @@
+"""A real broker for all tests of this folder; where Kafka cannot be had they are skipped, and say why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+from confluent_kafka import Producer
+
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.kafka import KafkaBroker
+from millstream.testing.kafka import Cluster, NoKafkaError, kafka_jars
+
+Send = Callable[..., int]
+Read = Callable[..., list[tuple[int, str]]]
+Transact = Callable[..., Producer]
+
+
+@pytest.fixture(scope="session")
+def artifacts() -> None:
+    try:
+        kafka_jars()
+    except NoKafkaError as error:
+        pytest.skip(f"no Kafka on this machine: {error}")
+
+
+@pytest.fixture(scope="session")
+def cluster(artifacts: None) -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka(cluster: Cluster) -> Iterator[KafkaBroker]:
+    with KafkaBroker(cluster.url) as broker:
+        yield broker
+
+
+_numbers = count()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses, for topics and groups."""
+    return f"{request.node.originalname}-{next(_numbers)}".replace("[", "-").replace("]", "-")[:120]
+
+
+@pytest.fixture
+def topic(kafka: KafkaBroker, name: str) -> str:
+    kafka.create_topic(name, TopicConfig(partitions=2))
+    return name
+
+
+@pytest.fixture
+def send(kafka: KafkaBroker) -> Send:
+    """Append ``"key:value"`` texts as one block; a text without ``:`` has no key, ``"key:"`` is a tombstone."""
+
+    def send(topic: str, *texts: str, partition: int = 0, times: list[int] | None = None) -> int:
+        keys = [text.partition(":")[0].encode() if ":" in text else None for text in texts]
+        values = [text.rpartition(":")[2].encode() or None for text in texts]
+        block = block_of(keys, values, times or [0] * len(texts))
+        return kafka.append([Output(topic, partition, block)])[0]
+
+    return send
+
+
+@pytest.fixture
+def read(kafka: KafkaBroker) -> Read:
+    """Return ``(offset, value)`` of a range, by default of everything that is there."""
+
+    def read(topic: str, partition: int = 0, start: int | None = None, end: int | None = None) -> list[tuple[int, str]]:
+        there = kafka.offsets(topic)[partition]
+        chunks = kafka.read(
+            topic, partition, there.begin if start is None else start, there.end if end is None else end
+        )
+        return [
+            (offset, (value or b"").decode())
+            for chunk in chunks
+            for offset, value in zip(chunk.offsets, chunk.block.column(1).to_pylist(), strict=True)
+        ]
+
+    return read
+
+
+@pytest.fixture
+def transact(cluster: Cluster) -> Transact:
+    """Begin a transaction of another program with some records in it, and return its producer."""
+
+    def transact(topic: str, *values: str, partition: int = 0) -> Producer:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{topic}-{next(_numbers)}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value.encode(), partition=partition)
+        producer.flush(30)
+        return producer
+
+    return transact

@@ -1,0 +1,109 @@
+"""Ranges of partitions: whatever lies between the records, each of them is read once and in order."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from tests.kafka.conftest import Read, Send, Transact
+
+from millstream.blocks import block_of, headers_of
+from millstream.broker import Output, TopicConfig
+from millstream.errors import BrokerError, OffsetOutOfRangeError, UnknownTopicError
+from millstream.kafka import KafkaBroker
+
+
+def test_records_come_back_whole(kafka: KafkaBroker, topic: str) -> None:
+    headers = [(("a", b"1"), ("a", None)), ()]
+    kafka.append([Output(topic, 1, block_of([b"k", None], [b"", None], [5, 2**40], headers))])
+    chunks = list(kafka.read(topic, 1, 0, 2))
+    block = pa.Table.from_batches([chunk.block for chunk in chunks]).combine_chunks().to_batches()[0]
+    assert block.drop_columns("headers").to_pylist() == [
+        {"key": b"k", "value": b"", "timestamp": 5},
+        {"key": None, "value": None, "timestamp": 2**40},
+    ]
+    assert headers_of(block) == headers
+    assert [offset for chunk in chunks for offset in chunk.offsets] == [0, 1]
+    assert chunks[-1].next_offset == 2
+
+
+def test_ranges_follow_each_other_and_may_begin_anywhere(topic: str, send: Send, read: Read) -> None:
+    send(topic, *(f"{number}" for number in range(100)))
+    chance = random.Random(3)
+    for _ in range(20):
+        start = chance.randrange(100)
+        end = chance.randrange(start, 101)
+        assert read(topic, start=start, end=end) == [(offset, str(offset)) for offset in range(start, end)]
+        assert read(topic, start=end, end=100) == [(offset, str(offset)) for offset in range(end, 100)]
+
+
+def test_aborted_records_and_control_records_are_passed_over(
+    kafka: KafkaBroker, topic: str, send: Send, read: Read, transact: Transact
+) -> None:
+    send(topic, "a")
+    transact(topic, "no", "no").abort_transaction()
+    transact(topic, "b").commit_transaction()
+    send(topic, "c")
+    transact(topic, "no").abort_transaction()
+    end = kafka.offsets(topic)[0].end
+    assert end == 9  # a, no, no, abort, b, commit, c, no, abort
+    expected = [(0, "a"), (4, "b"), (6, "c")]
+    for cut in range(end + 1):
+        found = read(topic, start=0, end=cut) + read(topic, start=cut, end=end)
+        assert found == expected, f"cut at {cut}"
+
+
+def test_an_open_transaction_hides_what_follows(
+    kafka: KafkaBroker, topic: str, send: Send, read: Read, transact: Transact
+) -> None:
+    send(topic, "a")
+    other = transact(topic, "b")
+    send(topic, "c")
+    assert kafka.offsets(topic)[0].end == 1
+    assert read(topic) == [(0, "a")]
+    other.commit_transaction()
+    assert read(topic) == [(0, "a"), (1, "b"), (2, "c")]
+
+
+def test_several_ranges_are_read_side_by_side(kafka: KafkaBroker, topic: str, send: Send) -> None:
+    for partition in (0, 1):
+        send(topic, *("x" * 100 for _ in range(15_000)), partition=partition)
+    readers = [kafka.read(topic, partition, 0, 15_000) for partition in (0, 1, 0)]
+    read = [0, 0, 0]
+    while any(count < 15_000 for count in read):
+        for number, reader in enumerate(readers):
+            chunk = next(reader, None)
+            read[number] += len(chunk.offsets) if chunk else 0
+    assert read == [15_000] * 3
+
+
+def test_a_range_that_is_given_up_leaves_nothing_behind(kafka: KafkaBroker, topic: str, send: Send, read: Read) -> None:
+    send(topic, *(str(number) for number in range(50)))
+    for _ in range(3):
+        reader = kafka.read(topic, 0, 10, 50)
+        next(reader)
+        reader.close()  # type: ignore[attr-defined]
+        assert read(topic, start=0, end=2) == [(0, "0"), (1, "1")]
+
+
+def test_compaction_leaves_gaps(kafka: KafkaBroker, name: str, send: Send, read: Read) -> None:
+    kafka.create_topic(name, TopicConfig(partitions=1, compact=True))
+    send(name, "a:1", "b:1", "a:2")
+    assert read(name) == [(0, "1"), (1, "1"), (2, "2")]
+
+
+def test_records_that_are_gone_are_an_error(kafka: KafkaBroker, topic: str, send: Send, read: Read) -> None:
+    send(topic, "a", "b", "c")
+    kafka.delete_before(topic, 0, 2)
+    assert kafka.offsets(topic)[0].begin == 2
+    with pytest.raises(OffsetOutOfRangeError, match="records are gone"):
+        read(topic, start=0, end=3)
+    assert read(topic) == [(2, "c")]
+
+
+def test_a_missing_topic_or_partition_is_named(kafka: KafkaBroker, topic: str) -> None:
+    with pytest.raises(BrokerError, match="no partition 7; it has 2"):
+        kafka.read(topic, 7, 0, 1)
+    with pytest.raises(UnknownTopicError, match="no topic"):
+        kafka.read("nowhere", 0, 0, 1)

@@ -1,0 +1,65 @@
+"""Topics of a cluster, in our words."""
+
+from __future__ import annotations
+
+import pytest
+
+from millstream.broker import Offsets, TopicConfig
+from millstream.errors import DefinitionError, InvalidNameError, TopicExistsError, UnknownTopicError
+from millstream.kafka import KafkaBroker
+
+
+def test_a_topic_is_what_it_was_told_to_be(kafka: KafkaBroker, name: str) -> None:
+    config = TopicConfig(
+        partitions=3,
+        timestamps="append",
+        retention_ms=60_000,
+        compact=True,
+        tombstone_retention_ms=5,
+        max_record_bytes=9_000,
+    )
+    kafka.create_topic(name, config)
+    assert kafka.topic(name).config == config
+    assert kafka.topic(name).offsets == (Offsets(0, 0),) * 3
+
+
+def test_by_default_nothing_is_deleted(kafka: KafkaBroker, topic: str) -> None:
+    assert kafka.topic(topic).config == TopicConfig(partitions=2)
+
+
+def test_topics_are_listed_without_those_of_kafka(kafka: KafkaBroker, topic: str) -> None:
+    kafka.commit(topic, {})
+    names = kafka.topic_names()
+    assert topic in names
+    assert not [name for name in names if name.startswith("__")]
+
+
+def test_a_topic_cannot_be_created_twice(kafka: KafkaBroker, topic: str) -> None:
+    with pytest.raises(TopicExistsError, match=topic):
+        kafka.create_topic(topic, TopicConfig())
+
+
+def test_settings_change_and_partitions_grow(kafka: KafkaBroker, topic: str) -> None:
+    assert kafka.alter_topic(topic, partitions=4, retention_ms=1000).config == TopicConfig(
+        partitions=4, retention_ms=1000
+    )
+    with pytest.raises(DefinitionError, match="cannot shrink"):
+        kafka.alter_topic(topic, partitions=1)
+
+
+def test_a_deleted_topic_is_gone(kafka: KafkaBroker, topic: str) -> None:
+    kafka.delete_topic(topic)
+    with pytest.raises(UnknownTopicError):
+        kafka.topic(topic)
+    assert topic not in kafka.topic_names()
+
+
+def test_asking_for_a_topic_does_not_make_it_and_says_what_may_be_meant(kafka: KafkaBroker, topic: str) -> None:
+    with pytest.raises(UnknownTopicError, match=f"did you mean '{topic}'"):
+        kafka.topic(topic + "x")
+    assert topic + "x" not in kafka.topic_names()
+
+
+def test_a_name_that_is_not_allowed_never_reaches_kafka(kafka: KafkaBroker) -> None:
+    with pytest.raises(InvalidNameError):
+        kafka.create_topic("a/b", TopicConfig())
