@@ -34,6 +34,7 @@ from millstream.processors import (
     window_store,
 )
 from millstream.records import Record, Windowed
+from millstream.secret import Secret
 from millstream.suppression import until_time_limit, until_window_closes
 from millstream.windows import JoinWindow, hopping, join_window, session, sliding, tumbling, unlimited
 
@@ -46,6 +47,7 @@ __all__ = [
     "Processor",
     "ProcessorContext",
     "Record",
+    "Secret",
     "Stream",
     "Table",
     "ValueTransformer",

@@ -3,6 +3,7 @@
 artifacts.py   the jars, resolved by Maven once and kept
 node.py        one broker: formatted, started, killed, started again
 cluster.py     one broker or several
+__main__.py    a broker to play with: python -m millstream.testing.kafka up
 """
 
 from __future__ import annotations

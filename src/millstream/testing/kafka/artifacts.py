@@ -26,7 +26,7 @@ class NoKafkaError(RuntimeError):
 
 def kafka_jars() -> Path:
     """Return the directory with all jars of Kafka, its tools and Kafka Streams; Maven fetches them the first time."""
-    kept = _cache() / f"kafka-{KAFKA_VERSION}"
+    kept = cache_dir() / f"kafka-{KAFKA_VERSION}"
     if kept.is_dir():
         return kept
     maven = shutil.which("mvn")
@@ -58,7 +58,8 @@ def run_java(main: str, arguments: Sequence[str], *, options: Sequence[str] = ()
     return ran.stdout
 
 
-def _cache() -> Path:
+def cache_dir() -> Path:
+    """Return where things are kept that can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millstream"
 
 
