@@ -22,7 +22,8 @@ SOURCE = ROOT / "src" / "millstream"
 FOUNDATION = frozenset(
     {
         *("errors", "names", "durations", "types", "config", "places", "loading", "records", "windows", "functions"),
-        *("serdes", "native", "aggregations", "partitioning", "blocks", "storage", "secret", "suppression", "processors"),
+        *("serdes", "native", "aggregations", "partitioning", "blocks", "storage", "suppression", "processors"),
+        "secret",
     }
 )
 ENGINE = FOUNDATION | {"broker", "plan", "state", "operators", "task", "batch"}
