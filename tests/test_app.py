@@ -11,8 +11,14 @@ def test_the_same_topics_give_the_same_stream_in_whatever_order() -> None:
     app = App("test")
     assert app.stream("a") is app.stream("a")
     assert app.stream("b", "c") is app.stream("c", "b")
-    assert app.table("t") is app.table("t")
     assert app.stream("a") is not app.stream("b", "c")
+
+
+def test_a_topic_is_a_table_once() -> None:
+    app = App("test")
+    app.table("t")
+    with pytest.raises(DefinitionError, match="topic 't' is read as a table twice; keep the first"):
+        app.table("t")
 
 
 def test_a_stream_asked_for_twice_is_read_once() -> None:

@@ -131,6 +131,10 @@ class App:
     def _source(self, node: Source, kind: type[H]) -> H:
         topics = frozenset(node.topics)
         known = self._sources.get(topics)
+        if isinstance(known, Table) and kind is Table:
+            raise DefinitionError(
+                f"topic {node.topics[0]!r} is read as a table twice", hint="keep the first table and use it twice"
+            )
         if isinstance(known, kind):
             _check_same(known, node)
             return known

@@ -2,7 +2,8 @@
 
     MillstreamError
     ├── DefinitionError (ValueError)          the topology or a setting is wrong; found before anything runs
-    │   └── InvalidNameError                  a topic, app, store or group name has forbidden characters
+    │   ├── InvalidNameError                  a topic, app, store or group name has forbidden characters
+    │   └── NoSuchVerbError (AttributeError)  a stream, table or grouping has no such verb
     ├── SerdeError (ValueError)               bytes cannot be decoded, or an object cannot be encoded
     ├── ProcessingError                       a user function raised; names node, topic, partition and offset
     │   └── SuppressionFullError              a buffer of suppress is full and was told to fail
@@ -64,6 +65,12 @@ class InvalidNameError(DefinitionError):
     """A name has characters that may not appear in topics, files or metrics."""
 
     code = "invalid_name"
+
+
+class NoSuchVerbError(DefinitionError, AttributeError):
+    """A stream, table or grouping has no verb of that name."""
+
+    code = "no_such_verb"
 
 
 class SerdeError(MillstreamError, ValueError):

@@ -107,7 +107,7 @@ def tumbling(size: Duration, *, grace: Duration = "0 ms") -> TimeWindows:
     [20000]
     """
     length = _positive("size", size)
-    return TimeWindows(length, length, milliseconds(grace))
+    return TimeWindows(length, length, _not_negative("grace", grace))
 
 
 def hopping(size: Duration, *, every: Duration, grace: Duration = "0 ms") -> TimeWindows:
@@ -121,17 +121,17 @@ def hopping(size: Duration, *, every: Duration, grace: Duration = "0 ms") -> Tim
         raise DefinitionError(
             f"hopping windows of {size!r} every {every!r} have gaps", hint="every must not exceed size"
         )
-    return TimeWindows(length, advance, milliseconds(grace))
+    return TimeWindows(length, advance, _not_negative("grace", grace))
 
 
 def sliding(difference: Duration, *, grace: Duration = "0 ms") -> SlidingWindows:
     """Windows of all records that are not more than ``difference`` apart, one for each set of them."""
-    return SlidingWindows(milliseconds(difference), milliseconds(grace))
+    return SlidingWindows(_not_negative("difference", difference), _not_negative("grace", grace))
 
 
 def session(*, gap: Duration, grace: Duration = "0 ms") -> SessionWindows:
     """Windows of activity: a session ends when nothing comes for more than ``gap``."""
-    return SessionWindows(milliseconds(gap), milliseconds(grace))
+    return SessionWindows(_not_negative("gap", gap), _not_negative("grace", grace))
 
 
 def unlimited(*, start: int = 0) -> UnlimitedWindows:
@@ -186,4 +186,11 @@ def _positive(name: str, duration: Duration) -> int:
     length = milliseconds(duration)
     if length < 1:
         raise DefinitionError(f"{name} {duration!r} of a window is too short", hint="use 1 ms or more")
+    return length
+
+
+def _not_negative(name: str, duration: Duration) -> int:
+    length = milliseconds(duration)
+    if length < 0:
+        raise DefinitionError(f"{name} {duration!r} of a window is negative", hint="use 0 ms or more")
     return length

@@ -1,10 +1,12 @@
 """What becomes of records that cannot be processed: fail, skip or dead letter, for user code and for decoding."""
 
+import json
+import re
 from typing import Any
 
 import pytest
 
-from millstream import App
+from millstream import App, session
 from millstream.config import Config
 from millstream.errors import ProcessingError, SerdeError
 from millstream.records import Record
@@ -26,12 +28,59 @@ def test_fail_stops_at_the_record_and_says_where() -> None:
     with TestDriver(dividing()) as driver:
         driver.topic("n").pipe(5)
         with pytest.raises(
-            ProcessingError, match=r"node 'divide' failed on record n\[0\]@1 \(key 'k'\): ZeroDivisionError"
+            ProcessingError,
+            match=r"node 'divide' failed on record n\[0\]@1 \(key 'k'\): ZeroDivisionError: .*test_policy.py:\d+ in",
         ) as caught:
             driver.topic("n").pipe(0, key="k")
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    assert caught.value.facts == {"node": "divide", "topic": "n", "partition": 0, "offset": 1}
+    facts = dict(caught.value.facts)
+    assert re.search(r"test_policy\.py:\d+ in <lambda>$", facts.pop("line"))
+    assert facts == {"node": "divide", "topic": "n", "partition": 0, "offset": 1}
     assert 'on_error="dead_letter" or "skip"' in str(caught.value)
+
+
+def test_an_error_inside_of_a_package_is_shown_at_the_line_that_called_it() -> None:
+    app = App("test")
+    app.stream("n", value=str).map_values(lambda text: json.loads(text)).to("out")
+    with TestDriver(app) as driver, pytest.raises(ProcessingError, match=r"test_policy\.py:\d+ in <lambda>\)"):
+        driver.topic("n").pipe("{")
+
+
+def test_an_error_of_a_builtin_has_no_line() -> None:
+    app = App("test")
+    app.stream("n", value=str).map_values(int).to("out")
+    with TestDriver(app) as driver, pytest.raises(ProcessingError) as caught:
+        driver.topic("n").pipe("x")
+    assert caught.value.facts["line"] is None
+
+
+def test_fail_writes_one_letter_if_a_topic_for_letters_is_named() -> None:
+    app = dividing(dead_letter_topic="morgue")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(5)
+        for _ in range(2):
+            with pytest.raises(ProcessingError, match="divide"):
+                driver.topic("n").pipe(0, key="k", timestamp=7)
+        (found,) = driver.topic("morgue").read()
+        assert driver.topic("out").read_values() == [2]
+    assert (found.key, found.value, found.timestamp) == ("k", 0, 7)
+    assert dict(found.headers)["__streams.errors.offset"] == b"1"
+
+
+def test_fail_writes_the_letter_of_what_cannot_be_decoded_too() -> None:
+    with TestDriver(dividing(on_decode_error="fail", dead_letter_topic="morgue")) as driver:
+        with pytest.raises(SerdeError, match="cannot be decoded"):
+            driver.topic("n").pipe_raw(b"five")
+        assert [one.value for one in driver.topic("morgue").read_raw()] == [b"five"]
+
+
+def test_letters_have_the_headers_with_which_the_record_arrived() -> None:
+    app = App("test", config=Config(on_error="dead_letter"))
+    sessions = app.stream("n", value=int).group_by_key().windowed_by(session(gap="1 s")).count()
+    sessions.to_stream().map_values(lambda _: 1 // 0).to("out")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(1, key="k", headers={"h": b"1"})
+        assert letter(driver).headers[0] == ("h", b"1")
 
 
 def test_skip_goes_on_without_the_record_and_counts_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from millstream.dsl.handle import Verbs
 from millstream.dsl.table import Table
 from millstream.durations import Duration, milliseconds
 from millstream.functions import AnyFunction, Function, by_arity
@@ -22,7 +23,7 @@ _MERGER = {2: "(aggregate, aggregate)", 3: "(key, aggregate, aggregate)"}
 
 
 @dataclasses.dataclass(frozen=True)
-class CogroupedStream:
+class CogroupedStream(Verbs):
     """Grouped streams on their way into one aggregate, each with a function that adds its values."""
 
     _draft: Draft
@@ -62,7 +63,7 @@ class CogroupedStream:
 
 
 @dataclasses.dataclass(frozen=True)
-class WindowedCogroup:
+class WindowedCogroup(Verbs):
     """Cogrouped streams by key and window."""
 
     _streams: CogroupedStream

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
+from millstream.dsl.handle import Verbs
 from millstream.dsl.measures import Measure
 from millstream.dsl.ready import ReadyAggregations, nothing
 from millstream.dsl.table import Table
@@ -23,7 +24,7 @@ _MERGER = {2: "(aggregate, aggregate)", 3: "(key, aggregate, aggregate)"}
 
 
 @dataclasses.dataclass(frozen=True)
-class WindowedStream(ReadyAggregations):
+class WindowedStream(ReadyAggregations, Verbs):
     """Records of the same key and window. Keys of results are ``Windowed(key, start, end)``.
 
     Null keys are dropped. Null values reach the aggregation, but for sliding windows, which drop them. A record that

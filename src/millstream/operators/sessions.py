@@ -12,9 +12,14 @@ from millstream.windows import SessionWindows
 
 @windowed.register(SessionWindows)
 def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
-    """Entries stand at (end, start); results have the end of the session as their timestamp."""
+    """Entries stand at (end, start); results have the end of the session as their timestamp.
+
+    Updates carry no headers, as in Kafka Streams: a session is made of many records. Final results have those of the
+    record that closes them.
+    """
     store, clock, gap, grace = aggregation.store, aggregation.clock, windows.gap, windows.grace
     skips_nulls = aggregation.skips_nulls
+    context = aggregation.context
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or (value is None and skips_nulls):
@@ -35,10 +40,13 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
                 new = _merged(aggregation, key, near, value)
             except Exception as error:
                 return aggregation.fail(error, key)
+            carried = context.carry(()) if context.has_headers else None
             if (start, end) != (timestamp, timestamp):
                 for session in near:
                     aggregation.put(session, None, session.at[0], session.value)
             aggregation.put(store.entry(key, (end, start)), new, end)
+            if carried is not None:
+                context.restore(carried)
         if aggregation.final:
             _emit(aggregation, close)
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.errors import DefinitionError
 from millstream.operators.runtime import Process
 from millstream.operators.windows import Aggregation, closer, windowed
 from millstream.state.timed import Entry
@@ -24,7 +25,7 @@ def _sliding_windows(windows: SlidingWindows, aggregation: Aggregation) -> Proce
         if key is None or value is None:
             return aggregation.drop("null_key" if key is None else "null_value")
         if difference == 0:
-            raise ValueError("a sliding window needs a difference of 1 ms or more")
+            raise DefinitionError("a sliding window of 0 ms holds nothing", hint="use a difference of 1 ms or more")
         if timestamp > clock.time:
             clock.time = timestamp
         close = clock.time - windows.grace

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from millstream.errors import SuppressionFullError
+from millstream.errors import DefinitionError, SuppressionFullError
 from millstream.native import encode_key, value_codec
 from millstream.operators.lookup import Lookup, computed, lookup
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.suppress import Suppress
-from millstream.records import Headers
+from millstream.records import Headers, Windowed
 from millstream.serdes import Serde
 from millstream.state.timed import Entry, TimedStore
 from millstream.suppression import UntilTimeLimit
@@ -59,6 +59,16 @@ def _buffer(node: Suppress, runtime: Runtime) -> TimedStore:
     return runtime.timed_store(node, codec, _TIME, FOREVER, indexed=True, part="buffer")
 
 
+def _end_of(node: Suppress, key: Any) -> int:
+    if not isinstance(key, Windowed):
+        raise DefinitionError(
+            f"{node.name!r} waits for windows to close, but {key!r:.60} is no window: the table was grouped anew",
+            hint="suppress before group_by, or use until_time_limit()",
+            node=node.name,
+        )
+    return key.end
+
+
 def _found(buffer: TimedStore, key: Any) -> Entry | None:
     """Return the place of a row in the buffer; it has one at most."""
     for entry in buffer.bucket(key, 0).entries.values():
@@ -81,7 +91,7 @@ def _suppress(node: Suppress, forward: Process, runtime: Runtime) -> Process:
             clock.time = timestamp
         entry, prior = _found(buffer, key), old
         if entry is None:
-            entry = buffer.entry(key, (timestamp if by_first_change else key.end,))
+            entry = buffer.entry(key, (timestamp if by_first_change else _end_of(node, key),))
         else:
             prior = entry.value.prior
         count(entry, -1)

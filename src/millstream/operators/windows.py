@@ -47,6 +47,7 @@ class Aggregation:
             node, codec, layout_of(node.windows), node.kept_for, indexed=node.final
         )
         self.clock = self.store.clock(number)
+        self.context = runtime.context
         self._named = node.windows.named
         self._forward = showing(node, forward, runtime)
         self._regrouped = node in runtime.plan.regrouped

@@ -73,8 +73,11 @@ class Current:
 
     @property
     def headers(self) -> Headers:
-        if self._carried is not None:
-            return self._carried
+        return self.source_headers if self._carried is None else self._carried
+
+    @property
+    def source_headers(self) -> Headers:
+        """The headers of the record at hand as they arrived, whatever is passed on."""
         return () if self.chunk is None else self.chunk.headers(self.row)
 
     @property

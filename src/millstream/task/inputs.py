@@ -64,7 +64,7 @@ class Decoded:
 Written = tuple[Serde, Serde] | None
 """How key and value of records from another stage would be written to a topic."""
 
-Reject = Callable[[Decoded, int, Exception], None]
+Reject = Callable[[Decoded, int, SerdeError], None]
 """Called with the row of a record that cannot be decoded; raises if that is to fail."""
 
 
@@ -130,6 +130,9 @@ class Decoder:
         error = SerdeError(
             f"record {where} cannot be decoded as {self._value_serde.name}: {cause}",
             hint='see `millstream consume --help` to look at it; on_decode_error="dead_letter" sets such records aside',
+            topic=decoded.topic,
+            partition=decoded.partition,
+            offset=int(decoded.offsets[row]),
         )
         error.__cause__ = cause
         return error

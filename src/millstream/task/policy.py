@@ -8,6 +8,8 @@ from typing import Literal
 import msgspec
 
 from millstream.config import Config
+from millstream.errors import MillstreamError
+from millstream.operators.runtime import Columns
 from millstream.records import Headers
 
 OnError = Literal["fail", "skip", "dead_letter"]
@@ -19,6 +21,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     on_error: OnError = "fail"
     on_decode_error: OnError = "dead_letter"
     dead_letter_topic: str
+    letter_on_fail: bool = False
+    """Whether a record that makes the app fail is a dead letter too: it is if the user has named a topic for them."""
 
     @classmethod
     def of(cls, app: str, config: Config) -> Policies:
@@ -27,7 +31,18 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
             on_error=config.on_error,
             on_decode_error=config.on_decode_error,
             dead_letter_topic=config.dead_letter_topic or f"{app}.dead-letters",
+            letter_on_fail=config.dead_letter_topic is not None,
         )
+
+
+class FailedRecordError(Exception):
+    """Ends a task at a record whose dead letter is to be written although nothing else of the batch is."""
+
+    def __init__(self, error: MillstreamError, topic: str, letter: Columns) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.topic = topic
+        self.letter = letter
 
 
 def error_headers(error: BaseException, topic: str, partition: int, offset: int, stage: str, node: str) -> Headers:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from millstream.blocks import from_bytes
-from millstream.errors import ProcessingError
+from millstream.errors import MillstreamError, ProcessingError, SerdeError
 from millstream.operators.build import build
 from millstream.operators.runtime import Columns, EdgeColumns, Process
 from millstream.operators.sinks import edge_codec
@@ -27,9 +27,10 @@ from millstream.state.timed import TimedStore
 from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
 from millstream.task.current import Current
-from millstream.task.inputs import Decoded, Decoder, merged
+from millstream.task.inputs import Decoded, Decoder, Reject, merged
+from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
-from millstream.task.policy import OnError, error_headers
+from millstream.task.policy import FailedRecordError, OnError, error_headers
 from millstream.task.work import Work
 from millstream.task.worksite import Worksite
 
@@ -107,9 +108,12 @@ class TaskRun:
 
     def to_topic(self, topic: str) -> Columns:
         if topic not in self.outbox.topics:
-            config = self._site.topic(topic)
-            self.outbox.topics[topic] = Columns(config.max_record_bytes, needs_key=config.compact)
+            self.outbox.topics[topic] = self._columns(topic)
         return self.outbox.topics[topic]
+
+    def _columns(self, topic: str) -> Columns:
+        config = self._site.topic(topic)
+        return Columns(config.max_record_bytes, needs_key=config.compact)
 
     def to_edge(self, edge: Node) -> EdgeColumns:
         assert edge.name is not None
@@ -122,16 +126,19 @@ class TaskRun:
         self.drops[f"{node.name}: {reason}"] += 1
 
     def failed(self, node: Node, error: Exception, key: Any) -> None:
+        line = line_of(error)
+        where = "" if line is None else f" ({line})"
         problem = ProcessingError(
-            f"node {node.name!r} failed {self._where(key)}: {type(error).__name__}: {error}",
+            f"node {node.name!r} failed {self._where(key)}: {type(error).__name__}: {error}{where}",
             hint=f"its part of the batch was not applied and runs again at the next start; {_HOW_ON}",
             node=node.name,
             topic=self.context.topic,
             partition=self.context.partition,
             offset=self.context.offset,
+            line=line,
         )
         problem.__cause__ = error
-        self._set_aside(self._site.policies.on_error, problem, node, self.context.raw, self.context.headers)
+        self._set_aside(self._site.policies.on_error, problem, node, self.context.raw, self.context.source_headers)
 
     def _where(self, key: Any) -> str:
         return f"at {self.context}" if self.context.chunk is None else f"on {self.context} (key {key!r:.60})"
@@ -192,8 +199,8 @@ class TaskRun:
 
     # Bad records
 
-    def _reject(self, head: Node) -> Callable[[Decoded, int, Exception], None]:
-        def reject(chunk: Decoded, row: int, error: Exception) -> None:
+    def _reject(self, head: Node) -> Reject:
+        def reject(chunk: Decoded, row: int, error: SerdeError) -> None:
             self.records_in += 1
             self.context.enter(chunk)
             self.context.row = row
@@ -202,16 +209,34 @@ class TaskRun:
         return reject
 
     def _set_aside(
-        self, policy: OnError, error: Exception, node: Node, raw: tuple[bytes | None, bytes | None], headers: Headers
+        self,
+        policy: OnError,
+        error: MillstreamError,
+        node: Node,
+        raw: tuple[bytes | None, bytes | None],
+        headers: Headers,
     ) -> None:
+        policies = self._site.policies
         if policy == "fail":
-            raise error
+            if not policies.letter_on_fail:
+                raise error
+            columns = self._columns(policies.dead_letter_topic)
+            self._write_letter(columns, error, node, raw, headers)
+            raise FailedRecordError(error, policies.dead_letter_topic, columns)
         self.dropped(node, "error")
-        if policy == "skip":
-            return
-        self.dead_letters += 1
+        if policy == "dead_letter":
+            self.dead_letters += 1
+            self._write_letter(self.to_topic(policies.dead_letter_topic), error, node, raw, headers)
+
+    def _write_letter(
+        self,
+        letters: Columns,
+        error: MillstreamError,
+        node: Node,
+        raw: tuple[bytes | None, bytes | None],
+        headers: Headers,
+    ) -> None:
         context = self.context
-        letters = self.to_topic(self._site.policies.dead_letter_topic)
         letters.keys.append(raw[0])
         letters.values.append(raw[1])
         letters.timestamps.append(context.timestamp)

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from millstream.state.task import TaskState, Version
-from millstream.task.outbox import Letter, outputs
+from millstream.task.outbox import Letter, Outbox, outputs
+from millstream.task.policy import FailedRecordError
 from millstream.task.report import TaskReport
 from millstream.task.run import TaskRun
 from millstream.task.work import Work
@@ -30,13 +31,30 @@ def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
         expected = work.expected
         return TaskReport(task=work.task, version=expected.batch, commit=expected.commit), []
     state = site.state(work.task)
-    report, letters = state.update(lambda txn: _apply(site, work, state, txn))
+    try:
+        report, letters = state.update(lambda txn: _apply(site, work, state, txn))
+    except FailedRecordError as failed:
+        _publish_letter(site, work, failed)
+        raise failed.error from failed.error.__cause__
     records = outputs(letters)
     if records:
         began = time.perf_counter()
         site.broker.append_once(site.producer(work.task), work.batch, records)
         report.publish_seconds = time.perf_counter() - began
     return report, [letter for letter in letters if letter.edge]
+
+
+def _publish_letter(site: Worksite, work: Work, failed: FailedRecordError) -> None:
+    """Write the dead letter of a record that ends the run, outside of the batch that is not applied.
+
+    The batch will fail at the same record again and again until somebody helps: the producer's name holds the record's
+    place, so that each record has one letter, however often it fails.
+    """
+    place = ".".join(str(failed.error.facts.get(name)) for name in ("topic", "partition", "offset", "node"))
+    outbox = Outbox()
+    outbox.topics[failed.topic] = failed.letter
+    letters = outbox.letters(site.topic_partitions, site.edge_partitions, work.task)
+    site.broker.append_once(f"{site.producer(work.task)}.failed.{place}", work.batch, outputs(letters))
 
 
 def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[TaskReport, list[Letter]]:

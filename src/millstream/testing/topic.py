@@ -64,9 +64,11 @@ class TestTopic:
         for record in records:
             self.pipe(record.value, key=record.key, timestamp=record.timestamp, headers=record.headers)
 
-    def pipe_raw(self, value: bytes | None, *, key: bytes | None = None, timestamp: int = 0) -> None:
+    def pipe_raw(
+        self, value: bytes | None, *, key: bytes | None = None, timestamp: int = 0, headers: Headers = ()
+    ) -> None:
         """Append bytes as they are, also such as cannot be decoded."""
-        self._driver._append(self.name, (key, value, timestamp, ()), RAW, RAW)
+        self._driver._append(self.name, (key, value, timestamp, headers), RAW, RAW)
 
     def advance_time(self, by: Duration) -> None:
         """Move the time of records that are piped without a timestamp."""

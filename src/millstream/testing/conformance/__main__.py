@@ -41,12 +41,19 @@ def _print_table(outcomes: list[Outcome]) -> None:
         groups[outcome.group][outcome.status] += 1
         if outcome.status == "failed":
             print(f"{outcome.case}\n  " + "\n  ".join(outcome.differences))
+        elif outcome.drops:
+            groups[outcome.group]["drops"] += 1
     total: Counter[str] = Counter()
-    print(f"{'group':<36}{'passed':>8}{'failed':>8}{'unsupported':>13}")
+    print(f"{'group':<36}{'passed':>8}{'failed':>8}{'unsupported':>13}{'other drops':>13}")
     for group, counts in groups.items():
         total.update(counts)
-        print(f"{group:<36}{counts['passed']:>8}{counts['failed']:>8}{counts['unsupported']:>13}")
-    print(f"{'all':<36}{total['passed']:>8}{total['failed']:>8}{total['unsupported']:>13}")
+        print(_line(group, counts))
+    print(_line("all", total))
+
+
+def _line(name: str, counts: Counter[str]) -> str:
+    columns = f"{counts['passed']:>8}{counts['failed']:>8}{counts['unsupported']:>13}{counts['drops']:>13}"
+    return f"{name:<36}{columns}"
 
 
 if __name__ == "__main__":

@@ -17,6 +17,10 @@ class Expectation(msgspec.Struct, frozen=True):
     stores: dict[str, dict[str, Any]] = {}
     dropped: int | None = None
     error: dict[str, Any] | None = None
+    failing_step: list[list[Any]] | None = None
+    queries: list[Any] = []
+    final: dict[str, list[list[Any]]] | None = None
+    uncached: dict[str, Any] | None = None
 
 
 class Case(msgspec.Struct, frozen=True):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from millstream.errors import MillstreamError
-from millstream.records import Windowed
-from millstream.tables import TableReader, VersionedTableReader
 from millstream.testing.conformance.cases import Case
+from millstream.testing.conformance.comparing import new_records, step_difference, store_differences
 from millstream.testing.conformance.topology import Topology, UnsupportedCaseError
 from millstream.testing.driver import TestDriver
 
@@ -23,109 +21,98 @@ class Outcome(msgspec.Struct, frozen=True):
     group: str
     status: str
     differences: tuple[str, ...] = ()
+    drops: str = ""
+    """What is wrong with the number of dropped records: a weaker check, which does not make a case fail."""
 
 
 def replay(case: Case) -> Outcome:
     """Replay a case."""
-    if case.config is not None or case.queries or case.headers or case.expect.error is not None:
-        return Outcome(case.id, case.group, "unsupported", ("settings, queries, headers and refusals come later",))
+    if case.queries or case.expect.final is not None:
+        return Outcome(case.id, case.group, "unsupported", ("queries and caching come later",))
+    run = Replay(case)
     try:
-        topology = Topology(case.topology)
-        with TestDriver(topology.app, one_stream_time=True) as driver:
-            differences = _run(case, driver)
+        differences = run.differences()
     except UnsupportedCaseError as error:
         return Outcome(case.id, case.group, "unsupported", (str(error),))
-    except MillstreamError as error:
-        return Outcome(case.id, case.group, "failed", (f"{type(error).__name__}: {error}",))
-    return Outcome(case.id, case.group, "failed" if differences else "passed", tuple(differences))
+    except Exception as error:
+        return Outcome(case.id, case.group, "failed", (f"not an error of ours: {type(error).__name__}: {error}",))
+    return Outcome(case.id, case.group, "failed" if differences else "passed", tuple(differences), run.drops)
 
 
-def _run(case: Case, driver: TestDriver) -> list[str]:
-    for number, (step, expected) in enumerate(zip(case.steps, case.expect.steps, strict=True)):
-        _do(step, driver)
-        difference = _difference(_new_records(step, driver), expected, case.compare)
-        if difference is not None:
-            return [f"step {number} {msgspec.json.encode(step).decode()}: {difference}"]
-    return _store_differences(case, driver)
+class Replay:
+    """One case on its way through the test driver."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._config = case.config or {}
+        self.drops = ""
+
+    def differences(self) -> list[str]:
+        """Return what differs from what Kafka Streams answered, step by step."""
+        try:
+            topology = Topology(self._case.topology, self._config)
+            driver = TestDriver(topology.app, one_stream_time=True)
+        except UnsupportedCaseError:
+            raise
+        except MillstreamError as error:
+            return self._refused(error, "build")
+        with driver:
+            return self._run(driver)
+
+    def _run(self, driver: TestDriver) -> list[str]:
+        for number, step in enumerate(self._case.steps):
+            try:
+                _do(step, driver)
+            except MillstreamError as error:
+                return self._refused(error, "step", number) or self._failing_step(step, driver)
+            difference = self._step_difference(number, step, driver)
+            if difference is not None:
+                return [difference]
+        if self._case.expect.error is not None:
+            return [f"nothing was refused, expected {self._case.expect.error}"]
+        self._compare_drops(driver)
+        return store_differences(self._case, self._case.expect.stores, driver)
+
+    def _step_difference(self, number: int, step: dict[str, Any], driver: TestDriver) -> str | None:
+        case, got = self._case, new_records(step, driver, self._config.get("dead_letter_topic"))
+        expected = case.expect.steps[number] if number < len(case.expect.steps) else []
+        difference = step_difference(got, expected, case.compare, headers=case.headers)
+        return None if difference is None else f"step {number} {msgspec.json.encode(step).decode()}: {difference}"
+
+    def _refused(self, error: MillstreamError, phase: str, step: int | None = None) -> list[str]:
+        """Compare a refusal: it must come in the same phase, where to build and to start are the same."""
+        expected = self._case.expect.error
+        same_phase = expected is not None and (expected["phase"] == "step") is (phase == "step")
+        if expected is not None and same_phase and expected.get("step") == step:
+            return []
+        where = phase if step is None else f"step {step}"
+        return [f"{where} was refused, expected {expected}: {type(error).__name__}: {error}"]
+
+    def _failing_step(self, step: dict[str, Any], driver: TestDriver) -> list[str]:
+        """Compare the dead letters of a step that failed; its other records were never published, unlike Kafka's."""
+        topic = self._config.get("dead_letter_topic")
+        expected = [record for record in self._case.expect.failing_step or [] if record[0] == topic]
+        got = {name: records for name, records in new_records(step, driver, topic).items() if name == topic}
+        difference = step_difference(got, expected, {}, headers=self._case.headers)
+        return [] if difference is None else [f"the failing step: {difference}"]
+
+    def _compare_drops(self, driver: TestDriver) -> None:
+        """Count drops as Kafka Streams does: what has no key before an edge is not among them."""
+        edges = {f"{node.name}: null_key" for stage in driver.app.plan.stages for node in stage.edges_out}
+        dropped = sum(number for reason, number in driver.dropped.items() if reason not in edges)
+        expected = self._case.expect.dropped
+        if expected is not None and dropped != expected:
+            self.drops = f"dropped {dict(driver.dropped)}, expected {expected}"
 
 
 def _do(step: dict[str, Any], driver: TestDriver) -> None:
     if "pipe" in step:
-        topic, key, value, timestamp = step["pipe"][:4]
-        if topic in driver.topics:
-            driver.topic(topic).pipe(value, key=key, timestamp=timestamp)
+        topic, key, value, timestamp, *headers = step["pipe"]
+        driver.topic(topic).pipe_raw(
+            None if value is None else value.encode(),
+            key=None if key is None else key.encode(),
+            timestamp=timestamp,
+            headers=tuple((name, text.encode()) for name, text in (headers[0] if headers else ())),
+        )
     else:
         driver.advance_wall_clock(timedelta(milliseconds=step["advance_wall_clock_ms"]))
-
-
-def _new_records(step: dict[str, Any], driver: TestDriver) -> dict[str, list[list[Any]]]:
-    """Return the records that a step has put on topics, without the one that was piped."""
-    found: dict[str, list[list[Any]]] = {}
-    for topic in driver.topics:
-        records = [[record.key, record.value, record.timestamp] for record in driver.topic(topic).read()]
-        own = 1 if "pipe" in step and step["pipe"][0] == topic else 0
-        if records[own:]:
-            found[topic] = records[own:]
-    return found
-
-
-def _difference(got: dict[str, list[list[Any]]], expected: list[list[Any]], rules: dict[str, str]) -> str | None:
-    wanted: dict[str, list[list[Any]]] = defaultdict(list)
-    for topic, *record in expected:
-        wanted[topic].append(record[:3])
-    for topic in sorted({*got, *wanted}):
-        mine, theirs = got.get(topic, []), wanted.get(topic, [])
-        if rules.get(topic) == "last_per_key":
-            mine, theirs = _last_per_key(mine), _last_per_key(theirs)
-        if mine != theirs:
-            return f"topic {topic!r} got {mine}, expected {theirs}"
-    return None
-
-
-def _last_per_key(records: list[list[Any]]) -> list[list[Any]]:
-    last = {msgspec.json.encode(record[0]): record for record in records}
-    return [last[key] for key in sorted(last)]
-
-
-def _store_differences(case: Case, driver: TestDriver) -> list[str]:
-    differences: list[str] = []
-    for name, store in case.expect.stores.items():
-        if store["type"] == "versioned":
-            rows = _versions(case, driver.table(name))
-            if rows != store["entries"]:
-                differences.append(f"store {name!r} has versions {rows}, expected {store['entries']}")
-            continue
-        rows = [[_plain(row.key), row.value, row.timestamp] for row in driver.table(name).scan()]
-        if store["type"] == "session" or any(len(entry) == 2 for entry in store["entries"]):
-            rows = [row[:2] for row in rows]
-        rows.sort(key=lambda row: _sort_key(row[0]))
-        if rows != store["entries"]:
-            differences.append(f"store {name!r} has {rows}, expected {store['entries']}")
-    return differences
-
-
-def _versions(case: Case, table: TableReader) -> list[list[Any]]:
-    """Return the versions that a lookup finds, of every key and timestamp that occurs in the steps."""
-    assert isinstance(table, VersionedTableReader)
-    keys = sorted({pipe[1] for pipe in _pipes(case) if pipe[1] is not None})
-    times = sorted({pipe[3] for pipe in _pipes(case)})
-    found: list[list[Any]] = []
-    for key in keys:
-        newest = table.row(key)
-        versions = {row.timestamp: row for time in times if (row := table.row_as_of(key, time)) is not None}
-        if newest is not None:
-            versions[newest.timestamp] = newest
-        found += [[key, versions[at].value, at, versions[at] == newest] for at in sorted(versions)]
-    return found
-
-
-def _pipes(case: Case) -> list[Any]:
-    return [step["pipe"] for step in case.steps if "pipe" in step]
-
-
-def _plain(key: Any) -> Any:
-    return {"key": key.key, "start": key.start, "end": key.end} if isinstance(key, Windowed) else key
-
-
-def _sort_key(key: Any) -> Any:
-    return (key["key"], key["start"], key["end"]) if isinstance(key, dict) else key

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from millstream.app import App
+from millstream.config import Config
 from millstream.dsl.cogrouped import CogroupedStream, WindowedCogroup
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.grouped_table import GroupedTable
@@ -44,8 +45,8 @@ class UnsupportedCaseError(DefinitionError):
 class Topology:
     """The app of a case, built node by node; ``handles`` has what each node became."""
 
-    def __init__(self, nodes: list[Node]) -> None:
-        self.app = App("conformance")
+    def __init__(self, nodes: list[Node], settings: dict[str, Any]) -> None:
+        self.app = App("conformance", config=_config(settings))
         self.handles: dict[str, Any] = {}
         self._read = {topic for node in nodes for topic in node.get("topics", [node.get("topic")]) if "in" not in node}
         self.tables = {node["store"] for node in nodes if "store" in node and "processor" not in node}
@@ -63,6 +64,17 @@ class Topology:
     def sink_serdes(self, topic: str) -> dict[str, Any]:
         """Return how a topic is written: as text if the topology reads it too, else so that everything can be told."""
         return dict.fromkeys(("key", "value"), TEXT if topic in self._read else JSON)
+
+
+def _config(settings: dict[str, Any]) -> Config:
+    """Return the handlers of a case as our policies; Kafka's ``continue`` with a topic is our dead letter."""
+    topic = settings.get("dead_letter_topic")
+    going_on: Literal["dead_letter", "skip"] = "skip" if topic is None else "dead_letter"
+    return Config(
+        on_error=going_on if settings.get("processing_handler") == "continue" else "fail",
+        on_decode_error=going_on if settings.get("deserialization_handler") == "continue" else "fail",
+        dead_letter_topic=topic,
+    )
 
 
 Build = Callable[[Topology, Node], Any]
