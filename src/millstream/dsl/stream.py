@@ -286,7 +286,7 @@ class Stream(Handle):
         other: Stream,
         joiner: AnyFunction,
         *,
-        within: JoinWindow,
+        within: JoinWindow | None = None,
         value: SerdeLike = None,
         name: str | None = None,
     ) -> Stream:

@@ -134,7 +134,7 @@ class _Side:
         """Return what is done with a record; it meets those up to ``back`` earlier and ``ahead`` later."""
         shared, other, meet, pads = self._shared, self._other, self._meet, self._pads
         runtime, clock, node = shared.runtime, shared.clock, shared.node
-        pads_some, keep = shared.unmatched is not None, _keeping(self._mine)
+        pads_some, keep, is_kept = shared.unmatched is not None, _keeping(self._mine), self._mine.is_kept
 
         def process(key: Any, value: Any, timestamp: int) -> None:
             if timestamp > clock.time:
@@ -153,7 +153,10 @@ class _Side:
                 self._pass_on(key, value, timestamp)
             elif pads:
                 shared.remember(self._side, key, timestamp, self._codec.encode(value))
-            keep(key, value, timestamp)
+            if is_kept(timestamp):
+                keep(key, value, timestamp)
+            else:
+                runtime.dropped(node, "late")
             return None
 
         return process
@@ -166,10 +169,10 @@ class _Side:
                 shared.forget(1 - self._side, key, met)
             try:
                 joined = join(key, value, partner.value)
-            except Exception as error:
-                shared.runtime.failed(shared.node, error, key)
-            else:
-                shared.forward(key, joined, max(met, timestamp))
+            except Exception as error:  # it costs the record its other partners too
+                return shared.runtime.failed(shared.node, error, key)
+            shared.forward(key, joined, max(met, timestamp))
+        return None
 
     def pass_on_alone(self, entry: Entry) -> None:
         """Pass on the records of a key and a time, each without partner."""
