@@ -104,7 +104,7 @@ class Replay:
         """
         plan = driver.app.plan
         edges = [node for stage in plan.stages for node in stage.edges_out]
-        inserted = [edge for edge in edges if "-repartition" in (edge.name or "")]
+        inserted = [edge for edge in edges if edge.null_keys and "-repartition" in (edge.name or "")]
         behind = [reader for edge in inserted for reader, _ in plan.readers[edge] if isinstance(reader, AGGREGATIONS)]
         uncounted = {f"{node.name}: null_key" for node in (*edges, *behind)}
         dropped = sum(number for reason, number in driver.dropped.items() if reason not in uncounted)
