@@ -53,10 +53,10 @@ def error_headers(error: BaseException, topic: str, partition: int, offset: int,
         "__streams.errors.exception": f"{type(cause).__module__}.{type(cause).__qualname__}",
         "__streams.errors.message": str(cause),
         "__streams.errors.stacktrace": stack,
-        "__streams.errors.topic": topic,
+        "__streams.errors.topic": topic or None,  # a timer has no record
         "__streams.errors.partition": str(partition),
         "__streams.errors.offset": str(offset),
         "__millstream.errors.stage": stage,
         "__millstream.errors.node": node,
     }
-    return tuple((name, text.encode()) for name, text in facts.items())
+    return tuple((name, None if text is None else text.encode()) for name, text in facts.items())
