@@ -5,7 +5,7 @@ Each look-up sees the state as of the last batch that the row's task has committ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,7 @@ from millstream.records import Windowed
 from millstream.serdes import READABLE, Serde, serde_named
 from millstream.state.keyvalue import fetch, scan
 from millstream.state.task import store_database
-from millstream.state.timed import Entry, layout_of, observed_time, scan_key, scan_timed
+from millstream.state.timed import Entry, clock_time, layout_of, observed_time, scan_key, scan_timed
 from millstream.state.versioned import VersionedStore
 from millstream.storage import environment
 from millstream.windows import FOREVER, SessionWindows, SlidingWindows, Windows
@@ -130,11 +130,14 @@ class TableReader:
                 with place.read() as txn:
                     yield txn, database
 
-    def _paths_of(self, key: Any) -> list[Path]:
-        """Return where a key's row can be."""
+    def partitions_of(self, key: Any) -> Sequence[int]:
+        """Return the partitions in which a key's row can be: one, unless its place does not follow from the key."""
         if self._key is None:
-            return [self._directory / str(partition) for partition in range(self._partitions)]
-        return [self._directory / str(partition_of(self._key.encode(key), self._partitions))]
+            return range(self._partitions)
+        return [partition_of(self._key.encode(key), self._partitions)]
+
+    def _paths_of(self, key: Any) -> list[Path]:
+        return [self._directory / str(partition) for partition in self.partitions_of(key)]
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yield all keys and values."""
@@ -222,6 +225,13 @@ class WindowTableReader(TableReader):
                 found = self._in_reach(entries, observed_time(txn, database))
                 rows = list(islice(filter(is_wanted, found), limit))
             yield from rows
+
+    def stream_time(self, partition: int) -> int | None:
+        """Return the time by which the windows of a partition close, or None before its first record."""
+        for txn, database in self._snapshot(self._directory / str(partition)):
+            time = clock_time(txn, database)
+            return None if time < 0 else time
+        return None
 
     def _in_reach(self, entries: Iterable[Entry], observed: int) -> Iterator[Row]:
         expired = observed - self._retention

@@ -91,8 +91,13 @@ class BatchLoop:
 
     def run(self, until: Until = "stopped") -> None:
         """Run batches; a batch that was planned before a crash comes first."""
+        self._journal.note_failure(None)
         try:
             self._run(until)
+        except MillstreamError as error:
+            with contextlib.suppress(MillstreamError):  # a full disk may not take the note
+                self._journal.note_failure(str(error))
+            raise
         finally:
             with contextlib.suppress(MillstreamError):  # what ended the run says more
                 self._commit(self._progress)

@@ -9,6 +9,7 @@ from millstream.durations import milliseconds
 from millstream.errors import DefinitionError
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
+_LONGEST_AGO = 1 << 62
 
 
 def moment(text: str) -> int | None:
@@ -22,9 +23,10 @@ def moment(text: str) -> int | None:
     except (ValueError, OverflowError, OSError):
         pass
     try:
-        return time.time_ns() // 1_000_000 - milliseconds(text)
+        ago = milliseconds(text)
     except DefinitionError:
         return None
+    return time.time_ns() // 1_000_000 - ago if ago < _LONGEST_AGO else None
 
 
 def iso(timestamp: int) -> str:

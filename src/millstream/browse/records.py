@@ -65,7 +65,7 @@ def rounds(
     now = dict(positions)
     while True:
         ends = at_ends(broker, list(now), end=True)
-        yield heapq.merge(*(_records(broker, at, start, ends[at]) for at, start in now.items()), key=_time)
+        yield heapq.merge(*(records_between(broker, at, start, ends[at]) for at, start in now.items()), key=_time)
         if not follow:
             return
         now = ends
@@ -75,7 +75,7 @@ def rounds(
                 now = {**at_ends(broker, partitions_of(broker, topics, None), end=False), **now}
 
 
-def _records(broker: Broker, at: TopicPartition, start: int, end: int) -> Iterator[Record]:
+def records_between(broker: Broker, at: TopicPartition, start: int, end: int) -> Iterator[Record]:
     """Yield the records ``start <= offset < end`` that are still there."""
     begin = broker.offsets(at.topic)[at.partition].begin  # retention may have overtaken us
     if max(start, begin) >= end:

@@ -10,7 +10,7 @@ import msgspec
 
 # control characters, line and paragraph separators, marks that turn the direction of text, lone surrogates
 _BEYOND_ASCII = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-_HARMFUL = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
+HARMFUL = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
 _HARMFUL_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")  # the others are escaped there already
 
 
@@ -20,7 +20,7 @@ def printable(text: str) -> str:
     >>> print(printable("two\nlines \x1b[31mred"))
     two\nlines \x1b[31mred
     """
-    return _HARMFUL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return HARMFUL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def text_of(data: bytes | None) -> str:

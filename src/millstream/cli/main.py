@@ -19,6 +19,7 @@ INTERRUPTED = 130
 
 PLACES = {
     "run": Place("millstream.cli.run:run", "Run an app on Spark and show its progress."),
+    "ui": Place("millstream.cli.ui:ui", "Serve the dashboard and the REST API."),
     "describe": Place("millstream.cli.describe:describe", "Show the topology of an app."),
     "topics": Place("millstream.cli.topics:topics", "List, create, change and delete topics."),
     "produce": Place("millstream.cli.produce:produce", "Write lines from standard input to a topic."),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import click
 import msgspec
@@ -15,8 +17,11 @@ from millstream.cli.logs import LogFormat, log_to_stderr
 from millstream.cli.output import say, say_changes
 from millstream.cli.progress import Style, Tally, shown
 from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.ui import host_option, tell, web_option
+from millstream.errors import StateError
 from millstream.places import app_names, lock_file
 from millstream.plan.changes import is_unchanged
+from millstream.serve.server import Address, WebServer
 from millstream.storage import FileLock, make_private, translated
 from millstream.task.policy import Policies
 
@@ -26,7 +31,7 @@ from millstream.task.policy import Policies
     examples=[
         "millstream run word_count.py",
         "millstream run shop.streams:orders --until caught-up --data-dir /srv/orders",
-        "millstream run word_count.py --trigger realtime --no-progress >> word_count.log",
+        "millstream run word_count.py --trigger realtime --no-progress --no-web >> word_count.log",
     ],
 )
 @click.argument(TARGET)
@@ -50,6 +55,11 @@ from millstream.task.policy import Policies
 @click.option("--reset", multiple=True, metavar="STAGE", help="Let a stage begin with empty state; may be repeated.")
 @click.option("--log", type=click.Choice(["text", "json"]), help="Log to standard error, a line per batch.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve figures for Prometheus.")
+@web_option
+@host_option
+@click.option(
+    "--no-web", is_flag=True, help="Serve no dashboard; with --until caught-up none is served unless asked for."
+)
 @pass_settings
 def run(
     settings: Settings,
@@ -62,6 +72,9 @@ def run(
     reset: tuple[str, ...],
     log: LogFormat | None,
     metrics_port: int | None,
+    address: Address | None,
+    hosts: tuple[str, ...],
+    no_web: bool,
     target: str | None = None,
 ) -> None:
     """Run an app on Spark and show its progress.
@@ -91,7 +104,29 @@ def run(
         view.on_start()
         if running.metrics_url is not None and style != "quiet":
             say(f"figures for Prometheus: {running.metrics_url}")
-        running.wait(handle_signals=True)
+        is_served = not no_web and (address is not None or until == "stopped")
+        with _served(app, address, hosts, quiet=style == "quiet") if is_served else nullcontext():
+            running.wait(handle_signals=True)
+
+
+@contextmanager
+def _served(app: App, address: Address | None, hosts: tuple[str, ...], *, quiet: bool) -> Iterator[None]:
+    """Serve the dashboard beside a run; only an address that was asked for must be had."""
+    try:
+        server = WebServer(app.data_dir, app.broker_url, address, hosts=hosts)
+    except StateError as error:
+        if address is not None:
+            app.stop()
+            raise
+        say(f"no dashboard: {error.message}")
+        yield
+        return
+    try:
+        if not quiet:
+            tell(server, address)
+        yield
+    finally:
+        server.close()
 
 
 def _is_free(app: App) -> bool:

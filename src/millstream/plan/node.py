@@ -23,11 +23,15 @@ class Node:
     @property
     def verb(self) -> str:
         """The word for this kind of node in plans, names and messages."""
-        kind = type(self).__name__
-        return "".join("_" + c.lower() if c.isupper() else c for c in kind).lstrip("_")
+        return verb_of(type(self))
 
 
 Nodes: TypeAlias = tuple[Node, ...]
+
+
+def verb_of(kind: type[Node]) -> str:
+    """Return the word for a kind of node."""
+    return "".join("_" + c.lower() if c.isupper() else c for c in kind.__name__).lstrip("_")
 
 
 def inputs(node: Node) -> Nodes:

@@ -353,6 +353,17 @@ def observed_time(txn: Any, database: Any) -> int:
     return _number(txn, database, _OBSERVED)
 
 
+def clock_time(txn: Any, database: Any) -> int:
+    """Return the latest stream time of the operators that share a store, by which late is decided; -1 for none."""
+    with txn.cursor(database) as cursor:
+        found = cursor.set_range(_STREAM_TIME)
+        times = [-1]
+        while found and cursor.key().startswith(_STREAM_TIME):
+            times.append(int(_stamp.unpack(cursor.value())[0]))
+            found = cursor.next()
+    return max(times)
+
+
 def _number(txn: Any, database: Any, name: bytes) -> int:
     stored = txn.get(name, db=database)
     return -1 if stored is None else int(_stamp.unpack(stored)[0])

@@ -1,0 +1,232 @@
+"""Apps: whether and how they run, their batches, and what was deployed last."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from millstream.batch.journal import Journal
+from millstream.batch.report import BatchReport, Phases
+from millstream.browse.status import AppStatus, StageStatus, status_of
+from millstream.serve.api.params import Name
+from millstream.serve.lag import lag_of
+from millstream.serve.latency import Latency, latency_of
+from millstream.serve.operations import Operation
+from millstream.serve.site import Site
+
+State = Literal["running", "catching up", "waiting", "failed", "stopped"]
+_BEHIND_SECONDS = 10  # an app with more than this much work before it is catching up
+_BEHIND_RECORDS = 1000
+
+
+class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An app in a list; ``why`` explains its state, ``rate`` is in records per second, ``seconds`` per batch."""
+
+    app: str
+    state: State
+    why: str
+    process: int | None
+    batch: int
+    ended_at: int | None
+    rate: float
+    seconds: float
+    latency: Latency | None
+    lag: int
+    records_in: int
+    records_out: int
+    late: int
+    dead_letters: int
+
+
+class BatchTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch in the timeline."""
+
+    number: int
+    ended_at: int
+    seconds: float
+    phases: Phases
+    records_in: int
+    records_out: int
+    late: int
+    dead_letters: int
+
+
+class MinuteSums(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done within one minute; idle ones are left out."""
+
+    start: int
+    batches: int
+    records_in: int
+    records_out: int
+    late: int
+    dead_letters: int
+    lag: int
+
+
+class PlanChange(msgspec.Struct, frozen=True, kw_only=True):
+    """How the last deploy changed the plan; all empty for the first plan of an app."""
+
+    at: int
+    is_first: bool
+    added: list[str]
+    removed: list[str]
+    changed: list[str]
+
+
+class AppDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """An app with its recent past."""
+
+    summary: AppSummary
+    lag: dict[str, int]
+    dropped: dict[str, int]
+    phases: Phases
+    stages: list[StageStatus]
+    batches: list[BatchTimes]
+    minutes: list[MinuteSums]
+    deploy: PlanChange | None
+
+
+class AppParams(msgspec.Struct, frozen=True, kw_only=True):
+    app: Name
+
+
+class BatchParams(msgspec.Struct, frozen=True, kw_only=True):
+    app: Name
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 60
+    after: Annotated[int, Meta(ge=0, le=2**62, description="Only batches after this one.")] = 0
+
+
+def list_apps(site: Site, _: object = None) -> list[AppSummary]:
+    """Return all apps that have run here."""
+    return [summary_of(site, app) for app in site.place.apps()]
+
+
+def get_app(site: Site, params: AppParams) -> AppDetail:
+    """Return one app."""
+    journal = site.place.journal(params.app)
+    status = status_of(site.place.data_dir, params.app)
+    return AppDetail(
+        summary=_summary(site, status, journal),
+        lag=lag_of(site.place.broker, journal.read()[0]),
+        dropped=status.totals.dropped,
+        phases=status.phases,
+        stages=status.stages,
+        batches=[_times(one) for one in journal.history.batches(60)],
+        minutes=[
+            MinuteSums(
+                start=one.start,
+                batches=one.totals.batches,
+                records_in=one.totals.records_in,
+                records_out=one.totals.records_out,
+                late=one.totals.late,
+                dead_letters=one.totals.dead_letters,
+                lag=one.totals.lag,
+            )
+            for one in journal.history.minutes()[-60:]
+        ],
+        deploy=plan_change(journal),
+    )
+
+
+def list_batches(site: Site, params: BatchParams) -> list[BatchTimes]:
+    """Return the newest batches of an app, oldest first."""
+    history = site.place.journal(params.app).history
+    return [_times(one) for one in history.batches(params.limit, after=params.after)]
+
+
+def summary_of(site: Site, app: str) -> AppSummary:
+    """Return how an app is doing."""
+    return _summary(site, status_of(site.place.data_dir, app), site.place.journal(app))
+
+
+def plan_change(journal: Journal) -> PlanChange | None:
+    """Return how the last deploy changed the plan."""
+    deploy = journal.deployed()
+    if deploy is None:
+        return None
+    now = _nodes(journal.catalog().get("plan"))
+    before = _nodes(deploy.before)
+    is_first = deploy.before is None
+    return PlanChange(
+        at=deploy.at,
+        is_first=is_first,
+        added=[] if is_first else [name for name in now if name not in before],
+        removed=[name for name in before if name not in now],
+        changed=[name for name in now if name in before and now[name] != before[name]],
+    )
+
+
+def _nodes(plan: dict[str, Any] | None) -> dict[str, Any]:
+    return {} if plan is None else {node["name"]: node for node in plan.get("nodes", [])}
+
+
+def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
+    lag = sum(lag_of(site.place.broker, journal.read()[0]).values())
+    state, why = _state(status, journal, lag)
+    return AppSummary(
+        app=status.app,
+        state=state,
+        why=why,
+        process=status.process,
+        batch=status.batch,
+        ended_at=status.ended_at,
+        rate=status.rate,
+        seconds=status.seconds,
+        latency=latency_of(site.place.broker, journal.history.batches(30)),
+        lag=lag,
+        records_in=status.totals.records_in,
+        records_out=status.totals.records_out,
+        late=status.totals.late,
+        dead_letters=status.totals.dead_letters,
+    )
+
+
+def _state(status: AppStatus, journal: Journal, lag: int) -> tuple[State, str]:
+    if status.process is None:
+        failure = journal.failure()
+        if failure is not None:
+            return "failed", failure.message
+        if status.planned is not None:
+            return "stopped", f"batch {status.planned} was under way; the next run does it first"
+        return "stopped", "it was stopped; the next run goes on where it stood"
+    if lag == 0 and status.planned is None:
+        return "waiting", "everything is processed; it waits for records"
+    if lag > max(_BEHIND_RECORDS, _BEHIND_SECONDS * status.rate):
+        return "catching up", f"{lag:,} records wait, which is more than {_BEHIND_SECONDS} seconds of work"
+    return "running", "it processes records as they come"
+
+
+def _times(report: BatchReport) -> BatchTimes:
+    return BatchTimes(
+        number=report.plan.number,
+        ended_at=report.ended_at,
+        seconds=report.seconds,
+        phases=report.phases,
+        records_in=report.records_in,
+        records_out=report.records_out,
+        late=report.late,
+        dead_letters=report.dead_letters,
+    )
+
+
+OPERATIONS = (
+    Operation(method="GET", path="/api/apps", summary="List apps", handler=list_apps, answer=list[AppSummary]),
+    Operation(
+        method="GET",
+        path="/api/apps/{app}",
+        summary="Describe an app and its recent past",
+        handler=get_app,
+        params=AppParams,
+        answer=AppDetail,
+    ),
+    Operation(
+        method="GET",
+        path="/api/apps/{app}/batches",
+        summary="List the newest batches of an app",
+        handler=list_batches,
+        params=BatchParams,
+        answer=list[BatchTimes],
+    ),
+)

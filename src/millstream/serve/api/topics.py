@@ -1,0 +1,204 @@
+"""Topics: what there is, how it is kept and who reads it; create, change, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from millstream.broker import Broker, TopicConfig, TopicInfo
+from millstream.browse.groups import standings_of
+from millstream.errors import UnknownTopicError
+from millstream.serve.api.params import Name
+from millstream.serve.operations import Operation
+from millstream.serve.site import Site
+
+Bytes = Annotated[int, Meta(ge=1, le=2**50)]
+Duration = Annotated[int, Meta(ge=1, le=2**53)]
+Partitions = Annotated[int, Meta(ge=1, le=1000)]
+
+
+class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
+    """A group that reads a topic, and how many records it has not read."""
+
+    group: str
+    lag: int
+
+
+class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic in a list; ``rate`` is in records per second, null until it was watched for a second."""
+
+    topic: str
+    partitions: int
+    records: int
+    bytes: int
+    rate: float | None
+    retention_ms: int | None
+    retention_bytes: int | None
+    compact: bool
+    groups: list[GroupLag]
+
+
+class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
+    """The offsets of a partition: ``begin <= offset < end`` can be read."""
+
+    partition: int
+    begin: int
+    end: int
+    bytes: int
+
+
+class TopicDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic with its settings and partitions."""
+
+    topic: str
+    rate: float | None
+    config: TopicConfig
+    partitions: list[PartitionState]
+    groups: list[GroupLag]
+
+
+class TopicParams(msgspec.Struct, frozen=True, kw_only=True):
+    topic: Name
+
+
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A topic to be made."""
+
+    topic: Name
+    partitions: Partitions = 4
+    retention_ms: Duration | None = None
+    retention_bytes: Bytes | None = None
+    compact: bool = False
+    timestamps: Literal["create", "append"] = "create"
+
+
+class TopicChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings to change; null lifts a limit, what is left out stays."""
+
+    partitions: Partitions | UnsetType = UNSET
+    retention_ms: Duration | UnsetType | None = UNSET
+    retention_bytes: Bytes | UnsetType | None = UNSET
+    compact: bool | UnsetType = UNSET
+
+
+class Deletion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The name again, so that nothing is deleted by a slip."""
+
+    confirm: Name
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done, in words."""
+
+    done: str
+
+
+def list_topics(site: Site, _: object = None) -> list[TopicSummary]:
+    """Return all topics by name."""
+    broker = site.place.broker
+    found = [info for name in broker.topic_names() if (info := _there(broker, name)) is not None]
+    site.rates.note({info.name: sum(one.end for one in info.offsets) for info in found})
+    lags = _lags(broker)
+    return [
+        TopicSummary(
+            topic=info.name,
+            partitions=info.partitions,
+            records=sum(one.end - one.begin for one in info.offsets),
+            bytes=sum(info.bytes),
+            rate=site.rates.of(info.name),
+            retention_ms=info.config.retention_ms,
+            retention_bytes=info.config.retention_bytes,
+            compact=info.config.compact,
+            groups=lags.get(info.name, []),
+        )
+        for info in sorted(found, key=lambda info: info.name)
+    ]
+
+
+def get_topic(site: Site, params: TopicParams) -> TopicDetail:
+    """Return one topic."""
+    broker = site.place.broker
+    info = broker.topic(params.topic)
+    return TopicDetail(
+        topic=info.name,
+        rate=site.rates.of(info.name),
+        config=info.config,
+        partitions=[
+            PartitionState(partition=number, begin=one.begin, end=one.end, bytes=size)
+            for number, (one, size) in enumerate(zip(info.offsets, info.bytes, strict=True))
+        ],
+        groups=_lags(broker).get(info.name, []),
+    )
+
+
+def create_topic(site: Site, _: object, body: NewTopic) -> Done:
+    settings = {name: value for name, value in msgspec.structs.asdict(body).items() if name != "topic"}
+    site.place.broker.create_topic(body.topic, TopicConfig(**settings))
+    return Done(done=f"created {body.topic}")
+
+
+def alter_topic(site: Site, params: TopicParams, body: TopicChanges) -> Done:
+    changes = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
+    site.place.broker.alter_topic(params.topic, **changes)
+    return Done(done=f"changed {params.topic}: {', '.join(changes) or 'nothing'}")
+
+
+def delete_topic(site: Site, params: TopicParams, body: Deletion) -> Done:
+    info = site.place.broker.topic(params.topic)
+    if body.confirm != info.name:
+        return Done(done=f"nothing was deleted, since {body.confirm!r} is another name")
+    site.place.broker.delete_topic(info.name)
+    return Done(done=f"deleted {info.name}")
+
+
+def _there(broker: Broker, name: str) -> TopicInfo | None:
+    try:
+        return broker.topic(name)
+    except UnknownTopicError:  # deleted in this moment
+        return None
+
+
+def _lags(broker: Broker) -> dict[str, list[GroupLag]]:
+    """Return for each topic the groups that read it."""
+    found: dict[str, dict[str, int]] = {}
+    for name in broker.group_names():
+        for one in standings_of(broker, broker.group(name)):
+            groups = found.setdefault(one.topic, {})
+            groups[name] = groups.get(name, 0) + one.lag
+    return {topic: [GroupLag(group=group, lag=lag) for group, lag in groups.items()] for topic, groups in found.items()}
+
+
+OPERATIONS = (
+    Operation(method="GET", path="/api/topics", summary="List topics", handler=list_topics, answer=list[TopicSummary]),
+    Operation(
+        method="POST", path="/api/topics", summary="Create a topic", handler=create_topic, body=NewTopic, answer=Done
+    ),
+    Operation(
+        method="GET",
+        path="/api/topics/{topic}",
+        summary="Describe a topic",
+        handler=get_topic,
+        params=TopicParams,
+        answer=TopicDetail,
+    ),
+    Operation(
+        method="POST",
+        path="/api/topics/{topic}/settings",
+        summary="Change settings of a topic",
+        handler=alter_topic,
+        params=TopicParams,
+        body=TopicChanges,
+        answer=Done,
+    ),
+    Operation(
+        method="POST",
+        path="/api/topics/{topic}/delete",
+        summary="Delete a topic with all its records",
+        handler=delete_topic,
+        params=TopicParams,
+        body=Deletion,
+        answer=Done,
+    ),
+)

@@ -1,0 +1,245 @@
+"""The topology of an app as a graph with figures: what the page draws and what programs can draw themselves."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+
+import millstream.plan
+from millstream.batch.report import BatchReport
+from millstream.browse.status import StageStatus, status_of
+from millstream.plan.node import Node, verb_of
+from millstream.serve.api.apps import AppParams
+from millstream.serve.lag import lag_of
+from millstream.serve.operations import Operation
+from millstream.serve.site import Site
+
+_RECENT_MS = 10_000
+_PLAIN_SETTINGS = frozenset({"name", "op", "in", "table"})
+
+
+class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic, or a step of a stage; ``semantics`` says what the step does with records."""
+
+    id: str
+    kind: Literal["topic", "step", "table"]
+    label: str
+    verb: str
+    stage: str | None = None
+    settings: dict[str, Any] = {}
+    semantics: str = ""
+    lag: int | None = None
+    rate: float | None = None
+    rows: int | None = None
+    bytes: int | None = None
+
+
+class GraphEdge(msgspec.Struct, frozen=True, kw_only=True):
+    """Records go from one node to another; ``rekeys`` if they change their partition on the way."""
+
+    source: str
+    target: str
+    rekeys: bool = False
+    rate: float | None = None
+    topic: str | None = None
+
+
+class GraphStage(msgspec.Struct, frozen=True, kw_only=True):
+    """A stage runs as one task per partition; ``seconds`` is what its tasks took, of ``records_in`` records."""
+
+    name: str
+    level: int
+    partitions: int
+    nodes: list[str]
+    records_in: int
+    records_out: int
+    seconds: float
+    is_slowest: bool = False
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True):
+    """The graph of an app."""
+
+    app: str
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
+    stages: list[GraphStage]
+
+
+def get_topology(site: Site, params: AppParams) -> Topology:
+    """Return the graph of an app with the figures of its last batches."""
+    journal = site.place.journal(params.app)
+    plan: dict[str, Any] = journal.catalog().get("plan", {"nodes": [], "stages": []})
+    status = status_of(site.place.data_dir, params.app)
+    recent = _recent(journal.history.batches(200))
+    stages = _stages(plan, status.stages)
+    drawn = _Drawing(plan, status.stages, topic_rates(recent), stage_rates(recent))
+    lag = _by_topic(lag_of(site.place.broker, journal.read()[0]))
+    for node in plan["nodes"]:
+        drawn.add(node)
+    return Topology(
+        app=params.app,
+        nodes=[
+            *(
+                drawn.topic(name, lag.get(name) if name in drawn.read else None, site.rates.of(name))
+                for name in drawn.topics
+            ),
+            *drawn.nodes,
+        ],
+        edges=drawn.edges,
+        stages=stages,
+    )
+
+
+class _Drawing:
+    """Turns the nodes of a plan into those of a graph, with topics as nodes of their own."""
+
+    def __init__(
+        self,
+        plan: dict[str, Any],
+        stages: list[StageStatus],
+        rates: dict[str, float],
+        entering: dict[str, float],
+    ) -> None:
+        self.nodes: list[GraphNode] = []
+        self.edges: list[GraphEdge] = []
+        self.topics: dict[str, None] = {}
+        self.read: set[str] = set()
+        self._rates = rates
+        self._entering = entering
+        self._stage_of = {
+            name: stage["name"] for stage in plan["stages"] for name in stage["nodes"] if name not in stage["reads"]
+        }
+        self._reader_of = {edge: stage["name"] for stage in plan["stages"] for edge in stage["reads"]}
+        self._stores = {name: store for stage in stages for name, store in stage.stores.items()}
+
+    def topic(self, name: str, lag: int | None, rate: float | None) -> GraphNode:
+        """Return the node of a topic."""
+        told = self._rates.get(name, rate)
+        return GraphNode(id=f"topic:{name}", kind="topic", label=name, verb="topic", lag=lag, rate=told)
+
+    def add(self, node: dict[str, Any]) -> None:
+        """Take over one node of the plan, and what leads to it."""
+        name, verb = node["name"], node["op"].partition("/")[0]
+        store = self._stores.get(name)
+        self.nodes.append(
+            GraphNode(
+                id=name,
+                kind="table" if node["table"] else "step",
+                label=name,
+                verb=verb,
+                stage=self._stage_of.get(name),
+                settings={key: value for key, value in node.items() if key not in _PLAIN_SETTINGS},
+                semantics=semantics_of(verb),
+                rows=None if store is None else store.rows,
+                bytes=None if store is None else store.bytes,
+            )
+        )
+        for topic in node.get("topics", []):
+            self.topics[topic] = None
+            self.read.add(topic)
+            self.edges.append(
+                GraphEdge(source=f"topic:{topic}", target=name, rate=self._rates.get(topic, 0.0), topic=topic)
+            )
+        for source in node["in"]:
+            rekeys = source in self._reader_of
+            rate = self._entering.get(self._reader_of[source]) if rekeys else None
+            self.edges.append(GraphEdge(source=source, target=name, rekeys=rekeys, rate=rate))
+        for setting in ("topic", "late_to"):
+            topic = node.get(setting)
+            if isinstance(topic, str):
+                self.topics[topic] = None
+                self.edges.append(GraphEdge(source=name, target=f"topic:{topic}", topic=topic))
+
+
+@cache
+def _nodes_by_verb() -> dict[str, str]:
+    """Return the docstrings of all nodes that the plan knows, by their verbs, new ones included."""
+    found: dict[str, str] = {}
+    for module in pkgutil.iter_modules(millstream.plan.__path__, "millstream.plan."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(kind) and issubclass(kind, Node) and kind.__doc__:
+                found[verb_of(kind)] = inspect.cleandoc(kind.__doc__)
+    return found
+
+
+def semantics_of(verb: str) -> str:
+    """Return what a step does with records, in the words of its node."""
+    return _nodes_by_verb().get(verb, "").replace("``", "")
+
+
+def topic_rates(recent: list[BatchReport]) -> dict[str, float]:
+    """Return how many records per second an app reads from each topic."""
+    records: dict[str, int] = {}
+    for report in recent:
+        for one in report.plan.ranges:
+            records[one.topic] = records.get(one.topic, 0) + one.stop - one.start
+    return _per_second(records, recent)
+
+
+def stage_rates(recent: list[BatchReport]) -> dict[str, float]:
+    """Return how many records per second enter each stage."""
+    records: dict[str, int] = {}
+    for report in recent:
+        for task in report.tasks:
+            records[task.stage] = records.get(task.stage, 0) + task.records_in
+    return _per_second(records, recent)
+
+
+def _per_second(records: dict[str, int], recent: list[BatchReport]) -> dict[str, float]:
+    if not recent:
+        return {}
+    began = recent[0].ended_at - recent[0].seconds * 1000
+    seconds = max(0.001, (recent[-1].ended_at - began) / 1000)
+    return {name: count / seconds for name, count in records.items()}
+
+
+def _recent(batches: list[BatchReport]) -> list[BatchReport]:
+    return [one for one in batches if one.ended_at >= batches[-1].ended_at - _RECENT_MS]
+
+
+def _by_topic(lag: dict[str, int]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for place, count in lag.items():
+        topic = place.rpartition("/")[0]
+        sums[topic] = sums.get(topic, 0) + count
+    return sums
+
+
+def _stages(plan: dict[str, Any], known: list[StageStatus]) -> list[GraphStage]:
+    figures = {one.name: one for one in known}
+    found = [
+        GraphStage(
+            name=stage["name"],
+            level=stage["level"],
+            partitions=one.partitions if (one := figures.get(stage["name"])) else 0,
+            nodes=[name for name in stage["nodes"] if name not in stage["reads"]],
+            records_in=one.totals.records_in if one else 0,
+            records_out=one.totals.records_out if one else 0,
+            seconds=one.totals.seconds if one else 0.0,
+        )
+        for stage in plan["stages"]
+        if stage["nodes"]
+    ]
+    slowest = max(found, key=lambda stage: stage.seconds, default=None)
+    return [
+        msgspec.structs.replace(stage, is_slowest=stage is slowest and stage.seconds > 0 and len(found) > 1)
+        for stage in found
+    ]
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/apps/{app}/topology",
+        summary="The topology of an app with figures",
+        handler=get_topology,
+        params=AppParams,
+        answer=Topology,
+    ),
+)

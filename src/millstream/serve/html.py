@@ -1,0 +1,75 @@
+"""HTML by construction: whatever is not ``Markup`` is escaped, so that no record can become part of a page's code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import TypeAlias
+
+from millstream.browse.text import HARMFUL, printable
+
+_VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Content: TypeAlias = "Markup | str | int | float | Iterable[Content] | None"
+Attribute: TypeAlias = str | int | float | bool | None
+
+
+def element(tag: str, *content: Content, **attributes: Attribute) -> Markup:
+    """Return an element; ``class_`` and ``for_`` stand for the words Python keeps, ``data_x`` for ``data-x``.
+
+    >>> element("a", "<b>", href="/t?a=1&b=2", hidden=True, title=None)
+    '<a href="/t?a=1&amp;b=2" hidden>&lt;b&gt;</a>'
+    """
+    opened = f"<{tag}{''.join(_attribute(name, value) for name, value in attributes.items())}>"
+    return Markup(opened if tag in _VOID else f"{opened}{joined(*content)}</{tag}>")
+
+
+def joined(*content: Content) -> Markup:
+    """Return contents one after the other; None is nothing."""
+    return Markup("".join(_text(one) for one in content))
+
+
+def page_text(head: Iterable[Markup], *body: Content, **attributes: Attribute) -> str:
+    """Return a whole page."""
+    first = joined(
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        *head,
+    )
+    return f'<!doctype html>\n<html lang="en">{element("head", first)}{element("body", *body, **attributes)}</html>\n'
+
+
+def _text(content: Content) -> str:
+    if isinstance(content, Markup):
+        return content
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return escape(_visible(content), quote=False)
+    if isinstance(content, int | float):
+        return str(content)
+    return "".join(_text(one) for one in content)
+
+
+def _visible(text: str) -> str:
+    r"""Show what would be invisible or turn the direction of text; lines stay lines."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    shown = name.rstrip("_").replace("_", "-")
+    return f" {shown}" if value is True else f' {shown}="{_referenced(escape(str(value)))}"'
+
+
+def _referenced(text: str) -> str:
+    """Write what is invisible as references: a form must give back exactly what was typed."""
+    return HARMFUL.sub(lambda match: f"&#x{ord(match[0]):x};", text)

@@ -1,0 +1,37 @@
+"""The page that asks for the token; it needs nothing else from the server, since nothing else is given out yet."""
+
+from __future__ import annotations
+
+import base64
+from hashlib import sha256
+
+from starlette.responses import HTMLResponse
+
+from millstream.serve.html import Markup, element, page_text
+
+_STYLE = (
+    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;display:grid;place-items:center;"
+    "min-height:90vh;margin:0}form{display:grid;gap:.75rem;width:min(22rem,86vw)}"
+    "input,button{font:inherit;padding:.6rem .7rem;border-radius:.4rem;border:1px solid #8888}"
+    "button{background:#0f766e;color:#fff;border:0}p{margin:0}[role=alert]{color:#b91c1c}"
+)
+STYLE_HASH = "sha256-" + base64.b64encode(sha256(_STYLE.encode()).digest()).decode()
+
+
+def login_page(csrf: str, problem: str = "", status: int = 401) -> HTMLResponse:
+    """Return the form; the header tells the guard which style to allow."""
+    form = element(
+        "form",
+        element("h1", "Millstream"),
+        element("p", "This dashboard is open to the network, so it asks for its token."),
+        element("label", "Token", for_="token"),
+        element("input", id="token", name="token", type="password", autocomplete="current-password", required=True),
+        element("input", name="csrf", type="hidden", value=csrf),
+        element("p", problem, role="alert") if problem else None,
+        element("button", "Come in", type="submit"),
+        element("p", "It is in the file that the server named when it started."),
+        method="post",
+        action="/login",
+    )
+    head = (element("title", "Millstream: token"), element("style", Markup(_STYLE)))
+    return HTMLResponse(page_text(head, element("main", form)), status, headers={"x-style": STYLE_HASH})

@@ -1,0 +1,1 @@
+"""The pages, rendered here from the same answers that the API gives."""

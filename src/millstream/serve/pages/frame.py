@@ -1,0 +1,74 @@
+"""What is around every page: its head, the way to the others, and the search for an app."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.responses import HTMLResponse
+
+from millstream.serve.html import Content, Markup, element, joined, page_text
+from millstream.serve.pages.parts import url
+from millstream.serve.static import static_url
+
+_PAGES = (
+    ("Overview", ()),
+    ("Topology", ("topology",)),
+    ("Topics", ("topics",)),
+    ("Tables", ("tables",)),
+    ("Time", ("time",)),
+    ("Groups", ("groups",)),
+    ("Dead letters", ("letters",)),
+    ("Alerts", ("alerts",)),
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What pages of one server share."""
+
+    csrf: str
+    data_dir: str
+
+    def page(
+        self, here: str, title: str, *content: Content, lead: Content = None, scripts: tuple[str, ...] = ()
+    ) -> HTMLResponse:
+        """Return a whole page; ``here`` is its name in the navigation."""
+        head = (
+            element("title", f"{title} · Millstream"),
+            element("meta", name="csrf", content=self.csrf),
+            element("meta", name="color-scheme", content="light dark"),
+            element("link", rel="stylesheet", href=static_url("style.css")),
+            element("link", rel="icon", href=static_url("icon.svg"), type="image/svg+xml"),
+            *(element("script", src=static_url(name), defer=True) for name in ("live.js", "actions.js", *scripts)),
+        )
+        main = element(
+            "main",
+            element("header", element("h1", title), element("p", lead, class_="lead") if lead else None),
+            *content,
+            id="main",
+            tabindex=-1,
+        )
+        body = (element("a", "Skip to the content", href="#main", class_="skip"), self._side(here), main)
+        return HTMLResponse(page_text(head, *body))
+
+    def _side(self, here: str) -> Markup:
+        items = [
+            element("li", element("a", name, href=url(*path), aria_current="page" if name == here else None))
+            for name, path in _PAGES
+        ]
+        brand = element(
+            "a",
+            element("img", src=static_url("icon.svg"), alt="", width=28, height=28),
+            "Millstream",
+            href="/",
+            class_="brand",
+        )
+        foot = element(
+            "footer",
+            element("p", element("span", "connecting", id="live-state", role="status")),
+            element("p", element("button", "Theme", type="button", id="theme", title="Light, dark, or as the system")),
+            element("p", element("a", "API", href="/api/openapi.json")),
+            element("p", self.data_dir, class_="where", title=self.data_dir),
+        )
+        menu = element("nav", element("ul", *items), aria_label="Pages")
+        return element("aside", joined(brand, menu, foot), class_="side")

@@ -1,0 +1,206 @@
+"""Pieces that pages are made of: numbers, times, badges, tables, empty states, forms."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from millstream.browse.text import plain
+from millstream.serve.html import Content, Markup, element, joined
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+NOTHING = Markup('<span class="none">&ndash;</span>')
+
+
+def url(*parts: str, **query: Any) -> str:
+    """Return an address of this site; every part is quoted, so that no name can leave its place in it.
+
+    >>> url("topics", "a/b", start=None, key="ä")
+    '/topics/a%2Fb?key=%C3%A4'
+    """
+    chosen = {name: value for name, value in query.items() if value is not None}
+    path = "/" + "/".join(quote(part, safe="") for part in parts)
+    return f"{path}?{urlencode(chosen)}" if chosen else path
+
+
+def link(text: Content, *parts: str, **query: Any) -> Markup:
+    """Return a link within this site."""
+    return element("a", text, href=url(*parts, **query))
+
+
+def number(value: float | None) -> Content:
+    """Return a number with its thousands apart.
+
+    >>> number(1234567), number(0.5)
+    ('1,234,567', '0.5')
+    """
+    if value is None:
+        return NOTHING
+    if isinstance(value, int) or value == int(value):
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
+
+
+def rate(value: float | None) -> Content:
+    """Return records per second."""
+    return NOTHING if value is None else joined(number(round(value, 1)), element("span", "/s", class_="unit"))
+
+
+def size(count: int | None) -> Content:
+    """Return a number of bytes as people say it.
+
+    >>> size(999), size(1_500_000)
+    ('999 B', '1.5 MB')
+    """
+    if count is None:
+        return NOTHING
+    shown, unit = float(count), 0
+    while shown >= 1000 and unit < len(_UNITS) - 1:
+        shown, unit = shown / 1000, unit + 1
+    return f"{shown:,.0f} {_UNITS[unit]}" if shown >= 100 or unit == 0 else f"{shown:,.1f} {_UNITS[unit]}"
+
+
+def duration(milliseconds: float | None) -> Content:
+    """Return a span of time in the unit that suits it.
+
+    >>> duration(12.3), duration(1500), duration(120_000)
+    ('12 ms', '1.5 s', '2.0 min')
+    """
+    if milliseconds is None:
+        return NOTHING
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    for length, unit in ((3600, "min"), (86_400, "h")):
+        if seconds < 2 * length:
+            return f"{seconds / (60 if unit == 'min' else 3600):.1f} {unit}"
+    return f"{seconds / 86_400:,.0f} d"
+
+
+def moment(timestamp: int | None) -> Content:
+    """Return a point in time in UTC, short, with all of it in its tooltip."""
+    if timestamp is None:
+        return NOTHING
+    try:
+        at = datetime.fromtimestamp(timestamp / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp)
+    is_today = at.date() == datetime.now(UTC).date()
+    short = at.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S")
+    return element("time", short, datetime=at.isoformat(), title=f"{at.isoformat()} ({timestamp})")
+
+
+def ago(timestamp: int | None) -> Content:
+    """Return how long ago something was."""
+    if timestamp is None:
+        return NOTHING
+    passed = max(0, time.time_ns() // 1_000_000 - timestamp)
+    return "just now" if passed < 2000 else joined(duration(passed), " ago")
+
+
+def badge(text: str, tone: str = "plain") -> Markup:
+    """Return a word that stands out; tones are good, busy, bad and plain."""
+    return element("span", text, class_=f"badge {tone}")
+
+
+def state_badge(state: str) -> Markup:
+    """Return the state of an app."""
+    tones = {"running": "good", "waiting": "good", "catching up": "busy", "failed": "bad"}
+    return badge(state, tones.get(state, "plain"))
+
+
+def value_of(value: Any, longest: int = 160) -> Markup:
+    """Return a key or value as code, cut where it is long, with what was cut below."""
+    if value is None:
+        return element("code", "null", class_="none")
+    text = plain(value)
+    if len(text) <= longest:
+        return element("code", text)
+    short = element("summary", element("code", text[:longest] + "…"))
+    return element("details", short, element("pre", text[:65_536]), class_="value")
+
+
+def table(
+    heads: Sequence[Content], rows: Iterable[Sequence[Content]], *, numeric: Sequence[int] = (), caption: str = ""
+) -> Markup:
+    """Return a table; ``numeric`` columns go to the right, and on a narrow screen each cell carries its head."""
+    names = [head if isinstance(head, str) else "" for head in heads]
+
+    def cell(at: int, content: Content, tag: str) -> Markup:
+        label = names[at] if tag == "td" else None
+        inner = element("div", content) if tag == "td" else content  # one child, beside which a label can stand
+        return element(tag, inner, class_="num" if at in numeric else None, data_label=label or None)
+
+    head = element("tr", *(cell(at, content, "th") for at, content in enumerate(heads)))
+    body = [element("tr", *(cell(at, content, "td") for at, content in enumerate(row))) for row in rows]
+    told = element("caption", caption) if caption else None
+    return element(
+        "div", element("table", told, element("thead", head), element("tbody", *body)), class_="table", tabindex=0
+    )
+
+
+def empty(title: str, *content: Content) -> Markup:
+    """Return what stands where there is nothing yet, and says what to do."""
+    return element("div", element("h3", title), *content, class_="empty")
+
+
+def command(text: str) -> Markup:
+    """Return a line for a terminal, with a button to copy it."""
+    return element("div", element("code", text), copy_button(text), class_="command")
+
+
+def copy_button(text: str) -> Markup:
+    """Return a button that copies a text."""
+    return element("button", "Copy", type="button", class_="copy", data_copy=text)
+
+
+def card(title: Content, *content: Content, live: str = "", wide: bool = False) -> Markup:
+    """Return a section; ``live`` is an id under which its content is replaced when there is news."""
+    heading = element("h2", title) if title else None
+    inner = element("div", *content, id=live, data_live=True) if live else joined(*content)
+    return element("section", heading, inner, class_="card wide" if wide else "card")
+
+
+def facts(*pairs: tuple[str, Content]) -> Markup:
+    """Return names with their facts."""
+    return element(
+        "dl", *(element("div", element("dt", name), element("dd", fact)) for name, fact in pairs), class_="facts"
+    )
+
+
+def field(label: str, name: str, kind: str = "text", *, hint: str = "", **attributes: Any) -> Markup:
+    """Return a labelled input; ``hint`` says what to write."""
+    given = {key: value for key, value in attributes.items() if value is not None}
+    box = element("input", name=name, type=kind, **given)
+    return element("label", element("span", label), box, element("small", hint) if hint else None, class_="field")
+
+
+def choice(label: str, name: str, options: Iterable[tuple[str, str]], chosen: str = "", **attributes: Any) -> Markup:
+    """Return a labelled selection."""
+    listed = [element("option", text, value=value, selected=value == chosen) for value, text in options]
+    return element("label", element("span", label), element("select", *listed, name=name, **attributes), class_="field")
+
+
+def action(
+    path: str, *content: Content, button: str, then: str = "reload", confirm: str = "", tone: str = ""
+) -> Markup:
+    """Return a form that is sent to the API as JSON by the page's script."""
+    return element(
+        "form",
+        *content,
+        element("div", element("button", button, type="submit", class_=tone or None), element("output", role="status")),
+        class_="action",
+        data_action=path,
+        data_then=then,
+        data_confirm=confirm or None,
+    )
+
+
+def more(summary: str, *content: Content, id: str, open: bool = False) -> Markup:
+    """Return something that opens on demand and stays open when the page is refreshed."""
+    return element("details", element("summary", summary), *content, id=id, open=open, class_="more")

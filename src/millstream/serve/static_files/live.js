@@ -1,0 +1,98 @@
+// Keeps a page up to date: when the server tells of progress, the page is fetched again and what is marked
+// data-live is replaced where it has changed. Also the theme and the buttons that copy.
+"use strict";
+
+(() => {
+  const EVERY_MS = 1000;
+  const state = document.getElementById("live-state");
+  let waiting = null;
+  let last = 0;
+
+  function show(name, text) {
+    if (state) {
+      state.dataset.state = name;
+      state.textContent = text;
+    }
+  }
+
+  function isBusy(region) {
+    const chosen = window.getSelection();
+    const isSelected = chosen && !chosen.isCollapsed && region.contains(chosen.anchorNode);
+    const active = document.activeElement;
+    const isTyping = active && region.contains(active) && /^(INPUT|TEXTAREA|SELECT)$/.test(active.tagName);
+    return isSelected || isTyping;
+  }
+
+  function replace(region, fresh) {
+    if (region.innerHTML === fresh.innerHTML || isBusy(region)) return;
+    const opened = new Set([...region.querySelectorAll("details[open][id]")].map((one) => one.id));
+    const active = region.contains(document.activeElement) ? document.activeElement : null;
+    const focused = active && (active.dataset.detail || active.getAttribute("href"));
+    region.replaceChildren(...[...fresh.childNodes].map((node) => document.importNode(node, true)));
+    for (const one of region.querySelectorAll("details[id]")) if (opened.has(one.id)) one.open = true;
+    if (focused) {
+      const again = [...region.querySelectorAll("[data-detail], a")].find(
+        (one) => one.dataset.detail === focused || one.getAttribute("href") === focused);
+      if (again) again.focus({ preventScroll: true });
+    }
+    region.dispatchEvent(new CustomEvent("refreshed", { bubbles: true }));
+  }
+
+  async function refresh() {
+    waiting = null;
+    last = Date.now();
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
+    if (!answer || !answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const region of document.querySelectorAll("[data-live]")) {
+      const fresh = page.getElementById(region.id);
+      if (fresh) replace(region, fresh);
+    }
+  }
+
+  function soon() {
+    if (waiting === null && document.visibilityState === "visible") {
+      waiting = setTimeout(refresh, Math.max(0, EVERY_MS - (Date.now() - last)));
+    }
+  }
+
+  function listen() {
+    const events = new EventSource("/api/live/progress");
+    events.addEventListener("open", () => show("live", "live"));
+    events.addEventListener("progress", soon);
+    events.addEventListener("error", () => show("lost", "no connection"));
+    window.addEventListener("pagehide", () => events.close());
+  }
+
+  function theme(name) {
+    if (name) document.documentElement.dataset.theme = name;
+    else delete document.documentElement.dataset.theme;
+    const button = document.getElementById("theme");
+    if (button) button.textContent = `Theme: ${name || "system"}`;
+  }
+
+  const THEMES = ["", "light", "dark"];
+  theme(localStorage.getItem("theme") || "");
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    if (button.id === "theme") {
+      const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme || "") + 1) % THEMES.length];
+      localStorage.setItem("theme", next);
+      theme(next);
+    } else if (button.dataset.copy !== undefined) {
+      const text = button.dataset.copy.replace("http://HOST", location.origin);
+      await navigator.clipboard.writeText(text).catch(() => undefined);
+      const before = button.textContent;
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = before; }, 1200);
+    }
+  });
+  for (const code of document.querySelectorAll(".command code")) {
+    code.textContent = code.textContent.replace("http://HOST", location.origin);
+  }
+
+  window.millstream = { refresh };
+  document.addEventListener("visibilitychange", soon);
+  listen();
+})();

@@ -1,0 +1,156 @@
+"""A site over real data: two apps that have run, with late records, dead letters and hostile keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+from tests.cli.running import run_to_end
+
+from millstream import App, Config, tumbling
+from millstream.broker import TopicConfig
+from millstream.log import EmbeddedLog
+from millstream.producer import Producer
+from millstream.serve.guard import Keys
+from millstream.serve.place import Place
+from millstream.serve.rates import Rates
+from millstream.serve.site import Site
+from millstream.serve.watch import Watch
+from millstream.serve.web import site_app
+from millstream.storage import close_under
+
+HOST = "http://127.0.0.1:8484"
+START = 1_767_247_200_000
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><svg onload=alert(1)>',
+    "javascript:alert(1)",
+    "' onmouseover='alert(1)",
+    "</script><img src=x onerror=alert(1)>",
+    "line\r\nSet-Cookie: a=b",
+    "\x1b[31mred\x07",
+    "right\u202eleft",
+    "nul\x00nul",
+    "../../etc/passwd",
+    "{{7*7}}",
+)
+
+
+def rides_app(data_dir: Path) -> App:
+    """Count rides per vendor and per minute and zone; divide by an amount that can be zero."""
+    app = App("rides-app", data_dir=data_dir, config=Config(on_error="dead_letter"))
+    rides = app.stream("rides", value=dict, timestamp=lambda ride: ride["at"])
+    rides.group_by(lambda ride: ride["vendor"]).count(name="per_vendor").to_stream().to("vendors")
+    zones = rides.group_by(lambda ride: f"zone-{ride['zone']}").windowed_by(tumbling("1 min", grace="10 s"))
+    zones.count(name="per_zone").to_stream().to("zones")
+    rides.map_values(lambda ride: 100 / ride["amount"]).to("ratios")
+    return app
+
+
+def words_app(data_dir: Path) -> App:
+    app = App("words-app", data_dir=data_dir)
+    words = app.stream("lines", value=str).flat_map_values(lambda line: line.split("|"))
+    words.group_by(lambda word: word).count(name="words").to_stream().to("counts")
+    return app
+
+
+def fill(data_dir: Path) -> None:
+    """Write rides, some late, some poisoned, and lines of hostile words."""
+    with EmbeddedLog(data_dir) as log:
+        for topic in ("rides", "lines"):
+            log.create_topic(topic, TopicConfig(partitions=2))
+        with Producer(log) as rides, Producer(log, value=str) as lines, Producer(log, value=bytes) as raw:
+            for number in range(120):
+                late = 600_000 if number in (90, 110) else 0
+                vendor = HOSTILE[number % len(HOSTILE)] if number % 10 == 0 else f"v{number % 3}"
+                ride = {
+                    "vendor": vendor,
+                    "zone": number % 4,
+                    "at": START + number * 1000 - late,
+                    "amount": number % 40,
+                }
+                rides.send("rides", ride, key=f"r{number}")
+            for word in HOSTILE:
+                lines.send("lines", f"the|mill|{word}", key=word, headers={"<b>": word.encode()})
+            raw.send("rides", b"{not json <script>", key="poison")
+            raw.send("lines", b"\xff\xfe<script>", key="bytes")
+
+
+@dataclass
+class Served:
+    """A site and a client that calls it without a socket."""
+
+    site: Site
+    keys: Keys
+    client: TestClient
+    data_dir: Path
+
+    def get(self, path: str, **params: Any) -> Any:
+        """Return the JSON of an answer that must be one."""
+        answer = self.client.get(path, params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def page(self, path: str) -> str:
+        answer = self.client.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
+        """Send a body as the dashboard would."""
+        found: httpx2.Response = self.client.post(path, json=body, headers={"X-CSRF-Token": self.keys.csrf, **headers})
+        return found
+
+    def log(self) -> EmbeddedLog:
+        broker = self.site.place.broker
+        assert isinstance(broker, EmbeddedLog)
+        return broker
+
+
+Serve = Callable[..., Served]
+
+
+def serving(data_dir: Path, token: str | None = None, hosts: tuple[str, ...] = ()) -> Served:
+    place = Place(data_dir)
+    site = Site(place, Rates(), Watch(place))
+    keys = Keys(token)
+    client = TestClient(site_app(site, keys, hosts), base_url=HOST, raise_server_exceptions=False)
+    return Served(site, keys, client, data_dir)
+
+
+@pytest.fixture(scope="session")
+def filled_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory in which both apps have run; tests that change something take a copy."""
+    data_dir = tmp_path_factory.mktemp("filled")
+    data_dir.chmod(0o700)
+    fill(data_dir)
+    run_to_end(rides_app(data_dir))
+    run_to_end(words_app(data_dir))
+    return data_dir
+
+
+@pytest.fixture(scope="module")
+def served(filled_dir: Path) -> Iterator[Served]:
+    """Return a site over the filled directory, which must be left as it is."""
+    found = serving(filled_dir)
+    yield found
+    found.site.watch.stop()
+    found.site.place.close()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Served]:
+    """Return a site over a directory of the test's own: a topic and nothing else."""
+    data_dir = tmp_path / "data"
+    with EmbeddedLog(data_dir) as log:
+        log.create_topic("lines", TopicConfig(partitions=2))
+    found = serving(data_dir)
+    yield found
+    found.site.watch.stop()
+    found.site.place.close()
+    close_under(data_dir)

@@ -1,0 +1,89 @@
+"""No path and no name of a request reaches the file system outside of the data directory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.serve.conftest import Served
+
+from millstream.errors import InvalidNameError
+from millstream.names import check_name
+
+ODD = [
+    *("..", "../..", "../../etc/passwd", "/etc/passwd", "....//....//etc/passwd", "~root", "C:\\Windows\\win.ini"),
+    *("\\\\host\\share", "%2e%2e", "..%2f..", "a\x00b", ".hidden", "a" * 300, "con", "lines/../rides", "ä", "\n", " "),
+]
+_watchers: list[list[str]] = []
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _watchers and event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], str):
+        _watchers[-1].append(arguments[0])
+
+
+sys.addaudithook(_hook)  # there is no way to take it out again
+
+
+@contextmanager
+def opened() -> Iterator[list[str]]:
+    """Collect what this process opens."""
+    _watchers.append([])
+    try:
+        yield _watchers[-1]
+    finally:
+        _watchers.pop()
+
+
+def paths(name: str) -> list[str]:
+    raw, quoted = name.replace("\x00", "%00").replace("\n", "%0a").replace(" ", "%20"), quote(name, safe="")
+    patterns = [
+        "/static/{}", "/topics/{}", "/tables/{}/{}", "/groups/{}", "/letters?app={}", "/time?app={}",
+        "/topology?app={}", "/api/topics/{}", "/api/topics/{}/records", "/api/topics/{}/table", "/api/tables/{}",
+        "/api/tables/{}/key", "/api/tables/per_zone/x?app={}", "/api/export/{}", "/api/apps/{}", "/api/apps/{}/time",
+        "/api/apps/{}/topology", "/api/apps/{}/letters", "/api/groups/{}",
+    ]  # fmt: skip
+    return [pattern.replace("{}", one) for pattern in patterns for one in (raw, quoted)]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_names_are_not_found_and_nothing_outside_is_read(served: Served, name: str) -> None:
+    served.page("/topics")  # what is read once is read now
+    with opened() as files:
+        statuses = {path: served.client.get(path).status_code for path in paths(name)}
+    assert {path: status for path, status in statuses.items() if status not in (200, 400, 404)} == {}
+    # a browser takes the dots out of an address before it sends it, so some of these lead to lists
+    assert {path for path, status in statuses.items() if status == 200} <= {
+        path for path in statuses if ".." in path or path.endswith(("?app=%20", "?app= "))
+    }
+    allowed = (str(served.data_dir), sys.prefix, sys.base_prefix, "/proc/self")
+    assert [path for path in files if path.startswith("/") and not path.startswith(allowed)] == []
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(max_size=250))
+def test_a_name_that_is_taken_is_safe_as_a_file_name(text: str) -> None:
+    try:
+        name = check_name("topic", text)
+    except InvalidNameError:
+        return
+    assert name.isascii()
+    assert 1 <= len(name) <= 200
+    assert not name.startswith(".")
+    assert not set(name) & set("/\\\0 \n%")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_names_are_not_made_into_topics(own: Served, name: str) -> None:
+    refused = own.post("/api/topics", {"topic": name})
+    if name == "con":
+        assert refused.status_code == 200  # a name like any other on the systems we run on
+    else:
+        assert refused.status_code == 400
+        assert own.log().topic_names() == ["lines"]
