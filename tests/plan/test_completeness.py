@@ -4,16 +4,27 @@ import pytest
 
 from millstream.operators import build
 from millstream.operators.runtime import operator
-from millstream.plan import declared, joins, processors, sinks, sources, stateful, stateless, suppress, tables
+from millstream.plan import (
+    declared,
+    foreign_keys,
+    joins,
+    processors,
+    sinks,
+    sources,
+    stateful,
+    stateless,
+    suppress,
+    tables,
+)
 from millstream.plan.node import Node
 
-FAMILIES = (sources, stateless, stateful, tables, joins, processors, suppress, sinks)
+FAMILIES = (sources, stateless, stateful, tables, joins, foreign_keys, processors, suppress, sinks)
 KINDS = (
     *(*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *tables.TABLES, *joins.JOINS),
-    *(*processors.PROCESSORS, *suppress.SUPPRESSIONS, *sinks.SINKS),
+    *(*foreign_keys.FOREIGN_KEYS, *processors.PROCESSORS, *suppress.SUPPRESSIONS, *sinks.SINKS),
 )
-HEADS = {sources.StreamSource}
-"""Nobody calls these: their records go straight to the readers (operators/build.py)."""
+HEADS = {sources.StreamSource, foreign_keys.ForeignKeyJoin}
+"""Nobody calls these: their records go straight to the readers, or a rule puts other nodes in their place."""
 PASS_ON = {
     *(stateless.Filter, stateless.Peek, stateless.Foreach, stateless.Merge, stateless.Split, stateless.Branch),
     stateful.ToStream,

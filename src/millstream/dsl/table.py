@@ -9,7 +9,9 @@ from millstream.dsl.handle import Handle
 from millstream.durations import Duration
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, by_arity
+from millstream.plan.foreign_keys import ForeignKeyJoin
 from millstream.plan.histories import checked_history
+from millstream.plan.node import Node
 from millstream.plan.processors import TransformValues
 from millstream.plan.stateful import ToStream
 from millstream.plan.suppress import Suppress
@@ -139,11 +141,15 @@ class Table(Handle):
         other: Table,
         joiner: AnyFunction,
         *,
+        on: AnyFunction | None = None,
         value: SerdeLike = None,
         history: Duration | None = None,
         name: str | None = None,
     ) -> Table:
-        """Join the rows of two tables that have the same key; a row without partner is not in the result.
+        """Join the rows of two tables; a row without partner is not in the result.
+
+        Partners have the same key, or with ``on`` the other row's key is what ``on`` computes from this one: many rows
+        may then share a partner, the result has this table's keys, and partition counts may differ.
 
         Of a table with history only newest rows are joined: an update that is out of order is dropped and counted.
         With ``history`` (and ``name``) the result keeps one too, as in ``app.table``.
@@ -154,19 +160,28 @@ class Table(Handle):
         >>> outputs(app, names=[("u1", "Ann")], cities=[("u1", "Rome"), ("u1", None)])
         [('u1', 'Ann of Rome'), ('u1', None)]
         """
-        return self._join("join", other, joiner, "inner", value, history, name)
+        return self._join("join", other, joiner, "inner", on, value, history, name)
 
     def left_join(
         self,
         other: Table,
         joiner: AnyFunction,
         *,
+        on: AnyFunction | None = None,
         value: SerdeLike = None,
         history: Duration | None = None,
         name: str | None = None,
     ) -> Table:
-        """Join each row with the other table's row of its key, or with None."""
-        return self._join("left_join", other, joiner, "left", value, history, name)
+        """Join each row with its partner in the other table, or with None; ``on`` as for ``join``.
+
+        >>> app = App("doc")
+        >>> orders, users = app.table("orders", value=dict), app.table("users", value=str)
+        >>> joined = orders.left_join(users, lambda order, user: [order["item"], user], on=lambda order: order["by"])
+        >>> joined.to_stream().to("out")
+        >>> outputs(app, orders=[("o1", {"item": "pen", "by": "u1"})], users=[("u1", "Ann")])
+        [('o1', ['pen', None]), ('o1', ['pen', 'Ann'])]
+        """
+        return self._join("left_join", other, joiner, "left", on, value, history, name)
 
     def outer_join(
         self,
@@ -178,7 +193,7 @@ class Table(Handle):
         name: str | None = None,
     ) -> Table:
         """Join the rows of both tables; either side may be None."""
-        return self._join("outer_join", other, joiner, "outer", value, history, name)
+        return self._join("outer_join", other, joiner, "outer", None, value, history, name)
 
     def _join(
         self,
@@ -186,22 +201,41 @@ class Table(Handle):
         other: Table,
         joiner: AnyFunction,
         kind: Kind,
+        on: AnyFunction | None,
         value: SerdeLike,
         history: Duration | None,
         name: str | None,
     ) -> Table:
         if not isinstance(other, Table):
             raise DefinitionError(f"{verb}() wants a table, not {other!r}", hint="make one with .to_table()")
-        node = TableTableJoin(
-            left=self._node,
-            right=other._node,
-            joiner=by_arity(verb, joiner, _JOINER),
-            kind=kind,
-            value=serde_for(value),
-            name=name,
-            stored=name is not None,
-            history=checked_history(verb, history),
-        )
+        function, serde = by_arity(verb, joiner, _JOINER), serde_for(value)
+        node: Node
+        if on is None:
+            node = TableTableJoin(
+                left=self._node,
+                right=other._node,
+                joiner=function,
+                kind=kind,
+                value=serde,
+                name=name,
+                stored=name is not None,
+                history=checked_history(verb, history),
+            )
+        elif history is not None:
+            raise DefinitionError(
+                f"{verb}() by a foreign key cannot keep a history",
+                hint="use .to_stream().to_table(history=...)",
+            )
+        else:
+            node = ForeignKeyJoin(
+                left=self._node,
+                right=other._node,
+                foreign_key=by_arity("on", on),
+                joiner=function,
+                keeps_left=kind == "left",
+                value=serde,
+                name=name,
+            )
         return Table(self._draft, node)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.operators import (
+    foreign_keys,
     processors,
     sessions,
     sinks,
@@ -29,8 +30,8 @@ from millstream.plan.stages import Stage
 from millstream.plan.stateless import Branch, Repartition, Split
 
 FAMILIES = (
-    processors, sessions, sinks, sliding, stateless, stream_joins, suppress, table_joins, table_steps, tables,
-    transformers, windows,
+    foreign_keys, processors, sessions, sinks, sliding, stateless, stream_joins, suppress, table_joins, table_steps,
+    tables, transformers, windows,
 )  # fmt: skip
 """Importing a family registers its operators."""
 

@@ -17,6 +17,7 @@ from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.state.buffer import WaitingBuffer
 from millstream.state.keyvalue import KeyValueStore
+from millstream.state.members import MemberStore
 from millstream.state.timed import TimedStore
 from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
@@ -141,6 +142,12 @@ class Runtime(Protocol):
         self, name: str, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool = False
     ) -> TimedStore:
         """Return the store of entries by key and time with that name in the task."""
+
+    def member_store(self, node: Node, part: str) -> MemberStore:
+        """Return the store of members of groups that ``node`` owns under the name ``part``."""
+
+    def next_version(self) -> list[int]:
+        """Return a number, as a list, that is larger than all that this task has given out before, in all batches."""
 
     def to_topic(self, topic: str) -> Columns:
         """Return where records for a topic are collected."""

@@ -8,6 +8,13 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import NamedTuple
 
+from millstream.plan.foreign_keys import (
+    ForeignKeyAnswer,
+    ForeignKeyJoin,
+    ForeignKeyMissing,
+    ForeignKeyResult,
+    ForeignKeySubscribe,
+)
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, fold
 from millstream.plan.processors import Process, ProcessValues, TransformValues
@@ -93,6 +100,23 @@ def _groups(node: TableGroupBy, _source: Declared) -> Declared:
 @_leaving.register(StreamStreamJoin)
 def _both_keyed(node: TableTableJoin | StreamStreamJoin, left: Declared, right: Declared) -> Declared:
     return Declared(left.key or right.key, node.value)
+
+
+@_leaving.register(ForeignKeyJoin)
+def _foreign_key_join(node: ForeignKeyJoin, left: Declared, _right: Declared) -> Declared:
+    return Declared(left.key, node.value)
+
+
+@_leaving.register(ForeignKeySubscribe)
+@_leaving.register(ForeignKeyMissing)
+@_leaving.register(ForeignKeyAnswer)
+def _letters(_node: Node, *_sources: Declared) -> Declared:
+    return Declared(None, None)
+
+
+@_leaving.register(ForeignKeyResult)
+def _answered(node: ForeignKeyResult, answers: Declared, *_others: Declared) -> Declared:
+    return Declared(answers.key, node.value)
 
 
 @_leaving.register(WindowedAggregate)

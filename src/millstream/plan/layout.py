@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from millstream.errors import DefinitionError
+from millstream.plan.foreign_keys import ForeignKeyAnswer, ForeignKeySubscribe
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, inputs
 from millstream.plan.sources import Source
@@ -35,7 +36,8 @@ class Layout:
                 edges = [node for node in stage.heads if isinstance(node, Repartition)]
                 fixed = [max(topics[topic] for topic in source.topics) for source in sources]
                 fixed += [edge.partitions for edge in edges if edge.partitions]
-                free = [counts[writer[edge]] for edge in edges if writer[edge] in counts]
+                senders = [writer[like] for edge in edges if (like := _spread_like(edge)) is not None]
+                free = [counts[sender] for sender in senders if sender in counts]
                 counts[stage.name] = max(fixed or free)
                 _check_copartitioned(stage, counts[stage.name], topics)
                 _check_sharing(stage, counts[stage.name], topics)
@@ -72,6 +74,16 @@ class Layout:
         """Return the numbers of the tasks on a level."""
         stages = self.plan.stages
         return [number for number, (stage, _) in enumerate(self.tasks) if stages[stage].level == level]
+
+
+def _spread_like(edge: Repartition) -> Repartition | None:
+    """Return the edge whose sender an edge has its number of partitions from, if it does not bow to its readers."""
+    if isinstance(edge.source, ForeignKeySubscribe):
+        return None  # the other side has its own number
+    if isinstance(edge.source, ForeignKeyAnswer):
+        assert isinstance(edge.source.subscriptions, Repartition)
+        return edge.source.subscriptions  # answers go back to where the questions came from
+    return edge
 
 
 MEETINGS = (StreamStreamJoin, StreamTableJoin, TableTableJoin, Aggregate, WindowedAggregate)

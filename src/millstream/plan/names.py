@@ -11,6 +11,7 @@ import dataclasses
 
 from millstream.errors import DefinitionError
 from millstream.names import check_name
+from millstream.plan.foreign_keys import ForeignKeyJoin
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, inputs, rewrite
 from millstream.plan.processors import PROCESSORS
@@ -23,6 +24,7 @@ from millstream.plan.tables import TableAggregate
 KEEPS_NAME = (
     Source,
     Repartition,
+    ForeignKeyJoin,
     StreamStreamJoin,
     Suppress,
     TableAggregate,

@@ -7,6 +7,7 @@ topic has it depends on whether it is stored by the time the filter is written, 
 
 from __future__ import annotations
 
+from millstream.plan.foreign_keys import ForeignKeyAnswer, ForeignKeyMissing, ForeignKeySubscribe
 from millstream.plan.node import Node, Nodes, inputs
 from millstream.plan.processors import TransformValues
 from millstream.plan.sources import TableSource
@@ -24,16 +25,14 @@ def sending_old_values(nodes: Nodes) -> frozenset[Node]:
         elif isinstance(node, TableFilter):
             if tables.ask(node.source, insist=False):
                 tables.sending.add(node)
-        elif isinstance(node, TableGroupBy | Suppress):
-            tables.ask(node.source, insist=True)
         elif isinstance(node, TableTableJoin):
             tables.stored.update((node.left, node.right))
-            if node.kind != "inner":
-                tables.ask(node.left, insist=True)
-            if node.kind == "outer":
-                tables.ask(node.right, insist=True)
+            for asked in _kept_rows(node):
+                tables.ask(asked, insist=True)
         elif isinstance(node, StreamTableJoin):
             tables.stored.add(node.table)
+        elif isinstance(node, ASKING):
+            tables.ask(node.right if isinstance(node, ForeignKeyAnswer) else node.source, insist=True)
     return frozenset(tables.sending)
 
 
@@ -51,6 +50,15 @@ def regrouped_tables(nodes: Nodes) -> frozenset[Node]:
             if not isinstance(table, (*AGGREGATIONS, ToTable, TableAggregate)):
                 waiting.extend(inputs(table))
     return frozenset(found)
+
+
+ASKING = (TableGroupBy, Suppress, ForeignKeySubscribe, ForeignKeyMissing, ForeignKeyAnswer)
+"""Nodes that need the old value of each row."""
+
+
+def _kept_rows(join: TableTableJoin) -> Nodes:
+    """Return the sides of a join whose rows are in the result in any case."""
+    return {"inner": (), "left": (join.left,), "outer": (join.left, join.right)}[join.kind]
 
 
 class _Tables:

@@ -7,6 +7,13 @@ from typing import Any
 
 from millstream.errors import DefinitionError
 from millstream.plan.declared import Declared, declared_serdes
+from millstream.plan.foreign_keys import (
+    ForeignKeyAnswer,
+    ForeignKeyJoin,
+    ForeignKeyMissing,
+    ForeignKeyResult,
+    ForeignKeySubscribe,
+)
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.names import name_nodes
 from millstream.plan.node import Node, Nodes, consumers, fold, inputs, rewrite
@@ -110,6 +117,40 @@ def leave_values_behind(nodes: Nodes) -> Nodes:
     return rewrite(nodes, step)
 
 
+def expand_foreign_keys(nodes: Nodes) -> Nodes:
+    """Put the steps of a foreign-key join in its place: the result has its name, the others have names made of it."""
+    declared = declared_serdes(nodes)
+    originals = iter(nodes)
+
+    def step(node: Node) -> list[Node]:
+        original = next(originals)
+        if not (isinstance(node, ForeignKeyJoin) and isinstance(original, ForeignKeyJoin)):
+            return [node]
+        left, right = declared[original.left], declared[original.right]
+        asks: dict[str, Any] = {"foreign_key": node.foreign_key, "source": node.left}
+        joins: dict[str, Any] = {"joiner": node.joiner, "value": node.value}
+        subscribe = ForeignKeySubscribe(name=f"{node.name}-subscribe", keeps_left=node.keeps_left, **asks)
+        subscription = Repartition(source=subscribe, name=f"{node.name}-subscription", key=right.key or READABLE)
+        answer = ForeignKeyAnswer(
+            subscriptions=subscription,
+            right=node.right,
+            name=f"{node.name}-answer",
+            keeps_left=node.keeps_left,
+            left_value=left.value,
+            **joins,
+        )
+        response = Repartition(source=answer, name=f"{node.name}-response", key=left.key or READABLE)
+        steps: list[Node] = [subscribe, subscription, answer, response]
+        answers: list[Node] = [response]
+        if node.keeps_left:
+            missing = ForeignKeyMissing(name=f"{node.name}-missing", **asks, **joins)
+            answers.append(Repartition(source=missing, name=f"{node.name}-missing-response", key=left.key or READABLE))
+            steps += [missing, answers[-1]]
+        return [*steps, ForeignKeyResult(answers=tuple(answers), name=node.name, value=node.value)]
+
+    return rewrite(nodes, step)
+
+
 def let_null_keys_through(nodes: Nodes) -> Nodes:
     """Let records without key over an edge if a step behind it can do something with them."""
     readers = consumers(nodes)
@@ -133,4 +174,4 @@ def _takes_null_keys(node: Node) -> bool:
     return outer or (isinstance(node, StreamTableJoin) and node.left)
 
 
-RULES = (name_nodes, insert_repartitions, let_null_keys_through, leave_values_behind)
+RULES = (name_nodes, insert_repartitions, expand_foreign_keys, let_null_keys_through, leave_values_behind)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 
+from millstream.plan.foreign_keys import ForeignKeyAnswer, ForeignKeyResult
 from millstream.plan.histories import history_of
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.levels import Head, levels_of_heads
@@ -69,7 +70,8 @@ class Stage:
 def keeps_table(node: Node) -> bool:
     """Whether the node materialises a table under its name."""
     from_topic = isinstance(node, Source) and node.verb == "table_source"
-    return from_topic or isinstance(node, (*AGGREGATIONS, ToTable, TableAggregate)) or getattr(node, "stored", False)
+    kept = (*AGGREGATIONS, ToTable, TableAggregate, ForeignKeyResult)
+    return from_topic or isinstance(node, kept) or getattr(node, "stored", False)
 
 
 def part_name(node: Node, part: str) -> str:
@@ -101,6 +103,11 @@ def _waiting(node: StreamTableJoin) -> tuple[str, ...]:
 def _join_stores(node: StreamStreamJoin) -> tuple[str, ...]:
     parts = ("left", "right") if node.kind == "inner" else ("left", "right", "unmatched")
     return tuple(part_name(node, part) for part in parts)
+
+
+@store_names.register(ForeignKeyAnswer)
+def _subscriptions(node: ForeignKeyAnswer) -> tuple[str, ...]:
+    return (part_name(node, "subscriptions"),)
 
 
 @store_names.register(Suppress)

@@ -22,6 +22,7 @@ from millstream.records import Headers
 from millstream.serdes import JSON, READABLE, Serde
 from millstream.state.buffer import WaitingBuffer
 from millstream.state.keyvalue import KeyValueStore
+from millstream.state.members import MemberStore
 from millstream.state.task import TaskState
 from millstream.state.timed import TimedStore
 from millstream.state.timers import Timers
@@ -51,11 +52,12 @@ class TaskRun:
         self.drops: Counter[str] = Counter()
         self.dead_letters = 0
         self.records_in = 0
-        self.stores: dict[str, KeyValueStore | TimedStore | VersionedStore | WaitingBuffer] = {}
+        self.stores: dict[str, KeyValueStore | TimedStore | VersionedStore | WaitingBuffer | MemberStore] = {}
         self._site = site
         self._work = work
         self._state = state
         self._txn = txn
+        self._versions = 0
         self._stage, self.partition = site.stage(work.task)
         self.task_name = f"{self._stage.name}/{self.partition}"
         self._flushes: list[tuple[Node, Callable[[], None]]] = []
@@ -105,6 +107,17 @@ class TaskRun:
         if not isinstance(store, WaitingBuffer):
             store = self.stores[name] = WaitingBuffer(self._txn, self._state.database(name), codec)
         return store
+
+    def member_store(self, node: Node, part: str) -> MemberStore:
+        name = part_name(node, part)
+        store = self.stores.get(name)
+        if not isinstance(store, MemberStore):
+            store = self.stores[name] = MemberStore(self._txn, self._state.database(name))
+        return store
+
+    def next_version(self) -> list[int]:
+        self._versions += 1
+        return [self._work.batch, self._stage.round, self._versions]
 
     def to_topic(self, topic: str) -> Columns:
         if topic not in self.outbox.topics:

@@ -164,7 +164,10 @@ def _join(topology: Topology, node: Node, verb: str) -> Any:
         joiner = of_three(JOINERS, node["joiner"])
         joined: Stream = getattr(left, verb)(right, joiner, within=within, name=node["id"])
         return joined
-    if not isinstance(right, Table) or "foreign_key" in node:
+    if "foreign_key" in node:
+        on, joiner = of_pair(MAPPERS, node["foreign_key"]), of_three(JOINERS, node["joiner"])
+        return getattr(left, verb)(right, joiner, on=on, name=_name(node))
+    if not isinstance(right, Table):
         raise UnsupportedCaseError(f"{verb} of {type(left).__name__} and {type(right).__name__}")
     settings = _waiting(node) if isinstance(left, Stream) else _stored(node)
     return getattr(left, verb)(right, of_three(JOINERS, node["joiner"]), **settings)

@@ -1,0 +1,92 @@
+"""Foreign-key joins over several tasks and batches: whatever the order of answers, the newest left row wins."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from millstream import App
+from millstream.batch.execute import run_here, task_names
+from millstream.batch.plan import BatchPlan, Progress, advanced
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.log import EmbeddedLog
+from millstream.partitioning import partition_of
+from millstream.plan.layout import Layout
+from millstream.tables import readers_of
+from millstream.task.policy import Policies
+from millstream.task.work import Range
+from millstream.task.worksite import Worksite
+
+SEEDS = (1, 2, 3)
+COUNTS = {"left": 3, "right": 5}
+
+
+def app(keeps_left: bool) -> App:
+    app = App("test")
+    left, right = app.table("left", key=str, value=str), app.table("right", key=str, value=str)
+    join = left.left_join if keeps_left else left.join
+    join(right, lambda one, other: f"{one}+{other}", on=lambda row: row.partition("|")[2] or None, name="joined")
+    return app
+
+
+@pytest.fixture
+def place(log: EmbeddedLog, tmp_path: Path) -> Callable[[App], Worksite]:
+    def place(app: App) -> Worksite:
+        for topic, count in COUNTS.items():
+            log.create_topic(topic, TopicConfig(partitions=count))
+        return Worksite(
+            app=app.id,
+            layout=Layout.of(app.plan, COUNTS),
+            broker=log,
+            state_dir=tmp_path / "state",
+            policies=Policies.of(app.id, app.config),
+            caching=False,
+            durable=False,
+        )
+
+    return place
+
+
+def test_answers_go_back_to_as_many_tasks_as_the_left_side_has() -> None:
+    layout = Layout.of(app(keeps_left=True).plan, COUNTS)
+    found = {stage.name: count for stage, count in zip(layout.plan.stages, layout.partitions, strict=True)}
+    assert found == {"left": 3, "right": 5, "joined-response": 3}
+
+
+@pytest.mark.parametrize("keeps_left", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tables_end_as_a_join_of_the_last_rows(
+    seed: int, keeps_left: bool, log: EmbeddedLog, place: Callable[[App], Worksite]
+) -> None:
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    site, rows = place(app(keeps_left)), {"left": dict[str, str](), "right": dict[str, str]()}
+    progress, starts = Progress(), dict.fromkeys(((t, p) for t in COUNTS for p in range(COUNTS[t])), 0)
+    clock = 0
+    for batch in range(1, 15):
+        for _ in range(dice.randint(1, 30)):
+            topic, key, clock = dice.choice(("left", "left", "right")), dice.choice("abcdefgh"), clock + 1
+            value = None if dice.random() < 0.2 else f"v{clock}|{dice.choice(('', 'a', 'b', 'c', 'd'))}"
+            if value is None:
+                rows[topic].pop(key, None)
+            else:
+                rows[topic][key] = value
+            raw = None if value is None else value.encode()
+            partition = partition_of(key.encode(), COUNTS[topic])
+            log.append([Output(topic, partition, block_of([key.encode()], [raw], [clock]))])
+        ranges = []
+        for (topic, partition), start in starts.items():
+            stop = log.offsets(topic)[partition].end
+            if stop > start:
+                ranges.append(Range(topic, partition, start, stop))
+                starts[topic, partition] = stop
+        plan = BatchPlan(number=batch, wall_time=0, ranges=tuple(ranges))
+        progress = advanced(progress, plan, task_names(site.layout), run_here(site, plan, progress.versions))
+        expected = {}
+        for key, row in rows["left"].items():
+            partner = rows["right"].get(row.partition("|")[2])
+            if partner is not None or keeps_left:
+                expected[key] = f"{row}+{partner}"
+        assert dict(readers_of(site.layout, site.state_dir)["joined"].items()) == expected, f"batch {batch}"
