@@ -50,7 +50,8 @@ class Timers:
     def __init__(self, stored: bytes | None, wall_time: int) -> None:
         self._schedules = {(one.node, one.name): one for one in ([] if stored is None else _decode(stored))}
         self._before = stored
-        self._wall_time = wall_time
+        self.wall_time = wall_time
+        """From when on what is scheduled on the wall clock counts."""
         self._fires: dict[str, Fire] = {}
         self._queues: dict[Clock, list[tuple[int, int, Schedule]]] = {"stream": [], "wall": []}
         self._number = 0
@@ -93,7 +94,11 @@ class Timers:
 
     def active(self, node: str) -> tuple[str, ...]:
         """Return the names of a node's schedules."""
-        return tuple(one.name for one in self._schedules.values() if one.node == node and not one.cancelled)
+        return tuple(one.name for one in self.schedules_of(node))
+
+    def schedules_of(self, node: str) -> list[Schedule]:
+        """Return a node's schedules that are active."""
+        return [one for one in self._schedules.values() if one.node == node and not one.cancelled]
 
     def fire(self, on: Clock, now: int) -> None:
         """Call all methods that are due, the earliest first, each at most once."""
@@ -134,7 +139,7 @@ class Timers:
         found = self._schedules.get((node, wanted.name))
         if found is not None:
             self._remove(found)
-        first = 0 if wanted.on == "stream" else self._wall_time + wanted.every
+        first = 0 if wanted.on == "stream" else self.wall_time + wanted.every
         due = first if wanted.start is None else wanted.start
         schedule = Schedule(
             node, wanted.name, wanted.method, wanted.every, wanted.on, wanted.start, due, declared=declared

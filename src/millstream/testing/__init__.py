@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from millstream.testing.context import Forwarded, TestContext
 from millstream.testing.driver import TestDriver
+from millstream.testing.topic import TestTopic
 
-__all__ = ["TestDriver"]
+__all__ = ["Forwarded", "TestContext", "TestDriver", "TestTopic"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections import Counter
-from pathlib import Path
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from millstream.app import App
 from millstream.batch.execute import run_here, task_names
@@ -29,10 +28,11 @@ from millstream.tables import TableReader, readers_of
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 from millstream.task.worksite import Worksite
+from millstream.testing.bench import scratch_directory
+from millstream.testing.filling import fill
 from millstream.testing.topic import Piped, TestTopic
 
 _FIGURES = ("records_in", "records_out", "dead_letters")
-_MEMORY = Path("/dev/shm")  # noqa: S108  # a private directory is made in it
 
 
 class TestDriver:
@@ -64,7 +64,7 @@ class TestDriver:
         self.dropped: Counter[str] = Counter()
         self._metrics = dict.fromkeys(_FIGURES, 0)
         self._plan = app.plan
-        self._directory = Path(tempfile.mkdtemp(prefix="millstream-", dir=_MEMORY if _MEMORY.is_dir() else None))
+        self._directory = scratch_directory()
         self._log = EmbeddedLog(self._directory, durability="os")
         topics = TopicConfig(partitions=partitions)
         for topic in dict.fromkeys((*self._plan.source_topics, *self._plan.sink_topics)):
@@ -123,6 +123,10 @@ class TestDriver:
             known = ", ".join(sorted(tables)) or "none"
             raise UnknownTableError(f"app {self.app.id!r} has no table {name!r}", hint=f"its tables: {known}")
         return tables[name]
+
+    def fill(self, table: str, rows: Mapping[Any, Any], *, timestamp: int = 0) -> None:
+        """Put rows into a table or a key-value store of a processor, as if the app had run before."""
+        fill(self._site, table, rows, timestamp)
 
     @property
     def tables(self) -> dict[str, TableReader]:

@@ -1,0 +1,108 @@
+"""Where a processor runs that is tested by itself: real stores and timers, and a record at hand that a test sets."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from millstream.plan.node import Node
+from millstream.plan.stages import HISTORY
+from millstream.records import Headers
+from millstream.serdes import Serde
+from millstream.state.keyvalue import KeyValueStore
+from millstream.state.timed import TimedStore
+from millstream.state.timers import Timers
+from millstream.state.versioned import VersionedStore
+from millstream.storage import environment
+
+S = TypeVar("S")
+MEMORY = Path("/dev/shm")  # noqa: S108  # a private directory is made in it
+
+
+def scratch_directory() -> Path:
+    """Make a private directory, in memory if there is a place for that."""
+    return Path(tempfile.mkdtemp(prefix="millstream-", dir=MEMORY if MEMORY.is_dir() else None))
+
+
+class AtHand:
+    """The record at hand, or the punctuation."""
+
+    def __init__(self) -> None:
+        self.topic, self.partition, self.offset = "", -1, -1
+        self.stream_time = self.timestamp = -1
+        self.headers: Headers = ()
+
+    @property
+    def has_headers(self) -> bool:
+        return bool(self.headers)
+
+    def carry(self, headers: Headers | None) -> Headers:
+        """Have what is passed on carry other headers."""
+        before, self.headers = self.headers, headers or ()
+        return before
+
+    def restore(self, carried: Headers) -> None:
+        """Go back to the headers before ``carry``."""
+        self.headers = carried
+
+    def step_aside(self, now: int) -> dict[str, Any]:
+        """Let no record be at hand while a timer is called."""
+        before = dict(vars(self))
+        self.topic, self.partition, self.offset, self.timestamp, self.headers = "", -1, -1, now, ()
+        return before
+
+    def step_back(self, aside: dict[str, Any]) -> None:
+        """Go back to the record before ``step_aside``."""
+        vars(self).update(aside)
+
+
+class Bench:
+    """What a task would be to the processor."""
+
+    def __init__(self, app: str, partition: int, wall_time: int, databases: tuple[str, ...]) -> None:
+        self.app, self.task_name, self.partition = app, f"test/{partition}", partition
+        self.wall_time = wall_time
+        self.context = AtHand()
+        self.timers = Timers(None, wall_time)
+        self.ends: list[Callable[[], None]] = []
+        self._stores: dict[str, Any] = {}
+        self._directory = scratch_directory()
+        self._environment = environment(self._directory, databases, sync=False)
+        self._held = contextlib.ExitStack()
+        self._txn = self._held.enter_context(self._environment.write())
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._held.close()
+        self._environment.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def open_store(self, name: str, codec: Serde) -> KeyValueStore:
+        return self._open(name, lambda: KeyValueStore(self._txn, self._database(name), codec, name))
+
+    def open_timed_store(self, name: str, codec: Serde, layout: struct.Struct, retention: int) -> TimedStore:
+        return self._open(name, lambda: TimedStore(self._txn, self._database(name), codec, layout, retention))
+
+    def open_versioned_store(self, name: str, codec: Serde, history: int) -> VersionedStore:
+        databases = self._database(name), self._database(f"{name}.{HISTORY}")
+        return self._open(name, lambda: VersionedStore(self._txn, *databases, codec, history, name))
+
+    def on_flush(self, _node: Node, flush: Callable[[], None]) -> None:
+        self.ends.append(flush)
+
+    def failed(self, _node: Node, error: Exception, _key: Any) -> None:
+        raise error
+
+    def _open(self, name: str, make: Callable[[], S]) -> S:
+        if name not in self._stores:
+            self._stores[name] = make()
+        store: S = self._stores[name]
+        return store
+
+    def _database(self, name: str) -> Any:
+        return self._environment.databases[name]

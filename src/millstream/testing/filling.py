@@ -1,0 +1,59 @@
+"""Put rows into tables and stores before a test begins, as if the app had run before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from millstream.errors import DefinitionError
+from millstream.native import value_codec
+from millstream.partitioning import partition_of
+from millstream.plan.histories import history_of
+from millstream.plan.stateful import WindowedAggregate
+from millstream.processors import KeyValueSpec
+from millstream.serdes import READABLE, Serde
+from millstream.state.keyvalue import KeyValueStore
+from millstream.task.worksite import Worksite
+
+
+def fill(site: Worksite, table: str, rows: Mapping[Any, Any], timestamp: int) -> None:
+    """Store rows, each in the task that its key belongs to."""
+    number, key, codec = _place(site, table)
+    count = site.layout.partitions[number]
+    for partition in range(count):
+        mine = [row for row in rows.items() if partition_of(key.encode(row[0]), count) == partition]
+        if mine:
+            _store(site, site.layout.first_task[number] + partition, table, codec, mine, timestamp)
+
+
+def _place(site: Worksite, table: str) -> tuple[int, Serde, Serde]:
+    """Return the stage of a table or store, what decides the partition of its keys, and how values are kept."""
+    plan = site.layout.plan
+    for number, stage in enumerate(plan.stages):
+        spec = stage.processor_stores.get(table)
+        if isinstance(spec, KeyValueSpec):
+            return number, READABLE, value_codec(spec.value)
+        for node in stage.stores:
+            if node.name == table and not isinstance(node, WindowedAggregate) and history_of(node) is None:
+                declared = plan.declared[node]
+                return number, declared.key or READABLE, value_codec(declared.value)
+    raise DefinitionError(
+        f"{table!r} cannot be filled",
+        hint="tables and key-value stores can; for others, pipe the records that fill them",
+    )
+
+
+def _store(
+    site: Worksite, task: int, table: str, codec: Serde, rows: Iterable[tuple[Any, Any]], timestamp: int
+) -> None:
+    state = site.state(task)
+
+    def change(txn: Any) -> None:
+        store = KeyValueStore(txn, state.database(table), codec, table)
+        for key, value in rows:
+            row = store.row(key)
+            row.value, row.timestamp = value, timestamp
+            store.mark(row)
+        store.flush()
+
+    state.update(change)
