@@ -22,10 +22,12 @@ from millstream.places import DEFAULT_DATA_DIR
 from millstream.plan.describe import Format, describe
 from millstream.plan.histories import checked_history
 from millstream.plan.sources import Source, StreamSource, TableSource
-from millstream.plan.topology import Draft, Plan
+from millstream.plan.topology import Delivery, Draft, Plan
 from millstream.serdes import JSON, READABLE, SerdeLike, serde_for
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
     from millstream.batch.loop import Until
     from millstream.batch.report import BatchReport
     from millstream.broker import Broker
@@ -65,7 +67,7 @@ class App:
         self.data_dir = Path(data_dir or os.environ.get("MILLSTREAM_DATA_DIR") or DEFAULT_DATA_DIR).absolute()
         self.config = config or Config()
         self.defined_in: str = sys._getframe(1).f_globals.get("__name__", "__main__")
-        self._draft = Draft()
+        self._draft = Draft(self.id)
         self._sources: dict[frozenset[str], Handle] = {}
         self._run: SparkRun | None = None
 
@@ -146,6 +148,11 @@ class App:
     def plan(self) -> Plan:
         """The plan of what was written so far."""
         return Plan.of(self._draft)
+
+    @property
+    def deliveries(self) -> dict[str, Delivery]:
+        """What ``to_spark`` steps do with their topics."""
+        return self._draft.deliveries
 
     def describe(self, format: Format = "text") -> str:
         """Return the plan with its stages as ``"text"``, ``"json"`` or ``"mermaid"``."""
@@ -241,6 +248,32 @@ class App:
         from millstream.consumer import Consumer
 
         return Consumer(self.broker, group, **options)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session of this process, which knows the data source ``millstream`` (docs/spark.md)."""
+        from millstream.spark.session import spark_session
+
+        return spark_session(self.config.master, self.config.spark)
+
+    def frames(self) -> DataFrameReader:
+        """Return a reader of this app's topics and tables: ``app.frames().option("topic", "rides").load()``."""
+        from millstream.spark.session import frames_of
+
+        return frames_of(self)
+
+    def backfill(
+        self, dataframe: DataFrame, *, topic: str, key: str | None = None, timestamp: str | None = None
+    ) -> None:
+        """Append the rows of a DataFrame to a topic, each as a JSON object; ``key`` and ``timestamp`` name columns.
+
+        Rows are written in the order of ``timestamp`` if it is given, so that the app sees them as it would have
+        seen them live. A task that Spark runs again writes nothing twice; a call that fails leaves what it has
+        written until then.
+        """
+        from millstream.spark.backfill import backfill
+
+        backfill(self, dataframe, topic=topic, key=key, timestamp=timestamp)
 
     def main(self) -> None:
         """Offer the commands of ``millstream`` for this app: ``python my_app.py run``."""

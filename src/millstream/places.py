@@ -34,6 +34,11 @@ def state_dir(data_dir: Path, app: str) -> Path:
     return app_dir(data_dir, app) / "state"
 
 
+def delivery_dir(data_dir: Path, app: str, topic: str) -> Path:
+    """Return the directory with the journal of what an app hands to Spark by a topic."""
+    return app_dir(data_dir, app) / "deliveries" / check_name("topic", topic)
+
+
 def app_names(data_dir: Path) -> list[str]:
     """Return the names of the apps that have run on a data directory."""
     return sorted(path.parent.name for path in data_dir.glob("apps/*/journal"))

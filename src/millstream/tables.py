@@ -73,7 +73,7 @@ class TableReader:
     def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
         self.name = entry.name
         self._directory = directory / entry.stage
-        self._partitions = entry.partitions
+        self.partitions = entry.partitions
         self._key = key if entry.key else None
         self._decode = value.decode
         self._database = store_database(entry.name)
@@ -112,7 +112,7 @@ class TableReader:
         if prefix is not None:
             first = encode_key(prefix)
             last = first + b"\xff"
-        for partition in range(self._partitions):
+        for partition in range(self.partitions):
             yield from self._scan_partition(partition, first, last, limit)
 
     def _scan_partition(self, partition: int, first: bytes, last: bytes | None, limit: int | None) -> list[Row]:
@@ -120,6 +120,10 @@ class TableReader:
         for txn, database in self._snapshot(self._directory / str(partition)):
             rows = [Row(*found) for found in islice(scan(txn, database, self._decode, first, last), limit)]
         return rows
+
+    def partition_rows(self, partition: int) -> list[Row]:
+        """Return the rows of one partition, all as of the same batch."""
+        return self._scan_partition(partition, b"", None, None)
 
     def _snapshot(self, path: Path) -> Iterator[tuple[Any, Any]]:
         """Yield a snapshot of a partition, or nothing if no batch has been committed there yet."""
@@ -133,8 +137,8 @@ class TableReader:
     def partitions_of(self, key: Any) -> Sequence[int]:
         """Return the partitions in which a key's row can be: one, unless its place does not follow from the key."""
         if self._key is None:
-            return range(self._partitions)
-        return [partition_of(self._key.encode(key), self._partitions)]
+            return range(self.partitions)
+        return [partition_of(self._key.encode(key), self.partitions)]
 
     def _paths_of(self, key: Any) -> list[Path]:
         return [self._directory / str(partition) for partition in self.partitions_of(key)]
@@ -144,7 +148,7 @@ class TableReader:
         return ((row.key, row.value) for row in self.scan())
 
     def __len__(self) -> int:
-        paths = (self._directory / str(partition) for partition in range(self._partitions))
+        paths = (self._directory / str(partition) for partition in range(self.partitions))
         return sum(txn.stat(database)["entries"] for path in paths for txn, database in self._snapshot(path))
 
 
@@ -218,13 +222,20 @@ class WindowTableReader(TableReader):
                 and (prefix is None or str(key).startswith(prefix))
             )
 
-        for partition in range(self._partitions):
-            rows: list[Row] = []
-            for txn, database in self._snapshot(self._directory / str(partition)):
-                entries = (entry for _, entry in scan_timed(txn, database, self._decode, self._layout))
-                found = self._in_reach(entries, observed_time(txn, database))
-                rows = list(islice(filter(is_wanted, found), limit))
-            yield from rows
+        for partition in range(self.partitions):
+            yield from self._windows_in(partition, is_wanted, limit)
+
+    def partition_rows(self, partition: int) -> list[Row]:
+        """Return the windows of one partition that are still in reach, all as of the same batch."""
+        return self._windows_in(partition, None, None)
+
+    def _windows_in(self, partition: int, is_wanted: Callable[[Row], bool] | None, limit: int | None) -> list[Row]:
+        rows: list[Row] = []
+        for txn, database in self._snapshot(self._directory / str(partition)):
+            entries = (entry for _, entry in scan_timed(txn, database, self._decode, self._layout))
+            found = self._in_reach(entries, observed_time(txn, database))
+            rows = list(islice(found if is_wanted is None else filter(is_wanted, found), limit))
+        return rows
 
     def stream_time(self, partition: int) -> int | None:
         """Return the time by which the windows of a partition close, or None before its first record."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.batch.plan import BatchPlan, Progress, advanced
-from millstream.batch.planner import BatchSize, Planner, _shares
+from millstream.batch.planner import BatchSize, Planner, shares
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import OffsetOutOfRangeError
@@ -128,12 +128,12 @@ def test_records_out_of_order_are_all_read_too(partitions: list[list[int]], size
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(1, 100))
 def test_shares_are_fair_and_fill_the_batch(lengths: list[int], records: int) -> None:
-    shares = _shares([Range("n", number, 7, 7 + length) for number, length in enumerate(lengths)], records)
-    assert all(1 <= share <= length for share, length in zip(shares, lengths, strict=True))
+    parts = shares([Range("n", number, 7, 7 + length) for number, length in enumerate(lengths)], records)
+    assert all(1 <= share <= length for share, length in zip(parts, lengths, strict=True))
     if records >= len(lengths):
-        assert sum(shares) == min(records, sum(lengths))
-    short = [share for share, length in zip(shares, lengths, strict=True) if share < length]
-    assert max(shares) - min(short, default=max(shares)) <= 1 or max(shares) <= max(short) + 1
+        assert sum(parts) == min(records, sum(lengths))
+    short = [share for share, length in zip(parts, lengths, strict=True) if share < length]
+    assert max(parts) - min(short, default=max(parts)) <= 1 or max(parts) <= max(short) + 1
     assert max(short, default=0) - min(short, default=0) <= 1
 
 

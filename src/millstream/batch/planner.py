@@ -97,7 +97,7 @@ class Planner:
             return None
         ranges = backlog
         if self.is_too_much(backlog):
-            ranges = self._aligned(backlog, _shares(backlog, self._size.records))
+            ranges = self._aligned(backlog, shares(backlog, self._size.records))
         return BatchPlan(number=progress.done + 1, wall_time=now, ranges=tuple(ranges), timers=due)
 
     def seconds_to_timer(self, progress: Progress) -> float:
@@ -159,13 +159,13 @@ def records_in(ranges: Iterable[Range]) -> int:
     return sum(one.stop - one.start for one in ranges)
 
 
-def _shares(backlog: list[Range], records: int) -> list[int]:
+def shares(backlog: list[Range], records: int) -> list[int]:
     """Divide the records of a batch over partitions: equal parts, and what one does not need goes to the others."""
-    shares = [0] * len(backlog)
+    parts = [0] * len(backlog)
     left = records
     waiting = sorted(range(len(backlog)), key=lambda number: backlog[number].stop - backlog[number].start)
     for place, number in enumerate(waiting):
         one = backlog[number]
-        shares[number] = min(one.stop - one.start, max(1, left // (len(waiting) - place)))
-        left -= shares[number]
-    return shares
+        parts[number] = min(one.stop - one.start, max(1, left // (len(waiting) - place)))
+        left -= parts[number]
+    return parts

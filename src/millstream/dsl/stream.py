@@ -10,10 +10,12 @@ from millstream.dsl.handle import Handle
 from millstream.dsl.joins import join_node
 from millstream.dsl.table import Table
 from millstream.durations import Duration
+from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, by_arity
+from millstream.names import check_name
 from millstream.plan.histories import checked_history
 from millstream.plan.processors import Process, ProcessValues
-from millstream.plan.sinks import Sink
+from millstream.plan.sinks import Sink, SparkSink
 from millstream.plan.stateful import ToTable
 from millstream.plan.stateless import (
     Branch,
@@ -29,6 +31,7 @@ from millstream.plan.stateless import (
     SelectKey,
     Split,
 )
+from millstream.plan.topology import Delivery
 from millstream.processors import Factory, Processor, checked
 from millstream.serdes import SerdeLike, serde_for
 from millstream.windows import JoinWindow
@@ -340,6 +343,27 @@ class Stream(Handle):
         """
         target = topic if isinstance(topic, str) else by_arity("to", topic)
         self._draft.add(Sink(source=self._node, topic=target, key=serde_for(key), value=serde_for(value), name=name))
+
+    def to_spark(self, function: Callable[[Any, int], Any], *, name: str, schema: str | None = None) -> None:
+        """Call ``function(dataframe, batch_id)`` in the driver for each batch, to write it wherever Spark can.
+
+        Rows are ``key``, ``value``, ``timestamp`` … as the data source reads them; with ``schema``, such as
+        ``"zone INT, amount DOUBLE, _key STRING"``, they are decoded from JSON. The records wait in the topic
+        ``APP.to-spark.NAME`` until the function returns. After a crash it is called again with the same id and the
+        same rows: at least once, and exactly once if writing an id twice has no effect (Delta's ``txnVersion``).
+
+        >>> from millstream import App
+        >>> app = App("lake")
+        >>> rides = app.stream("rides")
+        >>> rides.to_spark(lambda frame, batch: frame.write.parquet(f"lake/batch={batch}"), name="lake")
+        """
+        topic = f"{self._draft.app}.to-spark.{check_name('step', name)}"
+        if topic in self._draft.deliveries:
+            raise DefinitionError(
+                f"there are two to_spark steps of the name {name!r}", hint="give them different names"
+            )
+        self._draft.deliveries[topic] = Delivery(name, function, schema)
+        self._draft.add(SparkSink(source=self._node, topic=topic, name=name))
 
 
 Table._stream = Stream

@@ -17,6 +17,7 @@ from millstream.processors import StoreUse
 from millstream.serdes import READABLE, Serde, type_name
 
 PLAN_VERSION = 1
+_SINKS = ("sink", "spark_sink")
 Format = Literal["text", "json", "mermaid"]
 
 
@@ -125,11 +126,18 @@ def _text(data: dict[str, Any]) -> str:
             kind = node["op"].split("/")[0]
             if name in stage["reads"] or (kind == "stream_source" and node["topics"] == [name]):
                 continue
-            extra = f" → topic {node['topic']}" if kind == "sink" else " → next stage" if kind == "repartition" else ""
+            extra = _leaving(kind, node)
             table = f" [table {name}]" if node["table"] else ""
             sources = node["in"] or [f"topic {topic}" for topic in node["topics"]]
             lines.append(f"  {kind:<16} {name} ← {', '.join(sources)}{table}{extra}")
     return "\n".join(lines) + "\n"
+
+
+def _leaving(kind: str, node: dict[str, Any]) -> str:
+    if kind == "repartition":
+        return " → next stage"
+    guarantee = f" ({node['guarantee']})" if "guarantee" in node else ""
+    return f" → topic {node['topic']}{guarantee}" if kind in _SINKS else ""
 
 
 def _mermaid(data: dict[str, Any]) -> str:
@@ -150,6 +158,7 @@ def _mermaid(data: dict[str, Any]) -> str:
 
 def _mermaid_node(node: dict[str, Any], ids: dict[str, str]) -> str:
     kind = node["op"].split("/")[0]
-    label = node["topic"] if kind == "sink" else node["name"]
-    left, right = ("[(", ")]") if node["table"] else ("[/", "/]") if kind in ("sink", "stream_source") else ("[", "]")
+    label = node["topic"] if kind in _SINKS else node["name"]
+    is_end = kind in (*_SINKS, "stream_source")
+    left, right = ("[(", ")]") if node["table"] else ("[/", "/]") if is_end else ("[", "]")
     return f'    {ids[node["name"]]}{left}"{label}"{right}'

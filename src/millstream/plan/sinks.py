@@ -24,4 +24,11 @@ class Sink(Node):
             check_name("topic", self.topic)
 
 
-SINKS = (Sink,)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparkSink(Sink):
+    """Hand each record to Spark: by a topic of its own, which the driver reads in batches that it remembers."""
+
+    guarantee: str = "the same rows for the same batch id, at least once"
+
+
+SINKS = (Sink, SparkSink)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from millstream.errors import DefinitionError
 from millstream.plan.declared import Declared, declared_serdes
@@ -19,11 +20,22 @@ from millstream.plan.validate import check_topology
 N = TypeVar("N", bound=Node)
 
 
+class Delivery(NamedTuple):
+    """A function that is called with each batch of a topic as a DataFrame and with the number of the batch."""
+
+    name: str
+    function: Callable[[Any, int], Any]
+    schema: str | None
+
+
 @dataclass(slots=True)
 class Draft:
     """Nodes in the order in which the user's verbs made them."""
 
+    app: str = ""
     nodes: list[Node] = field(default_factory=list)
+    deliveries: dict[str, Delivery] = field(default_factory=dict)
+    """What the driver does with topics that are for Spark; it stays there, and never goes to workers."""
 
     def add(self, node: N) -> N:
         """Take a new node into the topology."""

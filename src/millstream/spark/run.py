@@ -30,6 +30,7 @@ from millstream.places import journal_dir, lease_file, lock_file, state_dir
 from millstream.plan.changes import StageChange, is_unchanged
 from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
+from millstream.spark.deliveries import Deliveries
 from millstream.spark.header import AppHeader
 from millstream.spark.job import BatchJob
 from millstream.spark.resident import ResidentTask
@@ -48,7 +49,13 @@ class SparkRun:
     """One run of an app, from the lock to the drain."""
 
     def __init__(
-        self, held: ExitStack, loop: BatchLoop, until: Until, changes: list[StageChange], metrics_url: str | None
+        self,
+        held: ExitStack,
+        loop: BatchLoop,
+        deliveries: Deliveries,
+        until: Until,
+        changes: list[StageChange],
+        metrics_url: str | None,
     ) -> None:
         self.changes = changes
         """What became of each stage since the last start; empty at the first one."""
@@ -56,6 +63,7 @@ class SparkRun:
         """Where the run's figures are served, if they are."""
         self._held = held
         self._loop = loop
+        self._deliveries = deliveries
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, args=(until,), name="millstream-loop", daemon=True)
         self._thread.start()
@@ -84,14 +92,16 @@ class SparkRun:
             journal = Journal(journal_dir(app.data_dir, app.id), durable=config.durability == "sync")
             changes = _upgrade(app, layout, journal, reset)
             loop = _loop(app, broker, layout, journal, lease, pace or Pace(), on_batch)
+            deliveries = Deliveries(app, broker)
             metrics = None if config.metrics_port is None else MetricsServer(app.data_dir, config.metrics_port)
             if metrics is not None:
                 held.callback(metrics.close)
-            return cls(held.pop_all(), loop, until, changes, None if metrics is None else metrics.url)
+            return cls(held.pop_all(), loop, deliveries, until, changes, None if metrics is None else metrics.url)
 
     def _work(self, until: Until) -> None:
         try:
-            self._loop.run(until)
+            with self._deliveries.beside(until, self._loop.stop):
+                self._loop.run(until)
         except BaseException as error:
             self._error = error
         finally:

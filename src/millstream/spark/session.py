@@ -11,12 +11,18 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrameReader, SparkSession
 
 from millstream.errors import EngineError
+from millstream.spark.datasource import FORMAT, register
 from millstream.spark.noise import filtered_stderr
+
+if TYPE_CHECKING:
+    from millstream.app import App
 
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true")
 _SETTINGS = {
@@ -56,3 +62,21 @@ def spark_context(master: str, settings: Mapping[str, str]) -> SparkContext:
                 hint="it needs Java 17 or newer; check `java -version` and JAVA_HOME",
             ) from error
         return context
+
+
+def spark_session(master: str, settings: Mapping[str, str]) -> SparkSession:
+    """Return the process's Spark session, in which the data source ``millstream`` is known."""
+    spark = SparkSession(spark_context(master, settings))
+    register(spark)
+    return spark
+
+
+def frames_of(app: App) -> DataFrameReader:
+    """Return a reader for the data directory and the broker of an app."""
+    return app.spark.read.format(FORMAT).options(**source_options(app)).option("app", app.id)
+
+
+def source_options(app: App) -> dict[str, str]:
+    """Return the options with which the data source finds what an app reads and writes."""
+    place = {"data_dir": str(app.data_dir), "durability": app.config.durability}
+    return place if app.broker_url is None else {**place, "broker": app.broker_url}

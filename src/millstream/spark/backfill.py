@@ -1,0 +1,54 @@
+"""Feed bounded data from a DataFrame into a topic."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import NumericType
+
+from millstream.broker import TopicConfig
+from millstream.errors import DefinitionError, TopicExistsError
+from millstream.spark.datasource import FORMAT, register
+from millstream.spark.failures import explained
+from millstream.spark.session import source_options
+
+if TYPE_CHECKING:
+    from millstream.app import App
+
+
+def backfill(app: App, dataframe: DataFrame, *, topic: str, key: str | None, timestamp: str | None) -> None:
+    """Append the rows of a DataFrame to a topic; see ``App.backfill``."""
+    for column in filter(None, (key, timestamp)):
+        if column not in dataframe.columns:
+            raise DefinitionError(
+                f"the DataFrame has no column {column!r}", hint=f"it has {', '.join(map(repr, dataframe.columns))}"
+            )
+    broker = app.broker
+    try:
+        if app.config.create_topics:
+            with contextlib.suppress(TopicExistsError):
+                broker.create_topic(topic, TopicConfig(partitions=app.config.partitions))
+        broker.topic(topic)
+    finally:
+        broker.close()
+    register(dataframe.sparkSession)
+    writer = _records(dataframe, key, timestamp).write.format(FORMAT).options(**source_options(app))
+    try:
+        writer.option("topic", topic).mode("append").save()
+    except PySparkException as error:
+        raise explained(error) from error
+
+
+def _records(dataframe: DataFrame, key: str | None, timestamp: str | None) -> DataFrame:
+    if key is not None:
+        dataframe = dataframe.withColumn("_key", f.col(key).cast("string"))
+    if timestamp is None:
+        return dataframe
+    is_number = isinstance(dataframe.schema[timestamp].dataType, NumericType)
+    moment = f.timestamp_millis(f.col(timestamp).cast("bigint")) if is_number else f.col(timestamp).cast("timestamp")
+    # one task writes them all: only so do the records of every partition of the topic lie in the order of their time
+    return dataframe.withColumn("_timestamp", moment).coalesce(1).sortWithinPartitions("_timestamp")

@@ -1,0 +1,98 @@
+"""Write DataFrames to topics.
+
+In a batch every Spark task appends what it has, under a name of its own and with numbers, so that a task that Spark
+runs again writes nothing twice; a job that fails leaves what it wrote until then. A streaming query hands over the rows
+of a micro-batch when Spark commits it, and a micro-batch that was written before is left out: exactly once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from millstream.blocks import from_bytes, to_bytes
+from millstream.broker import Output
+from millstream.errors import DefinitionError
+from millstream.spark.frames import RowWriter
+from millstream.spark.options import Options
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task has to say: for a stream the records themselves, as (topic partition, block)."""
+
+    blocks: list[tuple[int, bytes]]
+
+
+class TopicWriter(DataSourceArrowWriter):
+    """Appends the rows of a DataFrame to a topic."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._rows = RowWriter(schema.names)
+        self._name = f"spark.{uuid.uuid4().hex}"
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        assert context is not None
+        task = context.partitionId()
+        broker = self._options.broker()
+        try:
+            topic = broker.topic(self._options.topic or "")
+            for number, batch in enumerate(iterator):
+                found = self._rows.outputs(batch, topic, task + number)
+                broker.append_once(f"{self._name}.{task}", number, found)
+        finally:
+            broker.close()
+        return Written([])
+
+
+class StreamTopicWriter(DataSourceStreamArrowWriter):
+    """Appends the micro-batches of a query to a topic, each once."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._rows = RowWriter(schema.names)
+        if options.checkpoint is None:
+            raise DefinitionError(
+                "a query that writes to a topic needs a checkpoint", hint='give option("checkpointLocation", PATH)'
+            )
+        self._name = f"spark.{blake2b(options.checkpoint.encode(), digest_size=16).hexdigest()}"
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        assert context is not None
+        broker = self._options.broker()
+        try:
+            topic = broker.topic(self._options.topic or "")
+        finally:
+            broker.close()
+        return Written(
+            [
+                (one.partition, to_bytes(one.block))
+                for batch in iterator
+                for one in self._rows.outputs(batch, topic, context.partitionId())
+            ]
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        topic = self._options.topic or ""
+        found = [
+            Output(topic, partition, from_bytes(data))
+            for message in messages
+            if isinstance(message, Written)
+            for partition, data in message.blocks
+        ]
+        if found:
+            broker = self._options.broker()
+            try:
+                broker.append_once(self._name, batchId, found)
+            finally:
+                broker.close()

@@ -1,0 +1,125 @@
+"""What ``to_spark`` promises: each batch of its topic as a DataFrame, with an id that always means the same rows.
+
+A delivery is a batch loop of its own, over the topic of the step and with a journal of its own: ranges are durable
+before the function is called, and noted as done after it returned.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from millstream.batch.journal import Journal
+from millstream.batch.loop import BatchLoop, Until
+from millstream.batch.plan import BatchPlan
+from millstream.batch.planner import BatchSize, Planner
+from millstream.broker import Broker
+from millstream.durations import milliseconds
+from millstream.errors import MillstreamError, ProcessingError
+from millstream.places import delivery_dir
+from millstream.plan.topology import Delivery
+from millstream.spark.datasource import FORMAT
+from millstream.spark.session import source_options
+from millstream.state.task import Version
+from millstream.task.report import TaskReport
+from millstream.task.work import Range
+
+if TYPE_CHECKING:
+    from millstream.app import App
+
+
+class Deliveries:
+    """The deliveries of an app."""
+
+    def __init__(self, app: App, broker: Broker) -> None:
+        self._loops = [_loop(app, broker, topic, delivery) for topic, delivery in app.deliveries.items()]
+        self._error: BaseException | None = None
+
+    @contextmanager
+    def beside(self, until: Until, stop_app: Callable[[], None]) -> Iterator[None]:
+        """Deliver while the app runs in the block, each in a thread of its own; or, if it only catches up, after it."""
+        threads = [
+            threading.Thread(target=self._run, args=(loop, stop_app), name="millstream-delivery", daemon=True)
+            for loop in (self._loops if until == "stopped" else ())
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            for loop in self._loops if until == "stopped" else ():
+                loop.stop()
+            for thread in threads:
+                thread.join()
+        if self._error is not None:
+            raise self._error
+        for loop in self._loops if until == "caught-up" else ():
+            loop.run("caught-up")
+
+    def _run(self, loop: BatchLoop, stop_app: Callable[[], None]) -> None:
+        try:
+            loop.run()
+        except BaseException as error:
+            self._error = self._error or error
+            stop_app()
+
+
+def _loop(app: App, broker: Broker, topic: str, delivery: Delivery) -> BatchLoop:
+    config = app.config
+    size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
+    return BatchLoop(
+        app=f"{app.id}.{topic}",
+        broker=broker,
+        journal=Journal(delivery_dir(app.data_dir, app.id, topic), durable=config.durability == "sync"),
+        planner=Planner(broker, [topic], size),
+        size=size,
+        task_names=[],
+        execute=_Call(app, broker, delivery),
+    )
+
+
+class _Call:
+    """Calls the user's function with a batch."""
+
+    def __init__(self, app: App, broker: Broker, delivery: Delivery) -> None:
+        self._app = app
+        self._broker = broker
+        self._delivery = delivery
+
+    def __call__(self, plan: BatchPlan, _versions: Mapping[str, Version]) -> list[TaskReport]:
+        name = self._delivery.name
+        for one in plan.ranges:  # what was delivered before is not needed any more
+            self._broker.delete_before(one.topic, one.partition, one.start)
+        try:
+            self._delivery.function(self._frame(plan.ranges), plan.number)
+        except MillstreamError:
+            raise
+        except Exception as error:
+            reason = str(error).splitlines()[0] if isinstance(error, PySparkException) else str(error)
+            raise ProcessingError(
+                f"to_spark step {name!r} failed on batch {plan.number}: {type(error).__name__}: {reason}",
+                hint="it is called with the same batch again when the app is started again",
+                node=name,
+            ) from error
+        return []
+
+    def _frame(self, ranges: tuple[Range, ...]) -> DataFrame:
+        reader = self._app.spark.read.format(FORMAT).options(**source_options(self._app))
+        if self._delivery.schema is not None:
+            reader = reader.schema(self._delivery.schema)
+        topic = ranges[0].topic
+        nothing = dict.fromkeys(range(self._broker.topic(topic).partitions), 0)
+        starts = {**nothing, **{one.partition: one.start for one in ranges}}
+        stops = {**nothing, **{one.partition: one.stop for one in ranges}}
+        reader = reader.option("topic", topic).option("start_offset", _json(starts))
+        return reader.option("stop_offset", _json(stops)).load()
+
+
+def _json(offsets: dict[int, int]) -> str:
+    return msgspec.json.encode(offsets).decode()
