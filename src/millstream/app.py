@@ -26,14 +26,13 @@ from millstream.plan.topology import Delivery, Draft, Plan
 from millstream.serdes import JSON, READABLE, SerdeLike, serde_for
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-
     from millstream.batch.loop import Until
     from millstream.batch.report import BatchReport
     from millstream.broker import Broker
     from millstream.consumer import Consumer
     from millstream.producer import Producer
     from millstream.spark.run import SparkRun
+    from millstream.spark.session import DataFrame, DataFrameReader, SparkSession
     from millstream.tables import TableReader
 
 

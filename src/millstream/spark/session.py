@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from millstream.errors import EngineError
 from millstream.spark.datasource import FORMAT, register
@@ -23,6 +23,17 @@ from millstream.spark.noise import filtered_stderr
 
 if TYPE_CHECKING:
     from millstream.app import App
+
+__all__ = [
+    "DataFrame",
+    "DataFrameReader",
+    "SparkSession",
+    "frames_of",
+    "source_options",
+    "spark_context",
+    "spark_session",
+]
+# Spark's own types are among them for those who may name them, but not import pyspark
 
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true")
 _SETTINGS = {
