@@ -31,7 +31,7 @@ def test_a_stream_asked_for_twice_is_read_once() -> None:
 
 
 def test_a_stream_needs_a_topic() -> None:
-    with pytest.raises(DefinitionError, match=r"stream\(\) wants at least one topic; for example"):
+    with pytest.raises(DefinitionError, match=r"stream\(\) wants topics or a pattern; for example"):
         App("test").stream()
 
 
@@ -87,3 +87,20 @@ def test_a_topic_cannot_be_read_in_two_ways() -> None:
     app.stream("a", value=int)
     with pytest.raises(DefinitionError, match="topic 'a' is read with value=json:int and with value=str"):
         app.stream("a", value=str)
+
+
+def test_a_pattern_is_one_source_however_often_it_is_asked_for() -> None:
+    app = App("test")
+    assert app.stream(pattern="in-.*") is app.stream(pattern="in-.*")
+    with pytest.raises(DefinitionError, match="takes topics or a pattern, not both"):
+        app.stream("n", pattern="in-.*")
+    with pytest.raises(DefinitionError, match=r"pattern 'in-\(' is not a regular expression"):
+        app.stream(pattern="in-(")
+
+
+def test_a_pattern_may_not_match_a_topic_that_is_read_by_name() -> None:
+    app = App("test")
+    app.stream(pattern="in-.*").to("out")
+    app.table("in-1")
+    with pytest.raises(DefinitionError, match=r"topic 'in-1' is read by 'in-\._' and by 'in-1'"):
+        _ = app.plan

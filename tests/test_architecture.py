@@ -21,7 +21,19 @@ SOURCE = ROOT / "src" / "millstream"
 
 FOUNDATION = frozenset(
     {
-        *("errors", "names", "durations", "types", "config", "places", "loading", "records", "windows", "functions"),
+        *(
+            "errors",
+            "names",
+            "durations",
+            "types",
+            "config",
+            "places",
+            "loading",
+            "records",
+            "windows",
+            "functions",
+            "timestamps",
+        ),
         *("serdes", "native", "aggregations", "partitioning", "blocks", "storage", "suppression", "processors"),
         "secret",
     }

@@ -36,6 +36,7 @@ from millstream.processors import (
 from millstream.records import Record, Windowed
 from millstream.secret import Secret
 from millstream.suppression import until_time_limit, until_window_closes
+from millstream.timestamps import device_clock
 from millstream.windows import JoinWindow, hopping, join_window, session, sliding, tumbling, unlimited
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "collect_set_of",
     "count_distinct_of",
     "count_of",
+    "device_clock",
     "first_of",
     "hopping",
     "join_window",

@@ -15,7 +15,6 @@ from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.durations import Duration
 from millstream.errors import DefinitionError
-from millstream.functions import AnyFunction, by_arity
 from millstream.loading import check_not_loading, imported_twin
 from millstream.names import check_name
 from millstream.places import DEFAULT_DATA_DIR
@@ -24,6 +23,7 @@ from millstream.plan.histories import checked_history
 from millstream.plan.sources import Source, StreamSource, TableSource
 from millstream.plan.topology import Delivery, Draft, Plan
 from millstream.serdes import JSON, READABLE, SerdeLike, serde_for
+from millstream.timestamps import OnInvalid, TimestampLike, checked_on_invalid, timestamp_source
 
 if TYPE_CHECKING:
     from millstream.batch.loop import Until
@@ -78,19 +78,29 @@ class App:
     def stream(
         self,
         *topics: str,
+        pattern: str | None = None,
         key: SerdeLike = None,
         value: SerdeLike = None,
-        timestamp: AnyFunction | None = None,
+        timestamp: TimestampLike = None,
+        on_invalid: OnInvalid = "fail",
         name: str | None = None,
     ) -> Stream:
-        """Read one topic, or several as one stream.
+        """Read one topic, or several as one stream, or all topics whose whole name matches ``pattern``.
 
         ``timestamp`` computes event time from a record, as a datetime or in milliseconds; by default it is the
-        record's own. Asking for the same topics again gives the same stream.
+        record's own, ``"append"`` is the log's and ``"wall_clock"`` that of processing. ``on_invalid`` says what
+        becomes of a record without a valid time: the app fails, or the record is skipped, or it gets the latest time
+        of its partition. Asking for the same topics again gives the same stream. Topics that match a pattern and come
+        later join with the next batch.
         """
-        if not topics:
-            raise DefinitionError("stream() wants at least one topic", hint='for example app.stream("rides")')
-        node = StreamSource(topics=topics, name=name, **_source_settings(key, value, timestamp))
+        if bool(topics) is (pattern is not None):
+            raise DefinitionError(
+                "stream() wants topics or a pattern" if not topics else "stream() takes topics or a pattern, not both",
+                hint='for example app.stream("rides") or app.stream(pattern="rides-.*")',
+            )
+        node = StreamSource(
+            topics=topics, pattern=pattern, name=name, **_source_settings(key, value, timestamp, on_invalid)
+        )
         return self._source(node, Stream)
 
     def table(
@@ -99,7 +109,8 @@ class App:
         *,
         key: SerdeLike = None,
         value: SerdeLike = None,
-        timestamp: AnyFunction | None = None,
+        timestamp: TimestampLike = None,
+        on_invalid: OnInvalid = "fail",
         history: Duration | None = None,
         name: str | None = None,
     ) -> Table:
@@ -125,12 +136,12 @@ class App:
             name=name,
             named=name is not None,
             history=checked_history("table", history),
-            **_source_settings(key, value, timestamp),
+            **_source_settings(key, value, timestamp, on_invalid),
         )
         return self._source(node, Table)
 
     def _source(self, node: Source, kind: type[H]) -> H:
-        topics = frozenset(node.topics)
+        topics = frozenset(node.topics or (f"pattern {node.pattern}",))
         known = self._sources.get(topics)
         if isinstance(known, Table) and kind is Table:
             raise DefinitionError(
@@ -295,9 +306,14 @@ def _check_same(known: Handle, node: Source) -> None:
             )
 
 
-def _source_settings(key: SerdeLike, value: SerdeLike, timestamp: AnyFunction | None) -> dict[str, Any]:
+def _source_settings(
+    key: SerdeLike, value: SerdeLike, timestamp: TimestampLike, on_invalid: OnInvalid
+) -> dict[str, Any]:
+    """Return what all sources have; what is as by default stays out of the plan."""
+    found, policy = timestamp_source(timestamp), checked_on_invalid(on_invalid)
     return {
         "key": serde_for(key) or READABLE,
         "value": serde_for(value) or JSON,
-        "timestamp": None if timestamp is None else by_arity("timestamp", timestamp),
+        "timestamp": None if found == "record" else found,
+        "on_invalid": None if policy == "fail" else policy,
     }

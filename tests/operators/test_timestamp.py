@@ -1,12 +1,19 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
-from millstream import App
+from millstream import App, device_clock
 from millstream.config import Config
-from millstream.errors import SerdeError
+from millstream.errors import DefinitionError, ProcessingError
 from millstream.testing import TestDriver
+
+
+class Reading(msgspec.Struct):
+    at: datetime
+    sent: datetime
+    received: int = 50_000
 
 
 @pytest.mark.parametrize(
@@ -28,22 +35,94 @@ def test_event_time_may_be_computed_from_the_record(extract: Any, expected: int)
         assert [record.timestamp for record in driver.topic("out").read()] == [expected]
 
 
-@pytest.mark.parametrize("found", [-1, None, "soon"])
-def test_a_record_without_a_time_is_set_aside(found: object) -> None:
-    app = App("test")
-    app.stream("n", value=int, timestamp=lambda value: found if value == 2 else value).to("out")
-    with TestDriver(app) as driver:
+def without_time(found: object, **settings: Any) -> App:
+    """Return an app whose records have their value as time, but for 2, which has ``found``."""
+    app = App("test", config=Config(on_error="dead_letter"))
+    app.stream("n", value=int, timestamp=lambda value: found if value == 2 else value, **settings).to("out")
+    return app
+
+
+@pytest.mark.parametrize("found", [-1, None, float("nan"), -0.5 * 10])
+def test_by_default_a_record_without_a_time_fails(found: object) -> None:
+    with TestDriver(without_time(found)) as driver:
+        driver.topic("n").pipe(1)
+        with pytest.raises(ProcessingError, match=r'record n\[0\]@1 has no valid time: it is -\d; on_invalid="skip"'):
+            driver.topic("n").pipe(2)
+
+
+def test_records_without_a_time_can_be_skipped_and_are_counted() -> None:
+    with TestDriver(without_time(None, on_invalid="skip")) as driver:
         driver.topic("n").pipe(1, 2)
-        assert [(one.dropped, one.dead_letters) for one in driver.reports] == [({"n: error": 1}, 1)]
+        assert [(one.dropped, one.records_in) for one in driver.reports] == [({"n: invalid_timestamp": 1}, 1)]
         driver.topic("n").pipe(3)
         assert driver.topic("out").read_values() == [1, 3]
 
 
+def test_records_without_a_time_can_get_the_latest_of_their_partition() -> None:
+    with TestDriver(without_time(-1, on_invalid="partition_time")) as driver:
+        driver.topic("n").pipe(7, 5, 2, 9, 2)
+        assert [record.timestamp for record in driver.topic("out").read()] == [7, 5, 7, 9, 9]
+
+
+def test_the_latest_time_of_a_partition_is_not_that_of_another() -> None:
+    app = App("test")
+    app.stream("a", "b", value=int, timestamp=lambda n: n, on_invalid="partition_time").to("out")
+    with TestDriver(app) as driver:
+        driver.topic("a").pipe(7)
+        driver.topic("a").pipe(-1)
+        with pytest.raises(ProcessingError, match=r"record b\[0\]@0 .*no record of its partition had one before"):
+            driver.topic("b").pipe(-1)
+
+
+def test_a_function_that_raises_or_gives_no_time_at_all_goes_the_way_of_user_code() -> None:
+    for found in ("soon", object()):
+        with TestDriver(without_time(found)) as driver:
+            driver.topic("n").pipe(1, 2)
+            assert [(one.dropped, one.dead_letters) for one in driver.reports] == [({"n: error": 1}, 1)]
+            driver.topic("n").pipe(3)
+            assert driver.topic("out").read_values() == [1, 3]
+
+
 def test_a_record_whose_own_timestamp_is_negative_is_refused() -> None:
-    app = App("test", config=Config(on_decode_error="fail"))
+    app = App("test")
     app.stream("n", value=int).to("out")
-    with TestDriver(app) as driver, pytest.raises(SerdeError, match=r"record n\[0\]@0 .*its timestamp is -5"):
+    with TestDriver(app) as driver, pytest.raises(ProcessingError, match=r"record n\[0\]@0 .*time: it is -5"):
         driver.topic("n").pipe(1, timestamp=-5)
+
+
+def test_the_wall_clock_can_be_event_time() -> None:
+    app = App("test")
+    app.stream("n", value=int, timestamp="wall_clock").to("out")
+    with TestDriver(app) as driver:
+        driver.advance_wall_clock("5 s")
+        driver.topic("n").pipe(1, timestamp=42)
+        assert [record.timestamp for record in driver.topic("out").read()] == [5_000]
+
+
+def test_the_time_of_the_log_can_be_event_time() -> None:
+    app = App("test")
+    app.stream("n", value=int, timestamp="append").to("out")
+    with TestDriver(app) as driver:
+        driver.advance_wall_clock("5 s")
+        driver.topic("n").pipe(1, timestamp=42)
+        assert [record.timestamp for record in driver.topic("out").read()] == [5_000]
+
+
+@pytest.mark.parametrize(("setting", "value"), [("timestamp", "sun"), ("on_invalid", "pray")])
+def test_settings_that_are_not_known_are_refused(setting: str, value: Any) -> None:
+    with pytest.raises(DefinitionError, match=f"{setting}='{value}' is not known"):
+        App("test").stream("n", **{setting: value})
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_the_clock_of_a_device_is_corrected(typed: bool) -> None:
+    app = App("test")
+    clock = device_clock(occurred="at", sent=lambda value: value.sent if typed else value["sent"], received="received")
+    app.stream("n", value=Reading if typed else None, timestamp=clock).to("out")
+    reading = Reading(at=datetime(2001, 1, 1, tzinfo=UTC), sent=datetime(2001, 1, 1, 0, 0, 1, tzinfo=UTC))
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(reading if typed else {"at": 1_000, "sent": 2_000, "received": 50_000}, timestamp=1)
+        assert [record.timestamp for record in driver.topic("out").read()] == [49_000]
 
 
 def test_results_carry_the_computed_time() -> None:

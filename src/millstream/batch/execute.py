@@ -30,7 +30,7 @@ def work_of(layout: Layout, plan: BatchPlan, task: int, version: Version, arriva
         batch=plan.number,
         wall_time=plan.wall_time,
         expected=version,
-        ranges=tuple(one for one in plan.ranges if one.partition == partition and one.topic in stage.topics),
+        ranges=tuple(one for one in plan.ranges if one.partition == partition and stage.reads(one.topic)),
         arrivals=tuple(arrivals),
         has_timer=stage.round == 0 and f"{stage.name}/{partition}" in plan.timers,
     )

@@ -208,7 +208,7 @@ class BatchLoop:
 
     def _wait(self) -> None:
         positions: dict[TopicPartition, int] = self._planner.positions(self._progress)
-        while not self._ends():
+        while not self._ends() and not self._planner.has_other_topics(positions):
             pause = min(_NAP_SECONDS, self._planner.seconds_to_timer(self._progress))
             if self._broker.wait(positions, pause) or self._planner.seconds_to_timer(self._progress) == 0:
                 return

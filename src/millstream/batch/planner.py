@@ -7,7 +7,7 @@ ahead of another and take its records for late: a replay gives what the live run
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from types import MappingProxyType
 
 from millstream.batch.plan import BatchPlan, Progress
@@ -43,12 +43,12 @@ def wall_clock() -> int:
 
 
 class Planner:
-    """Plans batches over the source topics of an app."""
+    """Plans batches over the source topics of an app, which are gone through anew for each."""
 
     def __init__(
         self,
         broker: Broker,
-        topics: Sequence[str],
+        topics: Iterable[str],
         size: BatchSize,
         *,
         timed: TimedTasks = MappingProxyType({}),
@@ -84,6 +84,10 @@ class Planner:
             for topic in self._topics
             for partition, offsets in enumerate(self._broker.offsets(topic))
         }
+
+    def has_other_topics(self, positions: Collection[TopicPartition]) -> bool:
+        """Whether topics have come or gone since ``positions`` were looked up."""
+        return {one.topic for one in positions} != set(self._topics)
 
     def plan(self, progress: Progress) -> BatchPlan | None:
         """Return the next batch, or None if there is nothing to read and no timer is due."""
@@ -142,7 +146,7 @@ class SmallPlanner(Planner):
     """Plans small batches only; with a larger backlog it plans none and says that there is ``too_much``."""
 
     def __init__(
-        self, broker: Broker, topics: Sequence[str], most: int, *, timed: TimedTasks = MappingProxyType({})
+        self, broker: Broker, topics: Iterable[str], most: int, *, timed: TimedTasks = MappingProxyType({})
     ) -> None:
         super().__init__(broker, topics, BatchSize(most, 1.0), timed=timed)
         self._most = most

@@ -17,6 +17,7 @@ from millstream.batch.lease import Lease
 from millstream.batch.loop import BatchLoop, Until
 from millstream.batch.planner import BatchSize, SmallPlanner
 from millstream.batch.timers import timed_tasks
+from millstream.batch.topics import SourceTopics
 from millstream.batch.wire import TaskEnd
 from millstream.task.worksite import Worksite
 
@@ -49,7 +50,8 @@ def reside(site: Worksite, terms: Residence) -> None:
 
 def _loop(site: Worksite, terms: Residence, wire: TaskEnd) -> BatchLoop:
     size = BatchSize(terms.most, terms.seconds)
-    planner = SmallPlanner(site.broker, site.layout.plan.source_topics, terms.most, timed=timed_tasks(site.layout))
+    topics = SourceTopics(site.layout, site.broker, dead_letters=site.policies.dead_letter_topic)
+    planner = SmallPlanner(site.broker, topics, terms.most, timed=timed_tasks(site.layout))
     deadline = time.monotonic() + terms.seconds
     return BatchLoop(
         app=site.app,

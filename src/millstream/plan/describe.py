@@ -117,18 +117,18 @@ def _text(data: dict[str, Any]) -> str:
     nodes = {node["name"]: node for node in data["nodes"]}
     lines: list[str] = []
     for stage in data["stages"]:
-        reads = [f"topic {topic}" for topic in stage["topics"]]
+        reads = [topic for name in stage["nodes"] if not nodes[name]["in"] for topic in _topics(nodes[name])]
         reads += [f"{edge} from stage {upstream}" for edge, upstream in stage["reads"].items()]
         again = ", again" if "round" in stage else ""
         lines.append(f"stage {stage['name']} (level {stage['level']}{again}) reads {', '.join(reads)}")
         for name in stage["nodes"]:
             node = nodes[name]
             kind = node["op"].split("/")[0]
-            if name in stage["reads"] or (kind == "stream_source" and node["topics"] == [name]):
+            if name in stage["reads"] or (kind == "stream_source" and node.get("topics") == [name]):
                 continue
             extra = _leaving(kind, node)
             table = f" [table {name}]" if node["table"] else ""
-            sources = node["in"] or [f"topic {topic}" for topic in node["topics"]]
+            sources = node["in"] or _topics(node)
             lines.append(f"  {kind:<16} {name} ← {', '.join(sources)}{table}{extra}")
     return "\n".join(lines) + "\n"
 
@@ -138,6 +138,12 @@ def _leaving(kind: str, node: dict[str, Any]) -> str:
         return " → next stage"
     guarantee = f" ({node['guarantee']})" if "guarantee" in node else ""
     return f" → topic {node['topic']}{guarantee}" if kind in _SINKS else ""
+
+
+def _topics(source: dict[str, Any]) -> list[str]:
+    if "pattern" in source:
+        return [f"topics like {source['pattern']}"]
+    return [f"topic {topic}" for topic in source["topics"]]
 
 
 def _mermaid(data: dict[str, Any]) -> str:

@@ -26,19 +26,21 @@ class Layout:
     partitions: tuple[int, ...]
 
     @classmethod
-    def of(cls, plan: Plan, topics: Mapping[str, int]) -> Layout:
-        """Lay out a plan over topics with these numbers of partitions."""
+    def of(cls, plan: Plan, topics: Mapping[str, int], *, otherwise: int = 1) -> Layout:
+        """Lay out a plan over topics with these numbers of partitions; ``otherwise`` if no topic matches a pattern."""
         counts: dict[str, int] = {}
         writer = {node: stage.name for stage in plan.stages for node in stage.nodes}
         for stage in plan.stages:
             if stage.name not in counts:  # all rounds of a stage have the tasks of its first one
                 sources = [node for node in stage.heads if isinstance(node, Source)]
                 edges = [node for node in stage.heads if isinstance(node, Repartition)]
-                fixed = [max(topics[topic] for topic in source.topics) for source in sources]
+                fixed = [
+                    max(topics[topic] for topic in found) for one in sources if (found := one.topics_among(topics))
+                ]
                 fixed += [edge.partitions for edge in edges if edge.partitions]
                 senders = [writer[like] for edge in edges if (like := _spread_like(edge)) is not None]
                 free = [counts[sender] for sender in senders if sender in counts]
-                counts[stage.name] = max(fixed or free)
+                counts[stage.name] = max(fixed or free or [otherwise])
                 _check_copartitioned(stage, counts[stage.name], topics)
                 _check_sharing(stage, counts[stage.name], topics)
         return cls(plan, tuple(counts[stage.name] for stage in plan.stages))
@@ -96,6 +98,8 @@ def _check_copartitioned(stage: Stage, count: int, topics: Mapping[str, int]) ->
             if len(inputs(node)) == 1:
                 continue
             found = [one for source in inputs(node) for one in _partitions_of(source, count, topics)]
+            if not found:
+                continue  # no topic matches yet
             left, right = min(found, key=lambda one: one[1]), max(found, key=lambda one: one[1])
             verb = "cogroup" if isinstance(node, Aggregate | WindowedAggregate) else "join"
             if left[1] != right[1]:
@@ -126,7 +130,7 @@ def _check_sharing(stage: Stage, count: int, topics: Mapping[str, int]) -> None:
 def _partitions_of(node: Node, count: int, topics: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return where the records of a join's input come from, each with its number of partitions."""
     if isinstance(node, Source):
-        return [(topic, topics[topic]) for topic in node.topics]
+        return [(topic, topics[topic]) for topic in node.topics_among(topics)]
     if isinstance(node, Repartition):
         return [(node.name or "", node.partitions or count)]
     sources = inputs(node)[:1] if isinstance(node, StreamTableJoin) else inputs(node)

@@ -8,6 +8,7 @@ user solves with ``name=``.
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from millstream.errors import DefinitionError
 from millstream.names import check_name
@@ -58,7 +59,7 @@ def name_nodes(nodes: Nodes) -> Nodes:
 
 def _root(node: Node, roots: dict[Node, str]) -> str:
     if isinstance(node, Source):
-        return "-".join(node.topics)
+        return "-".join(node.topics) or re.sub(r"[^A-Za-z0-9._-]+", "_", node.pattern or "").lstrip(".")
     return roots[inputs(node)[0]]
 
 

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from millstream.errors import DefinitionError
 from millstream.functions import Function
 from millstream.names import check_name
 from millstream.plan.node import Node
 from millstream.serdes import Serde
+from millstream.timestamps import Clock, OnInvalid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source(Node):
-    """Records of one or several topics; ``timestamp`` computes event time from a record."""
+    """Records of one or several topics, or of all topics whose whole name matches ``pattern``.
+
+    ``timestamp`` says where event time comes from, ``on_invalid`` what becomes of a record that has none.
+    """
 
     topics: tuple[str, ...]
+    pattern: str | None = None
     key: Serde
     value: Serde
-    timestamp: Function | None = None
+    timestamp: Function | Clock | None = None
+    on_invalid: OnInvalid | None = None
 
     def __post_init__(self) -> None:
         for topic in self.topics:
             check_name("topic", topic)
+        try:
+            re.compile(self.pattern or "")
+        except re.error as error:
+            raise DefinitionError(f"pattern {self.pattern!r} is not a regular expression: {error}") from error
+
+    def reads(self, topic: str) -> bool:
+        """Whether the source reads a topic."""
+        return topic in self.topics or (self.pattern is not None and re.fullmatch(self.pattern, topic) is not None)
+
+    def topics_among(self, there: Iterable[str]) -> tuple[str, ...]:
+        """Return the topics that the source reads: those that it names, or those of ``there`` that match."""
+        return self.topics if self.pattern is None else tuple(sorted(topic for topic in there if self.reads(topic)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

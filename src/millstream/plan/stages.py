@@ -49,6 +49,10 @@ class Stage:
     def topics(self) -> tuple[str, ...]:
         return tuple(topic for node in self.inputs if isinstance(node, Source) for topic in node.topics)
 
+    def reads(self, topic: str) -> bool:
+        """Whether a topic is read in this round."""
+        return any(node.reads(topic) for node in self.inputs if isinstance(node, Source))
+
     @property
     def stores(self) -> tuple[Node, ...]:
         """Nodes that keep a table."""

@@ -97,6 +97,11 @@ class Plan:
         return tuple(topic for node in self.sources for topic in node.topics)
 
     @property
+    def stamped_topics(self) -> frozenset[str]:
+        """Topics whose records are to have the time at which the log took them."""
+        return frozenset(topic for node in self.sources if node.timestamp == "append" for topic in node.topics)
+
+    @property
     def sink_topics(self) -> tuple[str, ...]:
         """Topics that are known to be written; computed ones are not."""
         fixed = (node.topic for node in self.nodes if isinstance(node, Sink) and isinstance(node.topic, str))

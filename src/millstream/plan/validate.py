@@ -16,10 +16,11 @@ def check_topology(nodes: Nodes) -> None:
 
 def _check_sources(nodes: Nodes) -> None:
     readers: dict[str, Source] = {}
-    for node in nodes:
-        if not isinstance(node, Source):
-            continue
+    sources = [node for node in nodes if isinstance(node, Source)]
+    patterns = [node for node in sources if node.pattern is not None]
+    for node in sources:
         for topic in node.topics:
+            readers.update((topic, other) for other in patterns if other.reads(topic))
             if topic in readers:
                 raise DefinitionError(
                     f"topic {topic!r} is read by {readers[topic].name!r} and by {node.name!r}",
@@ -27,5 +28,5 @@ def _check_sources(nodes: Nodes) -> None:
                     topic=topic,
                 )
             readers[topic] = node
-    if not readers:
+    if not sources:
         raise DefinitionError("the topology has no source", hint="start with app.stream(topic) or app.table(topic)")

@@ -20,6 +20,7 @@ from millstream.batch.pace import Pace
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
 from millstream.batch.timers import timed_tasks
+from millstream.batch.topics import SourceTopics, matching_topics
 from millstream.batch.upgrade import upgrade
 from millstream.broker import Broker, TopicConfig
 from millstream.browse.prometheus import MetricsServer
@@ -181,11 +182,12 @@ def _loop(
             'trigger="realtime" needs small batches, but small_batch_records is 0', hint="leave that setting out"
         )
     resident = ResidentTask(context, header, lease, journal_dir(app.data_dir, app.id), most=small, trigger=pace.trigger)
+    topics = SourceTopics(layout, broker, dead_letters=header.policies.dead_letter_topic)
     return BatchLoop(
         app=app.id,
         broker=broker,
         journal=journal,
-        planner=Planner(broker, layout.plan.source_topics, size, timed=timed_tasks(layout)),
+        planner=Planner(broker, topics, size, timed=timed_tasks(layout)),
         size=size,
         task_names=task_names(layout),
         execute=BatchJob(context, header, config.small_batch_records),
@@ -209,15 +211,29 @@ def _layout(app: App, broker: Broker) -> Layout:
     """Create missing topics if that is allowed, and lay the plan out over what is there."""
     plan = app.plan
     topics: dict[str, int] = {}
+    stamped = plan.stamped_topics
     for topic in dict.fromkeys((*plan.source_topics, *plan.sink_topics)):
         try:
-            topics[topic] = broker.topic(topic).partitions
+            found = broker.topic(topic)
+            topics[topic] = found.partitions
+            if topic in stamped and found.config.timestamps != "append":
+                raise DefinitionError(
+                    f'topic {topic!r} keeps the times of its producers, but timestamp="append" asks for the log\'s',
+                    hint="create the topic with append timestamps, or leave timestamp= out",
+                    topic=topic,
+                )
         except UnknownTopicError:
             if not app.config.create_topics:
                 raise
-            broker.create_topic(topic, TopicConfig(partitions=app.config.partitions))
+            config = TopicConfig(
+                partitions=app.config.partitions, timestamps="append" if topic in stamped else "create"
+            )
+            broker.create_topic(topic, config)
             topics[topic] = app.config.partitions
-    return Layout.of(plan, topics)
+    dead_letters = Policies.of(app.id, app.config).dead_letter_topic
+    return Layout.of(
+        plan, {**topics, **matching_topics(plan, broker, but=dead_letters)}, otherwise=app.config.partitions
+    )
 
 
 def _header(app: App, broker: Broker, layout: Layout, lineage: str, cores: int) -> AppHeader:

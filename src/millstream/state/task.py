@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 _META = "meta"
 _VERSION = b"version"
+_LATEST = b"latest-times"
 _OUTBOX = b"outbox."
 _TIMERS = b"timers"
 
@@ -75,6 +76,16 @@ class TaskState:
         """Return the timers of processors as they were stored."""
         stored = txn.get(_TIMERS, db=self._environment.databases[_META])
         return None if stored is None else bytes(stored)
+
+    def latest_times(self, txn: Any) -> dict[str, int]:
+        """Return the latest times of inputs that need them, by partition."""
+        stored = txn.get(_LATEST, db=self._environment.databases[_META])
+        return {} if stored is None else msgspec.msgpack.decode(stored, type=dict[str, int])
+
+    def save_latest_times(self, txn: Any, latest: dict[str, int]) -> None:
+        """Store the latest times of inputs, if there are any."""
+        if latest:
+            txn.put(_LATEST, msgspec.msgpack.encode(latest), db=self._environment.databases[_META])
 
     def outbox(self, txn: Any, round: int) -> bytes:
         """Return the outbox of a round of the last committed batch."""

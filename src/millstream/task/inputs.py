@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from millstream.blocks import Block, headers_of
 from millstream.errors import SerdeError
-from millstream.functions import Function
 from millstream.native import KeyMemory
 from millstream.records import Headers
 from millstream.serdes import Serde
@@ -68,16 +67,20 @@ Reject = Callable[[Decoded, int, SerdeError], None]
 """Called with the row of a record that cannot be decoded; raises if that is to fail."""
 
 
+Stamp = Callable[[Decoded], set[int]]
+"""Gives the records of a chunk their event time, and returns the rows that have none and are left out."""
+
+
 class Decoder:
     """Turns blocks of one input into decoded records."""
 
     def __init__(
-        self, key: Serde | None, value: Serde, timestamp: Function | None, reject: Reject, written: Written = None
+        self, key: Serde | None, value: Serde, stamp: Stamp | None, reject: Reject, written: Written = None
     ) -> None:
         self._key = KeyMemory().__getitem__ if key is None else key.decode
         self._value = value.decode
         self._value_serde = value
-        self._timestamp = timestamp
+        self._stamp = stamp
         self._reject = reject
         self._written = written
 
@@ -89,26 +92,10 @@ class Decoder:
         try:
             decoded.keys = [None if item is None else key(item) for item in keys]
             decoded.values = [None if item is None else value(item) for item in values]
-            if self._timestamp is not None:
-                decoded.timestamps = self._extracted(decoded)
-            _check_time(min(decoded.timestamps, default=0))
         except Exception:
-            return self._decode_singly(decoded, keys, values)
-        return decoded
-
-    def _extracted(self, decoded: Decoded) -> list[int]:
-        assert self._timestamp is not None
-        function = self._timestamp
-        if function.arity == 3:
-            return [self._extract(decoded, row) for row in range(len(decoded.values))]
-        extract = function.bind(None)  # type: ignore[arg-type]  # no context is needed below three arguments
-        found = [extract(key, value) for key, value in zip(decoded.keys, decoded.values, strict=True)]
-        return found if all(type(one) is int for one in found) else [_milliseconds(one) for one in found]
-
-    def _extract(self, decoded: Decoded, row: int) -> int:
-        assert self._timestamp is not None
-        extract = self._timestamp.bind(RowContext(decoded, row))
-        return _milliseconds(extract(decoded.keys[row], decoded.values[row]))
+            decoded = self._decode_singly(decoded, keys, values)
+        left_out = None if self._stamp is None else self._stamp(decoded)
+        return decoded.without(left_out) if left_out else decoded
 
     def _decode_singly(self, decoded: Decoded, keys: list[Any], values: list[Any]) -> Decoded:
         decoded.keys, decoded.values = list(keys), list(values)
@@ -117,9 +104,6 @@ class Decoder:
             try:
                 decoded.keys[row] = None if raw_key is None else self._key(raw_key)
                 decoded.values[row] = None if raw_value is None else self._value(raw_value)
-                if self._timestamp is not None:
-                    decoded.timestamps[row] = self._extract(decoded, row)
-                _check_time(decoded.timestamps[row])
             except Exception as error:
                 bad.add(row)
                 self._reject(decoded, row, self._explained(decoded, row, error))
@@ -136,42 +120,6 @@ class Decoder:
         )
         error.__cause__ = cause
         return error
-
-
-class RowContext:
-    """The context of a record before it is processed, for timestamp functions."""
-
-    def __init__(self, decoded: Decoded, row: int) -> None:
-        self._decoded = decoded
-        self._row = row
-        self.topic = decoded.topic
-        self.partition = decoded.partition
-
-    @property
-    def timestamp(self) -> int:
-        return self._decoded.timestamps[self._row]
-
-    @property
-    def offset(self) -> int:
-        return int(self._decoded.offsets[self._row])
-
-    @property
-    def headers(self) -> Headers:
-        return self._decoded.headers(self._row)
-
-
-def _milliseconds(moment: Any) -> int:
-    """Return event time in milliseconds: a number as it is, a datetime by its instant."""
-    if isinstance(moment, int):
-        return moment
-    if isinstance(moment, float):
-        return int(moment)
-    return round(float(moment.timestamp()) * 1000)
-
-
-def _check_time(timestamp: int) -> None:
-    if timestamp < 0:
-        raise ValueError(f"its timestamp is {timestamp}, before 1970")
 
 
 Run = tuple[int, Decoded, int, int]

@@ -32,6 +32,7 @@ from millstream.task.inputs import Decoded, Decoder, Reject, merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
 from millstream.task.policy import FailedRecordError, OnError, error_headers
+from millstream.task.stamps import Stamps
 from millstream.task.work import Work
 from millstream.task.worksite import Worksite
 
@@ -52,6 +53,8 @@ class TaskRun:
         self.drops: Counter[str] = Counter()
         self.dead_letters = 0
         self.records_in = 0
+        self.latest_times = state.latest_times(txn)
+        """By partition of a topic, the latest time of a record; only where a source asks for it."""
         self.stores: dict[str, KeyValueStore | TimedStore | VersionedStore | WaitingBuffer | MemberStore] = {}
         self._site = site
         self._work = work
@@ -187,8 +190,9 @@ class TaskRun:
         """Yield each input in the order of declaration: topics by partition, edges by sender."""
         for head in self._stage.inputs:
             if isinstance(head, Source):
-                decoder = Decoder(head.key, head.value, head.timestamp, self._reject(head))
-                for topic in head.topics:
+                stamps = Stamps(head, self.wall_time, self.latest_times, self)
+                decoder = Decoder(head.key, head.value, stamps.stamp, self._reject(head))
+                for topic in head.topics_among({one.topic for one in self._work.ranges}):
                     yield heads[head], self._from_topic(topic, decoder)
             else:
                 declared = self.plan.declared[head]
@@ -220,6 +224,16 @@ class TaskRun:
             self._set_aside(self._site.policies.on_decode_error, error, head, chunk.raw(row), chunk.headers(row))
 
         return reject
+
+    def skipped(self, source: Source, reason: str) -> None:
+        self.records_in += 1
+        self.dropped(source, reason)
+
+    def unstamped(self, source: Source, chunk: Decoded, row: int, error: Exception) -> None:
+        self.records_in += 1
+        self.context.enter(chunk)
+        self.context.row = row
+        self.failed(source, error, chunk.keys[row])
 
     def _set_aside(
         self,

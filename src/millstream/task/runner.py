@@ -89,4 +89,5 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
         seconds=time.perf_counter() - began,
     )
     state.save(txn, version, _pack((report, letters)), run.timers.changes())
+    state.save_latest_times(txn, run.latest_times)
     return report, letters

@@ -12,6 +12,7 @@ from millstream.batch.execute import run_here, task_names
 from millstream.batch.plan import BatchPlan, Progress, advanced
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.timers import SharedTime, timed_tasks
+from millstream.batch.topics import SourceTopics
 from millstream.blocks import block_of, headers_of
 from millstream.broker import Output, TopicConfig
 from millstream.durations import Duration, milliseconds
@@ -21,6 +22,7 @@ from millstream.partitioning import partition_of
 from millstream.places import state_dir
 from millstream.plan.layout import Layout
 from millstream.plan.sinks import Sink
+from millstream.plan.sources import Source
 from millstream.records import Record
 from millstream.serdes import JSON, READABLE, Serde
 from millstream.storage import close_under
@@ -66,13 +68,13 @@ class TestDriver:
         self._plan = app.plan
         self._directory = scratch_directory()
         self._log = EmbeddedLog(self._directory, durability="os")
-        topics = TopicConfig(partitions=partitions)
+        self._new_topic = topics = TopicConfig(partitions=partitions)
         for topic in dict.fromkeys((*self._plan.source_topics, *self._plan.sink_topics)):
             self._log.create_topic(topic, topics)
         config = app.config
         self._site = Worksite(
             app=app.id,
-            layout=Layout.of(self._plan, dict.fromkeys(self._plan.source_topics, partitions)),
+            layout=Layout.of(self._plan, dict.fromkeys(self._plan.source_topics, partitions), otherwise=partitions),
             broker=self._log,
             state_dir=state_dir(self._directory, app.id),
             policies=Policies.of(app.id, config),
@@ -83,7 +85,12 @@ class TestDriver:
         timed = timed_tasks(self._site.layout)
         self._planner = Planner(
             self._log,
-            self._plan.source_topics,
+            SourceTopics(
+                self._site.layout,
+                self._log,
+                dead_letters=self._site.policies.dead_letter_topic,
+                look_seconds=0,
+            ),
             BatchSize(config.max_batch_records, 1.0),
             timed=timed,
             clock=lambda: self.wall_clock,
@@ -152,12 +159,19 @@ class TestDriver:
 
     def _append(self, topic: str, record: Piped, key: Serde, value: Serde) -> None:
         item_key, item, timestamp, headers = record
+        if topic in self._plan.stamped_topics:
+            timestamp = self.wall_clock
+        if topic not in self.topics and self._is_read(topic):
+            self._log.create_topic(topic, self._new_topic)
         raw_key = None if item_key is None else key.encode(item_key)
         raw = None if item is None else value.encode(item)
         partition = 0 if raw_key is None else partition_of(raw_key, self._log.topic(topic).partitions)
         self._log.append([Output(topic, partition, block_of([raw_key], [raw], [timestamp], [headers]))])
-        if topic in self._plan.source_topics:
+        if self._is_read(topic):
             self._settle()
+
+    def _is_read(self, topic: str) -> bool:
+        return any(source.reads(topic) for source in self._plan.sources)
 
     def _settle(self) -> None:
         """Process everything there is, also what the app writes to its own inputs."""
@@ -202,6 +216,6 @@ class TestDriver:
         """Return how a topic is read: as a source declares it, or as the sink that writes it does."""
         for node in self._plan.nodes:
             declared = self._plan.declared[node]
-            if topic in getattr(node, "topics", ()) or (isinstance(node, Sink) and node.topic == topic):
+            if (isinstance(node, Source) and node.reads(topic)) or (isinstance(node, Sink) and node.topic == topic):
                 return declared.key or READABLE, declared.value or JSON
         return READABLE, JSON

@@ -21,11 +21,11 @@ _NOT_COMPARED = "*"
 def new_records(step: dict[str, Any], driver: TestDriver, raw_topic: str | None) -> Found:
     """Return the records that a step has put on topics, without the one that was piped.
 
-    ``raw_topic`` is the topic of dead letters, whose records are the bytes of the source.
+    Topics that are read, and ``raw_topic``, the one of dead letters, hold plain text.
     """
     found: Found = {}
     for topic in driver.topics:
-        is_raw = topic == raw_topic
+        is_raw = topic == raw_topic or any(source.reads(topic) for source in driver.app.plan.sources)
         records = driver.topic(topic).read_raw() if is_raw else driver.topic(topic).read()
         own = 1 if "pipe" in step and step["pipe"][0] == topic else 0
         if records[own:]:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from millstream.app import App
 from millstream.config import Config
 from millstream.dsl.cogrouped import CogroupedStream, WindowedCogroup
-from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.grouped_table import GroupedTable
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
@@ -29,12 +28,10 @@ from millstream.testing.conformance.functions import (
     text,
 )
 from millstream.testing.conformance.processors import processor, transformer
+from millstream.testing.conformance.sources import reads, source_settings
 from millstream.windows import Windows, hopping, join_window, session, sliding, tumbling, unlimited
 
 Node = dict[str, Any]
-_LATER = {"pattern", "timestamp", "value_type"}
-
-
 _AS_GOOD_AS_FOREVER = 10**16
 
 
@@ -48,12 +45,12 @@ class Topology:
     def __init__(self, nodes: list[Node], settings: dict[str, Any]) -> None:
         self.app = App("conformance", config=_config(settings))
         self.handles: dict[str, Any] = {}
-        self._read = {topic for node in nodes for topic in node.get("topics", [node.get("topic")]) if "in" not in node}
+        self._nodes = nodes
         self.tables = {node["store"] for node in nodes if "store" in node and "processor" not in node}
         for node in nodes:
             build = BUILDERS.get(node["op"])
-            if build is None or not _LATER.isdisjoint(node):
-                raise UnsupportedCaseError(f"{node['op']!r} with {sorted(_LATER & node.keys())} is not supported")
+            if build is None:
+                raise UnsupportedCaseError(f"{node['op']!r} is not supported")
             self.handles[node["id"]] = build(self, node)
 
     def source(self, node: Node) -> Any:
@@ -63,7 +60,7 @@ class Topology:
 
     def sink_serdes(self, topic: str) -> dict[str, Any]:
         """Return how a topic is written: as text if the topology reads it too, else so that everything can be told."""
-        return dict.fromkeys(("key", "value"), TEXT if topic in self._read else JSON)
+        return dict.fromkeys(("key", "value"), TEXT if any(reads(node, topic) for node in self._nodes) else JSON)
 
 
 def _config(settings: dict[str, Any]) -> Config:
@@ -89,7 +86,9 @@ def _ms(number: int) -> timedelta:
 
 
 def _stream(topology: Topology, node: Node) -> Stream:
-    return topology.app.stream(*node.get("topics", [node.get("topic")]), key=TEXT, value=TEXT)
+    if "pattern" in node:
+        return topology.app.stream(pattern=node["pattern"], **source_settings(node))
+    return topology.app.stream(*node.get("topics", [node.get("topic")]), **source_settings(node))
 
 
 def _split(topology: Topology, node: Node) -> None:
@@ -120,10 +119,7 @@ def _retention(node: Node) -> dict[str, Any]:
 
 
 def _grouped(topology: Topology, node: Node) -> Any:
-    source = topology.source(node)
-    if not isinstance(source, GroupedStream | GroupedTable | WindowedStream):
-        raise UnsupportedCaseError(f"{node['op']} on {type(source).__name__}")
-    return source
+    return topology.source(node)
 
 
 def _aggregate(topology: Topology, node: Node) -> Any:
@@ -185,11 +181,8 @@ def _stored(node: Node) -> dict[str, Any]:
     return {"name": name} if name else {}
 
 
-def _stream_of(topology: Topology, node: Node) -> Stream:
-    source = topology.source(node)
-    if not isinstance(source, Stream):
-        raise UnsupportedCaseError(f"{node['op']} on {type(source).__name__}")
-    return source
+def _stream_of(topology: Topology, node: Node) -> Any:
+    return topology.source(node)
 
 
 def _cogroup(topology: Topology, node: Node) -> CogroupedStream:
@@ -226,7 +219,7 @@ BUILDERS: dict[str, Build] = {
     "cogroup": _cogroup,
     "suppress": lambda t, n: t.source(n).suppress(_until(n), name=n["id"]),
     "stream": _stream,
-    "table": lambda t, n: t.app.table(n["topic"], key=TEXT, value=TEXT, **_stored(n)),
+    "table": lambda t, n: t.app.table(n["topic"], **source_settings(n), **_stored(n)),
     "to_table": lambda t, n: _stream_of(t, n).to_table(**_stored(n)),
     "filter": lambda t, n: t.source(n).filter(of_pair(PREDICATES, n["fn"]), **_stored(n)),
     "filter_not": lambda t, n: t.source(n).filter_not(of_pair(PREDICATES, n["fn"]), **_stored(n)),

@@ -1,0 +1,79 @@
+"""The topics that an app reads: those that it names, and those that match its patterns, as they come."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+
+from millstream.broker import Broker
+from millstream.errors import DefinitionError, UnknownTopicError
+from millstream.plan.layout import Layout
+from millstream.plan.topology import Plan
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS = 1.0
+
+
+def matching_topics(plan: Plan, broker: Broker, *, but: str) -> dict[str, int]:
+    """Return the topics that match a pattern of the plan, with their partitions; ``but`` is never read."""
+    patterns = [source for source in plan.sources if source.pattern is not None]
+    found: dict[str, int] = {}
+    for topic in broker.topic_names() if patterns else ():
+        if topic != but and any(source.reads(topic) for source in patterns):
+            try:
+                found[topic] = broker.topic(topic).partitions
+            except UnknownTopicError:
+                continue  # deleted since it was listed
+    return found
+
+
+class SourceTopics:
+    """All topics that an app reads now; to go through them is to look for new ones, now and then.
+
+    A topic that comes while the app runs joins it with the next batch, if its partitions fit the tasks there are. One
+    that does not fit is left alone, with a word in the log, until the app is started again.
+    """
+
+    def __init__(
+        self, layout: Layout, broker: Broker, *, dead_letters: str, look_seconds: float = _LOOK_SECONDS
+    ) -> None:
+        self._layout = layout
+        self._broker = broker
+        self._dead_letters = dead_letters
+        self._look_seconds = look_seconds
+        self._found: dict[str, int] = {}
+        self._refused: set[str] = set()
+        self._next_look = 0.0
+        self._can_grow = any(source.pattern is not None for source in layout.plan.sources)
+
+    def __iter__(self) -> Iterator[str]:
+        if self._can_grow and time.monotonic() >= self._next_look:
+            self._look()
+            self._next_look = time.monotonic() + self._look_seconds
+        return iter((*self._layout.plan.source_topics, *self._found))
+
+    def _look(self) -> None:
+        named = {topic: self._broker.topic(topic).partitions for topic in self._layout.plan.source_topics}
+        there = matching_topics(self._layout.plan, self._broker, but=self._dead_letters)
+        self._found = {topic: count for topic, count in self._found.items() if topic in there}
+        for topic, count in there.items():
+            if topic in self._found or topic in self._refused:
+                continue
+            if self._fits({**named, **self._found, topic: count}):
+                self._found[topic] = count
+            else:
+                self._refused.add(topic)
+                _log.warning(
+                    "topic %r matches a pattern, but its %d partitions do not fit the tasks that run; "
+                    "it is read after the next start",
+                    topic,
+                    count,
+                )
+
+    def _fits(self, topics: Mapping[str, int]) -> bool:
+        try:
+            wider = Layout.of(self._layout.plan, topics, otherwise=1).partitions
+        except DefinitionError:
+            return False
+        return all(count <= tasks for count, tasks in zip(wider, self._layout.partitions, strict=True))
