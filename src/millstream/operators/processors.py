@@ -75,9 +75,14 @@ class StepContext:
             timestamp = self._now() if timestamp is SAME else timestamp
             headers = () if headers is SAME else headers
         else:
-            key, value = record.key if key is SAME else key, record.value if value is SAME else value
-            timestamp = record.timestamp if timestamp is SAME else timestamp
-            headers = record.headers if headers is SAME else headers
+            if key is SAME:
+                key = record.key
+            if value is SAME:
+                value = record.value
+            if timestamp is SAME:
+                timestamp = record.timestamp
+            if headers is SAME:
+                headers = record.headers
         if timestamp < 0 or (self._keeps_key and key != self.key):
             raise self._refusal(key, timestamp)
         reader = self._everyone if to is None else self._child(to)
@@ -200,13 +205,12 @@ def _guarded(
 def _process(node: Process | ProcessValues, children: Children, runtime: Runtime) -> Forward:
     context = StepContext(node, children, runtime)
     handle: Callable[[Record], Any] = started(node, context, runtime).process  # type: ignore[attr-defined]
-    at_hand, failed = runtime.context, runtime.failed
+    record, failed = runtime.context.record, runtime.failed
 
     def process(key: Any, value: Any, timestamp: int) -> None:
-        headers = at_hand.headers if at_hand.has_headers else ()
         context.key = key
         try:
-            handle(Record(at_hand.topic, at_hand.partition, at_hand.offset, key, value, timestamp, headers))
+            handle(record(key, value, timestamp))
         except Exception as error:
             if context.trouble is None:
                 return failed(node, error, key)

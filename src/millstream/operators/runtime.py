@@ -13,7 +13,7 @@ from millstream.functions import Context
 from millstream.native import encode_key
 from millstream.plan.node import Node
 from millstream.plan.topology import Plan
-from millstream.records import Headers
+from millstream.records import Headers, Record
 from millstream.serdes import Serde
 from millstream.state.buffer import WaitingBuffer
 from millstream.state.keyvalue import KeyValueStore
@@ -38,6 +38,9 @@ class RecordContext(Context, Protocol):
 
     def restore(self, carried: tuple[Headers | None, bool]) -> None:
         """Go back to the headers before ``carry``."""
+
+    def record(self, key: Any, value: Any, timestamp: int) -> Record:
+        """Return key, value and timestamp as a record that comes from where the one at hand does."""
 
     def step_aside(self, now: int) -> Any:
         """Let no record be at hand, as while a timer is called at ``now``; returns what ``step_back`` takes."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from millstream.records import Headers
+from millstream.records import Headers, Record
 from millstream.task.inputs import Decoded
 
 Aside: TypeAlias = tuple[Decoded | None, bool, Headers | None, int | None]
@@ -70,6 +70,14 @@ class Current:
     def step_back(self, aside: Aside) -> None:
         """Go back to the record before ``step_aside``."""
         self.chunk, self.has_headers, self._carried, self._moment = aside
+
+    def record(self, key: Any, value: Any, timestamp: int) -> Record:
+        """Return key, value and timestamp as a record that comes from where the one at hand does."""
+        headers = self.headers if self.has_headers else ()
+        chunk = self.chunk
+        if chunk is None:
+            return Record("", -1, -1, key, value, timestamp, headers)
+        return Record(chunk.topic, chunk.partition, chunk.offsets[self.row], key, value, timestamp, headers)
 
     @property
     def headers(self) -> Headers:

@@ -290,11 +290,11 @@ def _process_rows_and_timers(
     timers: Timers, process: Process, context: Current, chunk: Decoded, start: int, stop: int
 ) -> None:
     """The same for stages with timers: each record may make some of them due."""
-    for row in range(start, stop):
-        context.row = row
-        timestamp = chunk.timestamps[row]
-        if timestamp > context.stream_time:
-            context.stream_time = timestamp
-        process(chunk.keys[row], chunk.values[row], timestamp)
-        if timers.stream_due <= context.stream_time:
-            timers.fire("stream", context.stream_time)
+    rows = zip(chunk.keys[start:stop], chunk.values[start:stop], chunk.timestamps[start:stop], strict=True)
+    stream_time = context.stream_time
+    for context.row, (key, value, timestamp) in enumerate(rows, start):
+        if timestamp > stream_time:
+            context.stream_time = stream_time = timestamp
+        process(key, value, timestamp)
+        if timers.stream_due <= stream_time:
+            timers.fire("stream", stream_time)
