@@ -37,6 +37,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """How long a batch should take when there is a backlog; its size is adapted to it."""
     small_batch_records: int = 2_000
     """Up to this many records a batch runs as a single Spark task, which costs less; 0: always in parallel."""
+    stuck_after: Duration | None = None
+    """Give up on a batch that takes longer, end its workers and run it again; None: only say that it takes long."""
     metrics_port: int | None = None
     """Serve figures for Prometheus at ``http://127.0.0.1:PORT/metrics`` while the app runs; 0: any free port."""
     master: str = "local[*]"
@@ -55,5 +57,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         if self.partitions < 1 or self.max_batch_records < 1:
             name = "partitions" if self.partitions < 1 else "max_batch_records"
             raise DefinitionError(f"{name}={getattr(self, name)} is not possible", hint="use 1 or more")
-        if milliseconds(self.target_batch) < 1:
-            raise DefinitionError(f"target_batch={self.target_batch!r} is not possible", hint='for example "1 s"')
+        for name, duration in (("target_batch", self.target_batch), ("stuck_after", self.stuck_after)):
+            if duration is not None and milliseconds(duration) < 1:
+                raise DefinitionError(f"{name}={duration!r} is not possible", hint='for example "1 s"')

@@ -24,6 +24,11 @@ def lease_file(data_dir: Path, app: str) -> Path:
     return app_dir(data_dir, app) / "lease"
 
 
+def activity_file(data_dir: Path, app: str) -> Path:
+    """Return the file in which a run shows what it does."""
+    return app_dir(data_dir, app) / "activity.json"
+
+
 def journal_dir(data_dir: Path, app: str) -> Path:
     """Return the directory of the app's batch journal."""
     return app_dir(data_dir, app) / "journal"

@@ -58,7 +58,7 @@ def test_status_is_data_too(call: Call, counted: App) -> None:
 def test_an_app_that_runs_is_told_with_its_process(call: Call, counted: App, data_dir: Path) -> None:
     lock = FileLock(lock_file(data_dir, "counts"))
     assert lock.acquire()
-    assert call("status").stdout.startswith(f"app           counts, running in process {os.getpid()}\n")
+    assert call("status").stdout.startswith(f"app           counts, starting in process {os.getpid()}\n")
     assert "running" in call("top").stdout
     lock.release()
 

@@ -24,8 +24,24 @@ HISTORY = "history"
 BATCHES_KEPT = 1_000
 MINUTES_KEPT = 24 * 60
 _MINUTE_MS = 60_000
-_BATCH, _MINUTE, _TASK, _TOTALS = b"b", b"m", b"t", b"z"
+_BATCH, _FAILURE, _MINUTE, _TASK, _TOTALS = b"b", b"f", b"m", b"t", b"z"
 _encode = msgspec.msgpack.Encoder().encode
+
+
+class FailureNote(msgspec.Struct, frozen=True, kw_only=True):
+    """The last failure of an app, at a wall time in milliseconds."""
+
+    at: int
+    batch: int
+    kind: str
+    attempts: int
+    """How often the batch has failed with this error."""
+    code: str
+    message: str
+    hint: str | None
+    stack: str
+    goes_on: bool
+    """Whether the run tried again."""
 
 
 class Minute(msgspec.Struct, frozen=True):
@@ -67,6 +83,22 @@ class History:
             if not cursor.set_range(kind) or cursor.key() > _number(kind, max(last, 0)) or cursor.key()[:1] != kind:
                 return
             cursor.delete()
+
+    def note_failure(self, txn: Any, note: FailureNote | None) -> None:
+        """Store the last failure within the transaction of the journal, or forget it."""
+        if note is None:
+            txn.delete(_FAILURE, db=self._database)
+        else:
+            txn.put(_FAILURE, _encode(note), db=self._database)
+
+    def failure(self) -> FailureNote | None:
+        """Return the last failure of the run at hand, or of the last one; None if a batch was done since."""
+        with self._snapshot() as txn:
+            stored = None if txn is None else txn.get(_FAILURE, db=self._database)
+        found = _decoded(stored, FailureNote)
+        if found is None or any(report.ended_at > found.at for report in self.batches(1)):
+            return None
+        return found
 
     def totals(self) -> Totals:
         """Return the sums since the app's first batch."""

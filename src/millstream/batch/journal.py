@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.batch.history import HISTORY, History
+from millstream.batch.history import HISTORY, FailureNote, History
 from millstream.batch.plan import BatchPlan, Progress
 from millstream.batch.report import BatchReport
 from millstream.storage import Environment, environment
@@ -26,7 +26,6 @@ _CATALOG = b"catalog"
 _LINEAGE = b"lineage"
 _DEPLOYED = b"deployed"
 _CHORES = b"chores"
-_FAILURE = b"failure"
 
 
 class Deploy(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,13 +44,6 @@ class Chores(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NONE = Chores()
-
-
-class FailedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the last run ended, at a wall time in milliseconds."""
-
-    at: int
-    message: str
 
 
 class Journal:
@@ -84,6 +76,10 @@ class Journal:
                 self.history.note(txn, report)
 
         self._environment.update(change)
+
+    def note_failure(self, note: FailureNote | None) -> None:
+        """Remember why a batch failed, for those who look later; None when a new run begins."""
+        self._environment.update(lambda txn: self.history.note_failure(txn, note))
 
     def lineage(self) -> str:
         """Return the random name of this history of the app, which begins with an empty journal."""
@@ -132,24 +128,6 @@ class Journal:
         with self._environment.read() as txn:
             stored = txn.get(_DEPLOYED, db=self._database)
         return None if stored is None else msgspec.json.decode(stored, type=Deploy)
-
-    def note_failure(self, message: str | None) -> None:
-        """Remember why a run ended by itself; None when a new one begins."""
-        told = None if message is None else FailedRun(at=time.time_ns() // 1_000_000, message=message)
-
-        def change(txn: Any) -> None:
-            if told is None:
-                txn.delete(_FAILURE, db=self._database)
-            else:
-                txn.put(_FAILURE, msgspec.json.encode(told), db=self._database)
-
-        self._environment.update(change)
-
-    def failure(self) -> FailedRun | None:
-        """Return why the last run ended, if it ended by itself."""
-        with self._environment.read() as txn:
-            stored = txn.get(_FAILURE, db=self._database)
-        return None if stored is None else msgspec.json.decode(stored, type=FailedRun)
 
     def catalog(self) -> dict[str, Any]:
         """Return what ``describe_as`` has stored."""

@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, TypeVar
 
+from millstream.batch.activity import Activity
 from millstream.batch.journal import Journal
 from millstream.batch.logs import log_batch
 from millstream.batch.plan import BatchPlan, Progress, advanced, offsets_of
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport, Phases, lag_of
 from millstream.broker import Broker
-from millstream.errors import MillstreamError
+from millstream.errors import EngineError, MillstreamError
 from millstream.records import TopicPartition
 from millstream.state.task import Version
 from millstream.task.report import TaskReport
@@ -64,6 +65,7 @@ class BatchLoop:
         every_seconds: float = 0.0,
         resident: Resident | None = None,
         stopping: threading.Event | None = None,
+        activity: Activity | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._app = app
@@ -80,6 +82,7 @@ class BatchLoop:
         self._stopping = stopping or threading.Event()
         self._is_over = is_over
         self._may_idle = True  # timers alone are a reason for a batch; until an app has caught up, for the first only
+        self._activity = activity or Activity()
         self._next_batch = 0.0
         self._next_commit = 0.0
         self._plan_seconds = 0.0
@@ -91,13 +94,8 @@ class BatchLoop:
 
     def run(self, until: Until = "stopped") -> None:
         """Run batches; a batch that was planned before a crash comes first."""
-        self._journal.note_failure(None)
         try:
             self._run(until)
-        except MillstreamError as error:
-            with contextlib.suppress(MillstreamError):  # a full disk may not take the note
-                self._journal.note_failure(str(error))
-            raise
         finally:
             with contextlib.suppress(MillstreamError):  # what ended the run says more
                 self._commit(self._progress)
@@ -130,6 +128,7 @@ class BatchLoop:
     def _reside(self, until: Until) -> BatchPlan | None:
         """Let batches run elsewhere; what was planned there and is not done comes back as the next batch."""
         assert self._resident is not None
+        self._activity.turn_to("has a task that stays run small batches", "working")
         try:
             self._resident(until, self._tell, self._stopping)
         except MillstreamError as error:
@@ -142,6 +141,7 @@ class BatchLoop:
 
     def _plan_durably(self) -> BatchPlan | None:
         began = time.perf_counter()
+        self._activity.turn_to("plans a batch")
         plan = self._planner.choose(self._progress, self._planner.backlog(self._progress), idle=self._may_idle)
         if plan is not None:
             self._journal.write(self._progress, plan)
@@ -151,6 +151,7 @@ class BatchLoop:
     def _run_batch(self, plan: BatchPlan) -> BatchPlan | None:
         """Run a batch; each step is retried by itself, since a batch that is noted as done must not run again."""
         began = time.perf_counter()
+        self._activity.turn_to(f"runs batch {plan.number}", "working")
         reports = self._retrying(lambda: self._execute(plan, self._progress.versions))
         ran = time.perf_counter()
         progress = advanced(self._progress, plan, self._names, reports)
@@ -184,11 +185,13 @@ class BatchLoop:
     def _pause(self) -> None:
         """With a fixed interval, wait for its end, unless a batch took longer than that."""
         if self._every:
+            self._activity.turn_to("waits until the next batch is due", "idle")
             self._stopping.wait(self._next_batch - time.monotonic())
             self._next_batch = time.monotonic() + self._every
 
     def _tell(self, report: BatchReport) -> None:
         log_batch(self._app, report)
+        self._activity.go_on()
         if self._on_batch is not None:
             self._on_batch(report)
 
@@ -208,6 +211,8 @@ class BatchLoop:
 
     def _wait(self) -> None:
         positions: dict[TopicPartition, int] = self._planner.positions(self._progress)
+        topics = ", ".join(sorted({at.topic for at in positions}))
+        self._activity.turn_to(f"waits for records of {topics}", "idle")
         while not self._ends() and not self._planner.has_other_topics(positions):
             pause = min(_NAP_SECONDS, self._planner.seconds_to_timer(self._progress))
             if self._broker.wait(positions, pause) or self._planner.seconds_to_timer(self._progress) == 0:
@@ -221,6 +226,9 @@ class BatchLoop:
             except MillstreamError as error:
                 if not error.retryable or attempt == _MOST_ATTEMPTS or self._stopping.is_set():
                     raise
+                if isinstance(error, EngineError):
+                    raise  # Spark may have to be started anew, which is not for the loop to do
+                self._activity.turn_to(f"waits to try again, since {error.message}")
                 pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
                 self._stopping.wait(pause * random.uniform(0.5, 1.0))
         raise AssertionError("unreachable")

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import msgspec
 
+from millstream.batch.activity import LifeSign, LifeSigns
+from millstream.batch.history import FailureNote
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport, Phases, StageTotals, Totals
 from millstream.errors import StateError
-from millstream.places import app_names, journal_dir, lock_file
+from millstream.places import activity_file, app_names, journal_dir, lock_file
 from millstream.storage import FileLock
 from millstream.task.report import TaskReport
 
@@ -72,6 +74,10 @@ class AppStatus(msgspec.Struct, frozen=True, kw_only=True):
     lag: dict[str, int]
     """Records left to read as of the last batch, by ``topic/partition``."""
     stages: list[StageStatus]
+    sign: LifeSign | None
+    """What its process was doing when it last showed that it lives, about once a second while it runs."""
+    failure: FailureNote | None
+    """The last failure, unless a batch was done since."""
 
 
 def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
@@ -94,6 +100,8 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
         totals=totals,
         lag=recent[-1].lag if recent else {},
         stages=_stages(journal, totals),
+        sign=LifeSigns(activity_file(data_dir, app)).last(),
+        failure=journal.history.failure(),
     )
 
 

@@ -15,6 +15,8 @@ from millstream.cli.connection import check_there
 from millstream.cli.output import json_option, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 
+_SILENT_SECONDS = 10.0
+
 
 @click.command(
     cls=Command, examples=["millstream status", "millstream status word-count", "millstream status word-count --json"]
@@ -77,6 +79,7 @@ def _facts(status: AppStatus) -> list[tuple[str, str]]:
     phases = msgspec.structs.asdict(status.phases)
     told = [
         ("app", f"{status.app}, {_doing(status)}"),
+        ("failure", _failure(status)),
         ("batches", _batches(status)),
         ("records", f"{totals.records_in:,} in, {totals.records_out:,} out, {status.rate:,.0f}/s now"),
         ("lag", listed(status.lag) or "none"),
@@ -89,8 +92,22 @@ def _facts(status: AppStatus) -> list[tuple[str, str]]:
 
 def _doing(status: AppStatus) -> str:
     if status.process is not None:
-        return f"running in process {status.process}"
+        sign = status.sign
+        if sign is None or sign.process != status.process:
+            return f"starting in process {status.process}"
+        silent = time.time() - sign.at / 1000
+        told = f"running in process {status.process}: {sign.doing.what} for {sign.doing.seconds:,.0f} s"
+        return told if silent < _SILENT_SECONDS else f"{told}; it has shown no sign of life for {silent:,.0f} s"
     return "not running" + (f"; batch {status.planned} comes first at the next start" if status.planned else "")
+
+
+def _failure(status: AppStatus) -> str:
+    note = status.failure
+    if note is None:
+        return ""
+    ago = max(0.0, time.time() - note.at / 1000)
+    hint = f"; {note.hint}" if note.hint else ""
+    return f"{ago:,.0f} s ago, batch {note.batch}, attempt {note.attempts} ({note.kind}): {note.message}{hint}"
 
 
 def _batches(status: AppStatus) -> str:

@@ -40,7 +40,7 @@ def _measured(place: Place, rule: Rule) -> tuple[float | None, str]:
         lag = sum(lag_of(place.broker, journal.read()[0]).values())
         return lag, f"{lag:,} records wait for {rule.app}"
     if rule.what == "failure":
-        failure = journal.failure()
+        failure = journal.history.failure()
         runs = FileLock(lock_file(place.data_dir, rule.app)).is_held()
         if failure is None or runs:
             return 0, f"{rule.app} has not failed"

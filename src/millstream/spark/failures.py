@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 
 from millstream import errors
 from millstream.errors import EngineError, MillstreamError
@@ -52,8 +55,19 @@ def explained(error: Exception) -> EngineError:
     reason = next(
         (line.strip() for line in text.splitlines() if re.search(r"(Error|Exception|exited|killed)", line)), ""
     )
-    stopped = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+    if isinstance(error, ConnectionError | Py4JError) and not isinstance(error, Py4JJavaError):
+        reason = "its JVM does not answer"
+    elif "SPARK_JOB_CANCELLED" in text:
+        reason = "it took longer than stuck_after and was given up"
     return EngineError(
-        f"Spark could not run a batch: {reason[:300] or type(error).__name__}",
-        hint="Spark has stopped; start the app again" if stopped else "the batch is run again",
+        f"Spark could not run a batch: {reason[:300] or type(error).__name__}", hint="the batch is run again"
     )
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn what PySpark and Py4J raise into our errors, in one place."""
+    try:
+        yield
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        raise explained(error) from error

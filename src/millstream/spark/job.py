@@ -10,12 +10,10 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext
-from pyspark.errors import PySparkException
 
 from millstream.batch.plan import BatchPlan
-from millstream.spark.failures import explained
+from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
 from millstream.spark.worker import Item, destination, results, run_level, run_whole
 from millstream.state.task import Version
@@ -35,11 +33,9 @@ class BatchJob:
     def __call__(self, plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
         """Run a batch and return the reports of its tasks."""
         header = encode_header(JobHeader(app=self._header, plan=plan, versions=dict(versions)))
-        rdd = self._in_one_task(header) if plan.records <= self._small_batch else self._in_parallel(header)
-        try:
+        with translated():
+            rdd = self._in_one_task(header) if plan.records <= self._small_batch else self._in_parallel(header)
             items = rdd.collect()
-        except (Py4JError, PySparkException, ConnectionError) as error:
-            raise explained(error) from error
         return results(items)
 
     def _in_one_task(self, header: bytes) -> RDD[Item]:

@@ -7,9 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from py4j.protocol import Py4JError
 from pyspark import RDD, InheritableThread, SparkContext
-from pyspark.errors import PySparkException
 
 from millstream.batch.lease import Lease
 from millstream.batch.loop import Until
@@ -18,7 +16,7 @@ from millstream.batch.plan import BatchPlan
 from millstream.batch.report import BatchReport
 from millstream.batch.resident import Residence
 from millstream.batch.wire import DriverEnd
-from millstream.spark.failures import explained
+from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, ResidentHeader, encode_header
 from millstream.spark.worker import results, run_resident
 
@@ -104,10 +102,9 @@ class _Job:
 
     def _work(self) -> None:
         try:
-            results(self._rdd.collect())
-        except (Py4JError, PySparkException, ConnectionError) as error:
-            self._error = explained(error)
-            self._error.__cause__ = error
+            with translated():
+                items = self._rdd.collect()
+            results(items)
         except Exception as error:
             self._error = error
 

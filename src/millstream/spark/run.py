@@ -9,33 +9,29 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyspark import SparkContext, cloudpickle
+from pyspark import SparkContext
 
-from millstream.batch.execute import task_names
+from millstream.batch.activity import Activity, LifeSigns
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.logs import event
-from millstream.batch.loop import BatchLoop, Until
+from millstream.batch.loop import Until
 from millstream.batch.pace import Pace
-from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
-from millstream.batch.timers import timed_tasks
-from millstream.batch.topics import SourceTopics, matching_topics
+from millstream.batch.supervisor import Supervisor
+from millstream.batch.topics import matching_topics
 from millstream.batch.upgrade import upgrade
+from millstream.batch.watchdog import Watchdog
 from millstream.broker import Broker, TopicConfig
 from millstream.browse.prometheus import MetricsServer
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, DefinitionError, UnknownTopicError
-from millstream.loading import reference_to
-from millstream.places import journal_dir, lease_file, lock_file, state_dir
+from millstream.places import activity_file, journal_dir, lease_file, lock_file, state_dir
 from millstream.plan.changes import StageChange, is_unchanged
-from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
+from millstream.spark.attempts import Attempts
 from millstream.spark.deliveries import Deliveries
-from millstream.spark.header import AppHeader
-from millstream.spark.job import BatchJob
-from millstream.spark.resident import ResidentTask
-from millstream.spark.session import spark_context
+from millstream.spark.engine import Engine
 from millstream.storage import FileLock, make_private, translated
 from millstream.tables import catalog_of
 from millstream.task.policy import Policies
@@ -52,7 +48,8 @@ class SparkRun:
     def __init__(
         self,
         held: ExitStack,
-        loop: BatchLoop,
+        supervisor: Supervisor,
+        stopping: threading.Event,
         deliveries: Deliveries,
         until: Until,
         changes: list[StageChange],
@@ -63,7 +60,8 @@ class SparkRun:
         self.metrics_url = metrics_url
         """Where the run's figures are served, if they are."""
         self._held = held
-        self._loop = loop
+        self._supervisor = supervisor
+        self._stopping = stopping
         self._deliveries = deliveries
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, args=(until,), name="millstream-loop", daemon=True)
@@ -92,17 +90,24 @@ class SparkRun:
             config = app.config
             journal = Journal(journal_dir(app.data_dir, app.id), durable=config.durability == "sync")
             changes = _upgrade(app, layout, journal, reset)
-            loop = _loop(app, broker, layout, journal, lease, pace or Pace(), on_batch)
+            stopping, activity = threading.Event(), Activity()
+            engine = Engine(app.id, config)
+            attempts = Attempts(
+                app, engine, broker, layout, journal, lease, pace or Pace(), on_batch, stopping, activity
+            )
+            supervisor = Supervisor(app.id, journal, attempts.loop, stopping=stopping, activity=activity)
             deliveries = Deliveries(app, broker)
+            held.callback(_watchdog(app, engine, activity).close)
             metrics = None if config.metrics_port is None else MetricsServer(app.data_dir, config.metrics_port)
             if metrics is not None:
                 held.callback(metrics.close)
-            return cls(held.pop_all(), loop, deliveries, until, changes, None if metrics is None else metrics.url)
+            url = None if metrics is None else metrics.url
+            return cls(held.pop_all(), supervisor, stopping, deliveries, until, changes, url)
 
     def _work(self, until: Until) -> None:
         try:
-            with self._deliveries.beside(until, self._loop.stop):
-                self._loop.run(until)
+            with self._deliveries.beside(until, self._stopping.set):
+                self._supervisor.run(until)
         except BaseException as error:
             self._error = error
         finally:
@@ -114,7 +119,7 @@ class SparkRun:
 
     def stop(self) -> None:
         """Ask the run to finish its batch and to end; does not wait."""
-        self._loop.stop()
+        self._stopping.set()
 
     def wait(self, timeout: float | None = None, *, handle_signals: bool = False) -> bool:
         """Wait for the end and raise the error that caused it, if any; False if the run still goes on."""
@@ -163,37 +168,15 @@ def _locked(app: App) -> FileLock:
     return lock
 
 
-def _loop(
-    app: App,
-    broker: Broker,
-    layout: Layout,
-    journal: Journal,
-    lease: Lease,
-    pace: Pace,
-    on_batch: Callable[[BatchReport], None] | None,
-) -> BatchLoop:
-    config = app.config
-    context = spark_context(config.master, config.spark)
-    header = _header(app, broker, layout, journal.lineage(), context.defaultParallelism)
-    size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
-    small = min(config.small_batch_records, config.max_batch_records)
-    if pace.trigger == "realtime" and not small:
-        raise DefinitionError(
-            'trigger="realtime" needs small batches, but small_batch_records is 0', hint="leave that setting out"
-        )
-    resident = ResidentTask(context, header, lease, journal_dir(app.data_dir, app.id), most=small, trigger=pace.trigger)
-    topics = SourceTopics(layout, broker, dead_letters=header.policies.dead_letter_topic)
-    return BatchLoop(
-        app=app.id,
-        broker=broker,
-        journal=journal,
-        planner=Planner(broker, topics, size, timed=timed_tasks(layout)),
-        size=size,
-        task_names=task_names(layout),
-        execute=BatchJob(context, header, config.small_batch_records),
-        on_batch=on_batch,
-        every_seconds=pace.every_seconds,
-        resident=resident if small and not pace.every_seconds else None,
+def _watchdog(app: App, engine: Engine, activity: Activity) -> Watchdog:
+    limit = app.config.stuck_after
+    return Watchdog(
+        app.id,
+        activity,
+        LifeSigns(activity_file(app.data_dir, app.id)),
+        stuck_after=None if limit is None else milliseconds(limit) / 1000,
+        detail=engine.doing,
+        abandon=engine.cancel,
     )
 
 
@@ -234,35 +217,3 @@ def _layout(app: App, broker: Broker) -> Layout:
     return Layout.of(
         plan, {**topics, **matching_topics(plan, broker, but=dead_letters)}, otherwise=app.config.partitions
     )
-
-
-def _header(app: App, broker: Broker, layout: Layout, lineage: str, cores: int) -> AppHeader:
-    reference = reference_to(app)
-    tasks_by_level = [len(layout.tasks_on(level)) for level in range(layout.plan.levels)]
-    config = app.config
-    return AppHeader(
-        app=app.id,
-        lineage=lineage,
-        reference=reference,
-        pickled=b"" if reference is not None else _pickled(app, layout),
-        fingerprint=fingerprint(layout.plan),
-        partitions=layout.partitions,
-        widths=tuple(min(count, max(1, cores)) for count in tasks_by_level),
-        broker=broker.url,
-        state_dir=str(state_dir(app.data_dir, app.id)),
-        policies=Policies.of(app.id, config),
-        caching=config.caching,
-        durable=config.durability == "sync",
-        new_topic=TopicConfig(partitions=config.partitions) if config.create_topics else None,
-    )
-
-
-def _pickled(app: App, layout: Layout) -> bytes:
-    """Pickle the topology of an app that is not a variable of a module."""
-    try:
-        return bytes(cloudpickle.dumps(layout.plan))  # type: ignore[no-untyped-call]
-    except Exception as error:
-        raise DefinitionError(
-            f"the topology of {app.id!r} cannot be sent to Spark's workers: {error}",
-            hint="make the app a variable of a module or file, so that workers can import it",
-        ) from error

@@ -185,7 +185,7 @@ def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
 
 def _state(status: AppStatus, journal: Journal, lag: int) -> tuple[State, str]:
     if status.process is None:
-        failure = journal.failure()
+        failure = journal.history.failure()
         if failure is not None:
             return "failed", failure.message
         if status.planned is not None:

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from millstream.batch import supervisor as supervisor_module
+from millstream.batch.activity import Activity
+from millstream.batch.journal import Journal
+from millstream.batch.loop import BatchLoop
+from millstream.batch.plan import BatchPlan
+from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.supervisor import Supervisor, kind_of
+from millstream.errors import (
+    BrokerUnavailableError,
+    EngineError,
+    MillstreamError,
+    ProcessingError,
+    SerdeError,
+    StateError,
+    StorageFullError,
+)
+from millstream.log import EmbeddedLog
+from millstream.state.task import Version
+from millstream.storage import close_under
+from millstream.task.report import TaskReport
+
+Topic = Callable[..., str]
+
+
+class Engine:
+    """Runs batches, except that it fails as told first."""
+
+    def __init__(self, *failures: MillstreamError) -> None:
+        self.failures = list(failures)
+        self.ran: list[int] = []
+
+    def __call__(self, plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.ran.append(plan.number)
+        return []
+
+
+@pytest.fixture
+def stopping() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def supervise(
+    log: EmbeddedLog, topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopping: threading.Event
+) -> Iterator[Callable[[Engine], Supervisor]]:
+    """Supervise a loop over three batches of one record each."""
+    monkeypatch.setattr(supervisor_module, "_FIRST_PAUSE_SECONDS", 0.0)
+    topic([0, 1, 2])
+    journal = Journal(tmp_path / "journal", durable=False)
+    activity = Activity()
+
+    def supervise(engine: Engine) -> Supervisor:
+        def loop() -> BatchLoop:
+            size = BatchSize(1, 1.0)
+            return BatchLoop(
+                app="test",
+                broker=log,
+                journal=journal,
+                planner=Planner(log, ["n"], size),
+                size=size,
+                task_names=[],
+                execute=engine,
+                stopping=stopping,
+                activity=activity,
+                on_batch=lambda report: stopping.set() if report.plan.number == 3 else None,
+            )
+
+        return Supervisor("test", journal, loop, stopping=stopping, activity=activity)
+
+    yield supervise
+    close_under(tmp_path)
+
+
+def test_failures_are_classified() -> None:
+    kinds = [kind_of(kind("…")) for kind in (EngineError, BrokerUnavailableError, StorageFullError)]
+    assert kinds == ["infrastructure"] * 3
+    assert [kind_of(kind("…")) for kind in (ProcessingError, SerdeError)] == ["user code"] * 2
+    assert [kind_of(error) for error in (StateError("…"), ValueError("…"))] == ["state"] * 2
+
+
+def test_infrastructure_that_fails_is_tried_again_and_no_batch_is_left_out(
+    supervise: Callable[[Engine], Supervisor], tmp_path: Path
+) -> None:
+    engine = Engine(EngineError("a worker died"), EngineError("a worker died"))
+    supervise(engine).run("caught-up")
+    assert engine.ran == [1, 2, 3]
+    note = Journal(tmp_path / "journal").history.failure()
+    assert note is not None
+    assert (note.batch, note.kind, note.attempts, note.goes_on) == (1, "infrastructure", 2, True)
+
+
+def test_the_same_error_on_the_same_batch_three_times_ends_the_run_with_one_report(
+    supervise: Callable[[Engine], Supervisor], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = Engine(*(EngineError(f"task {number} lost") for number in range(9)))
+    with pytest.raises(EngineError, match="batch 1 failed 3 times with the same error, so the app was stopped: task 2"):
+        supervise(engine).run()
+    assert len(engine.failures) == 6
+    note = Journal(tmp_path / "journal").history.failure()
+    assert note is not None
+    assert (note.attempts, note.goes_on, "EngineError: task 2 lost" in note.stack) == (3, False, True)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "ERROR"]
+    assert "failed, stops app=test batch=1 kind=infrastructure attempt=3" in caplog.records[-1].getMessage()
+
+
+def test_other_errors_or_progress_begin_the_count_anew(supervise: Callable[[Engine], Supervisor]) -> None:
+    engine = Engine(*(EngineError(text) for text in ("a", "a", "b", "b")))
+    supervise(engine).run("caught-up")
+    assert engine.ran == [1, 2, 3]
+
+
+@pytest.mark.parametrize("error", [ProcessingError("node 'x' failed"), StateError("not ours")])
+def test_what_no_attempt_can_mend_ends_the_run_at_once(
+    supervise: Callable[[Engine], Supervisor], error: MillstreamError
+) -> None:
+    engine = Engine(error, EngineError("never asked"))
+    with pytest.raises(type(error), match=error.message):
+        supervise(engine).run()
+    assert len(engine.failures) == 1
+
+
+@pytest.mark.parametrize("kind", [BrokerUnavailableError, StorageFullError])
+def test_an_outage_is_waited_for_however_long_it_takes(
+    supervise: Callable[[Engine], Supervisor], monkeypatch: pytest.MonkeyPatch, kind: type[MillstreamError]
+) -> None:
+    monkeypatch.setattr("millstream.batch.loop._FIRST_PAUSE_SECONDS", 0.0)
+    engine = Engine(*(kind("gone") for _ in range(50)))
+    supervise(engine).run()
+    assert engine.ran == [1, 2, 3]
+
+
+def test_stop_ends_the_pause_before_the_next_attempt(
+    supervise: Callable[[Engine], Supervisor], stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "_FIRST_PAUSE_SECONDS", 60.0)
+    failed = threading.Event()
+    supervisor = supervise(Engine(EngineError("a worker died")))
+    monkeypatch.setattr(supervisor._activity, "turn_to", lambda what, *_: failed.set() if "try again" in what else None)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    assert failed.wait(30)
+    stopping.set()
+    thread.join(10)
+    assert not thread.is_alive()

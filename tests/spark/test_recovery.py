@@ -1,0 +1,77 @@
+"""Spark dies or hangs under a running app: it goes on by itself, and every record counts once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.spark.conftest import Feed
+
+from millstream import App, Config
+from millstream.browse.status import status_of
+
+pytestmark = pytest.mark.spark
+
+JVM_DIES = """
+import os, signal, sys, threading
+from pathlib import Path
+from pyspark import SparkContext
+from millstream import Config
+from tests.spark.apps import words
+
+words.data_dir = Path(sys.argv[1])
+words.config = Config(partitions=2, small_batch_records=0)  # no task that stays, which would outlive it too
+done = threading.Semaphore(0)
+words.start(on_batch=lambda report: done.release())
+with words.producer(value=str) as producer:
+    producer.send("lines", "a b")
+assert done.acquire(timeout=200)
+os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+with words.producer(value=str) as producer:
+    producer.send("lines", "a c")
+assert done.acquire(timeout=200)
+words.stop()
+print(sorted(words.tables["words"].items()))
+"""
+
+
+def test_an_app_outlives_the_jvm(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-c", JVM_DIES, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"},
+        timeout=280,
+    )
+    assert ran.stdout == "[('a', 2), ('b', 1), ('c', 1)]\n", ran.stderr
+
+
+def test_a_worker_that_hangs_is_given_up_and_its_batch_runs_again(tmp_path: Path, feed: Feed) -> None:
+    marker = tmp_path / "hung"
+    app = App("hanging", data_dir=tmp_path, config=Config(partitions=1, stuck_after="10 s"))
+
+    def hang_once(line: str) -> str:
+        if not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return line
+
+    app.stream("lines", value=str).map_values(hang_once).group_by(lambda line: line).count(name="seen")
+    marker.touch()
+    feed(app, "lines", [b"a"], partitions=1)
+    app.run("caught-up")  # workers are there from now on
+    marker.unlink()
+    feed(app, "lines", [b"b"], partitions=1)
+
+    app.run("caught-up")
+
+    assert marker.exists()
+    assert dict(app.tables["seen"].items()) == {"a": 1, "b": 1}
+    assert status_of(tmp_path, "hanging").failure is None
