@@ -22,3 +22,12 @@ def check_name(kind: str, name: object) -> str:
             name=name,
         )
     return name
+
+
+def snake_case(name: str) -> str:
+    """Return the name of a class as one of a function.
+
+    >>> snake_case("MapValues")
+    'map_values'
+    """
+    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")

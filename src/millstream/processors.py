@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
-from millstream.names import check_name
+from millstream.names import check_name, snake_case
 from millstream.records import Headers, Record
 from millstream.serdes import Serde, SerdeLike, serde_for
 
@@ -38,7 +38,13 @@ class StoreSpec:
     @property
     def kind(self) -> str:
         """The word for this kind of store in plans and messages."""
-        return f"{type(self).__name__.removesuffix('Spec').lower()}_store"
+        return snake_case(type(self).__name__.removesuffix("Spec")) + "_store"
+
+    @property
+    def kept_for(self) -> int | None:
+        """For how many milliseconds entries are kept, None for always; it decides how they are stored."""
+        kept: int | None = getattr(self, "retention", None) or getattr(self, "history", None)
+        return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ import pytest
 
 from millstream import App, Processor, Record, key_value_store, table_store, window_store
 from millstream.errors import DefinitionError
+from millstream.plan.changes import StoredPlan, compare
+from millstream.plan.describe import view
 from millstream.plan.layout import Layout
 
 
@@ -78,3 +80,27 @@ def test_steps_of_one_stream_need_names_of_their_own() -> None:
     stream.process(using())
     with pytest.raises(DefinitionError, match=r"two nodes are called 'a.process'"):
         _ = app.plan
+
+
+def test_a_plan_tells_the_stores_of_processors() -> None:
+    app = App("test")
+    app.stream("a").process(using(x=key_value_store(), y=window_store(retention="1 s")), name="step")
+    assert "process          step ← a [stores x, y]" in app.describe()
+    (stage,) = view(app.plan)["stages"]
+    assert stage["stores"] == {
+        "step.x": {"op": "key_value_store", "key": None, "value": None},
+        "step.y": {"op": "window_store", "key": None, "value": None, "windows": {"kept_for": 1_000}},
+    }
+
+
+def test_a_store_that_is_kept_for_another_time_does_not_fit_its_state() -> None:
+    plans = []
+    for retention in ("1 h", "2 h"):
+        app = App("test")
+        app.stream("a").process(using(x=window_store(retention=retention)), name="step")
+        plans.append(StoredPlan(plan=view(app.plan), partitions={"a": 1}))
+    (change,) = compare(*plans)
+    assert (change.fate, change.reasons) == (
+        "incompatible",
+        ["'step.x' was windowed by kept_for=3600000 and would be windowed by kept_for=7200000"],
+    )

@@ -109,7 +109,8 @@ def _stores(stage: Stage, plan: Plan) -> dict[str, Any]:
         for name in store_names(node):
             shapes[name] = {"op": node.verb, "key": key.name, "value": value, **known}
     for name, spec in stage.processor_stores.items():
-        shapes[name] = {"op": spec.kind, "key": None, "value": None if spec.value is None else spec.value.name}
+        window = {} if spec.kept_for is None else {"windows": {"kept_for": spec.kept_for}}
+        shapes[name] = {"op": spec.kind, "key": None, "value": spec.value and spec.value.name, **window}
     return shapes
 
 
@@ -128,6 +129,8 @@ def _text(data: dict[str, Any]) -> str:
                 continue
             extra = _leaving(kind, node)
             table = f" [table {name}]" if node["table"] else ""
+            if stores := node.get("stores"):
+                table += f" [stores {', '.join(store.partition(':')[0] for store in stores)}]"
             sources = node["in"] or _topics(node)
             lines.append(f"  {kind:<16} {name} ← {', '.join(sources)}{table}{extra}")
     return "\n".join(lines) + "\n"

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from millstream.names import snake_case
+
 T = TypeVar("T")
 
 
@@ -31,7 +33,7 @@ Nodes: TypeAlias = tuple[Node, ...]
 
 def verb_of(kind: type[Node]) -> str:
     """Return the word for a kind of node."""
-    return "".join("_" + c.lower() if c.isupper() else c for c in kind.__name__).lstrip("_")
+    return snake_case(kind.__name__)
 
 
 def inputs(node: Node) -> Nodes:
