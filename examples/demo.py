@@ -66,7 +66,7 @@ class Show:
 def feed(rate: int, stop: threading.Event) -> None:
     """Send lines and rides at a steady rate until told to stop."""
     seed = int.from_bytes(os.urandom(4), "big")
-    lines, rides = demo_data.lines(seed), demo_data.rides(seed)
+    lines, rides = demo_data.lines(seed), taxi_rides.made_up(seed)
     share = max(1, rate // _TICKS_PER_SECOND // 2)
     with word_count.app.producer(value=str) as text, taxi_rides.app.producer() as objects:
         while not stop.wait(1 / _TICKS_PER_SECOND):

@@ -100,6 +100,13 @@ class TableReader:
     def __contains__(self, key: Any) -> bool:
         return self.row(key) is not None
 
+    def windows(self, key: Any, *, start: int = 0, stop: int = FOREVER) -> list[Row]:
+        """Return the windows of a key that begin at ``start`` … ``stop``; only tables of windows have any."""
+        raise UnknownTableError(
+            f"table {self.name!r} has no windows, so none of key {key!r:.60} from {start} to {stop}",
+            hint="use get() or scan()",
+        )
+
     def scan(
         self, *, start: Any = None, stop: Any = None, prefix: str | None = None, limit: int | None = None
     ) -> Iterator[Row]:

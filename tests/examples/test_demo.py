@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from examples import demo_data
+from examples import taxi_rides
 from millstream.log import EmbeddedLog
 from millstream.tables import open_tables
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_data_is_the_same_for_a_seed() -> None:
-    first, second = demo_data.rides(7), demo_data.rides(7)
+    first, second = taxi_rides.made_up(7), taxi_rides.made_up(7)
     assert [next(first) for _ in range(50)] == [next(second) for _ in range(50)]
 
 

@@ -1,0 +1,56 @@
+"""What the examples share: run one by itself, on data that it makes up, and show what came out."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from millstream import App
+from millstream.broker import TopicConfig
+from millstream.serdes import RAW
+
+PARTITIONS = 2
+
+
+class Sent(NamedTuple):
+    """A record to feed an example with."""
+
+    topic: str
+    key: Any
+    value: Any
+    timestamp: int
+    """Event time, in milliseconds."""
+
+
+def play(app: App, records: Iterable[Sent], show: Callable[[App], None]) -> None:
+    """Feed the app, run it until all is processed, and show the result; with arguments offer the app's commands."""
+    if len(sys.argv) > 1:
+        app.main()
+        return
+    with tempfile.TemporaryDirectory(prefix="millstream-example-") as place:
+        app.data_dir = Path(place)
+        count = feed(app, records)
+        print(f"{app.id}: {count:,} records are in the log; processing them on Spark …")
+        app.run("caught-up")
+        show(app)
+
+
+def feed(app: App, records: Iterable[Sent]) -> int:
+    """Write records to the app's topics, in the form in which it reads them; return how many."""
+    broker, sources = app.broker, {topic: source for source in app.plan.sources for topic in source.topics}
+    for topic in sources:
+        broker.create_topic(topic, TopicConfig(partitions=PARTITIONS))
+    count = itertools.count()
+    with app.producer(key=RAW, value=RAW) as producer:
+        for sent in records:
+            source = sources[sent.topic]
+            key = None if sent.key is None else source.key.encode(sent.key)
+            value = None if sent.value is None else source.value.encode(sent.value)
+            producer.send(sent.topic, value, key=key, timestamp=sent.timestamp)
+            next(count)
+    broker.close()
+    return next(count)

@@ -1,0 +1,30 @@
+from examples.click_stream import Activity, Click, Profile, Search, app
+
+from millstream.testing import TestDriver
+
+
+def test_a_click_learns_who_and_why() -> None:
+    with TestDriver(app) as driver:
+        driver.topic("user-profiles").pipe(Profile("Ann", "Oslo"), key="u1", timestamp=0)
+        driver.topic("searches").pipe(Search("lamp"), key="u1", timestamp=1_000)
+        driver.topic("clicks").pipe(Click("/lamp"), key="u1", timestamp=1_900)
+        assert driver.topic("activity").read_values() == [Activity("/lamp", "Ann", "Oslo", "lamp")]
+        assert driver.table("clicks_after_search")["lamp"] == 1
+
+
+def test_a_click_without_search_comes_when_none_can_come_any_more() -> None:
+    with TestDriver(app) as driver:
+        driver.topic("clicks").pipe(Click("/cup"), key="u9", timestamp=5_000)
+        assert driver.topic("activity").read_values() == []
+        driver.topic("clicks").pipe(Click("/pen"), key="u8", timestamp=6_000)
+        assert driver.topic("activity").read_values() == [Activity("/cup", "guest", "?")]
+        assert len(driver.table("clicks_after_search")) == 0
+
+
+def test_a_profile_that_changes_counts_from_then_on() -> None:
+    with TestDriver(app) as driver:
+        for city, clock in (("Oslo", 0), ("Rome", 9_000)):
+            driver.topic("user-profiles").pipe(Profile("Ann", city), key="u1", timestamp=clock)
+            driver.topic("searches").pipe(Search("lamp"), key="u1", timestamp=clock)
+            driver.topic("clicks").pipe(Click("/lamp"), key="u1", timestamp=clock)
+        assert dict(driver.table("clicks_per_city").items()) == {"Oslo": 1, "Rome": 1}

@@ -1,0 +1,22 @@
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from examples.taxi_csv import make, read, send
+from examples.taxi_rides import TaxiRide, app, made_up
+
+
+def test_a_file_holds_what_was_made_up(tmp_path: Path) -> None:
+    make(tmp_path / "rides.csv", 50)
+    assert list(read(tmp_path / "rides.csv")) == list(islice(made_up(7), 50))
+
+
+def test_rides_are_streamed_as_json_at_a_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(app, "data_dir", tmp_path / "data")
+    make(tmp_path / "rides.csv", 30)
+    assert send(tmp_path / "rides.csv", rate=10_000) == 30
+    assert capsys.readouterr().out.count("vendor") == 30
+    with app.consumer(topics=["rides"], value=TaxiRide) as consumer:
+        assert len(consumer.poll("2 s")) > 0
