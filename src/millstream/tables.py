@@ -77,6 +77,7 @@ class TableReader:
         self._key = key if entry.key else None
         self._decode = value.decode
         self._database = store_database(entry.name)
+        self._databases: tuple[str, ...] = (self._database,)  # all must be open before a snapshot is taken
 
     def row(self, key: Any) -> Row | None:
         """Return the row of a key with its timestamp, or None."""
@@ -135,7 +136,7 @@ class TableReader:
     def _snapshot(self, path: Path) -> Iterator[tuple[Any, Any]]:
         """Yield a snapshot of a partition, or nothing if no batch has been committed there yet."""
         if (path / "data.mdb").exists():
-            place = environment(path, (self._database,), readonly=True)
+            place = environment(path, self._databases, readonly=True)
             database = place.databases[self._database]
             if database is not None:
                 with place.read() as txn:
@@ -168,6 +169,7 @@ class VersionedTableReader(TableReader):
         self._history = entry.history
         self._codec = value
         self._older = store_database(f"{entry.name}.{HISTORY}")
+        self._databases = (self._database, self._older)
 
     def row_as_of(self, key: Any, time: int | datetime) -> Row | None:
         """Return the row that was valid at a time (milliseconds or a datetime), or None.

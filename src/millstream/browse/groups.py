@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.broker import Broker, GroupInfo
+from millstream.broker import Broker, GroupInfo, Offsets
 from millstream.browse.moments import moment
 from millstream.errors import DefinitionError, StateError, UnknownTopicError
 from millstream.places import app_names
@@ -76,8 +76,14 @@ def planned_moves(broker: Broker, data_dir: Path, group: str, to: str, topics: S
     if not chosen:
         raise DefinitionError(f"group {group!r} has read no topic", hint="name one with --topic")
     places = [TopicPartition(topic, number) for topic in chosen for number in range(broker.topic(topic).partitions)]
+    there = {topic: broker.offsets(topic) for topic in chosen}
     return [
-        Move(topic=at.topic, partition=at.partition, before=committed.get(at), after=_place_of(broker, at, to))
+        Move(
+            topic=at.topic,
+            partition=at.partition,
+            before=committed.get(at),
+            after=_place_of(broker, at, there[at.topic][at.partition], to),
+        )
         for at in places
     ]
 
@@ -87,8 +93,7 @@ def execute_moves(broker: Broker, group: str, moves: Sequence[Move]) -> None:
     broker.commit(group, {TopicPartition(move.topic, move.partition): move.after for move in moves})
 
 
-def _place_of(broker: Broker, at: TopicPartition, to: str) -> int:
-    there = broker.offsets(at.topic)[at.partition]
+def _place_of(broker: Broker, at: TopicPartition, there: Offsets, to: str) -> int:
     if to in ("earliest", "latest"):
         return there.begin if to == "earliest" else there.end
     if re.fullmatch(r"\d{1,18}", to):

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.errors import MillstreamError
 from millstream.tables import Row, TableReader
 
 
@@ -28,13 +27,17 @@ def readings_of(key: str) -> Iterator[Any]:
 
 def find_row(table: TableReader, key: str) -> Row | None:
     """Return the row of a typed key, or None."""
-    return next((row for read in readings_of(key) if (row := _row(table, read)) is not None), None)
+    return next((row for read in keys_of(table, key) if (row := table.row(read)) is not None), None)
 
 
-def _row(table: TableReader, key: Any) -> Row | None:
+def keys_of(table: TableReader, key: str) -> Iterator[Any]:
+    """Yield what a typed key can mean in a table."""
+    return (read for read in readings_of(key) if _can_be_in(table, read))
+
+
+def _can_be_in(table: TableReader, key: Any) -> bool:
     try:
-        return table.row(key)
-    except MillstreamError:
-        raise
-    except Exception:  # a serde may refuse a key of another type with any exception: then it is not in the table
-        return None
+        table.partitions_of(key)
+    except Exception:  # a serde may refuse a key of another type with any exception
+        return False
+    return True

@@ -77,6 +77,8 @@ def rounds(
 
 def records_between(broker: Broker, at: TopicPartition, start: int, end: int) -> Iterator[Record]:
     """Yield the records ``start <= offset < end`` that are still there."""
+    if start >= end:
+        return
     begin = broker.offsets(at.topic)[at.partition].begin  # retention may have overtaken us
     if max(start, begin) >= end:
         return

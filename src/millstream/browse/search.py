@@ -73,7 +73,8 @@ def search(
 ) -> Found:
     """Return up to ``limit`` wanted records, in the order of time as far as that of each partition allows."""
     topic = next(iter(positions)).topic
-    bounds = {at: broker.offsets(topic)[at.partition] for at in positions}
+    there = broker.offsets(topic)
+    bounds = {at: there[at.partition] for at in positions}
     now = {at: min(max(offset, bounds[at].begin), bounds[at].end) for at, offset in positions.items()}
     older = direction == "older"
     feeds = [

@@ -12,12 +12,16 @@ from millstream.cli.command import Command
 from millstream.cli.connection import check_there
 from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
+from millstream.errors import DefinitionError
 from millstream.serve.server import Address, WebServer
 
 
 def as_address(value: str) -> Address:
     """Read an option that is an address."""
-    return Address.parse(value)
+    try:
+        return Address.parse(value)
+    except DefinitionError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 web_option = click.option(

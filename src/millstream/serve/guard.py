@@ -25,6 +25,7 @@ from millstream.serve.login import login_page
 COOKIE = "millstream"
 CSRF_HEADER = "x-csrf-token"
 MAX_BODY_BYTES = 2 * 1024 * 1024
+_MAX_ADDRESS_BYTES = 16_384
 _LOGIN_TRIES, _LOGIN_SECONDS = 5, 60.0
 _PORT = re.compile(r":\d{1,5}$")
 _POLICY = (
@@ -114,7 +115,11 @@ class Guard:
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if not self._knows_host(headers.get("host", "")):
             return failure(400, "host", "this server does not answer to that name", "use its address, or --allow-host")
-        if int(headers.get("content-length", "0") or 0) > MAX_BODY_BYTES:
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > _MAX_ADDRESS_BYTES:
+            return failure(
+                414, "too_large", f"an address may have {_MAX_ADDRESS_BYTES} bytes", "ask for less at a time"
+            )
+        if _content_length(headers) > MAX_BODY_BYTES:
             return failure(413, "too_large", f"a request may have {MAX_BODY_BYTES} bytes", "send less at a time")
         is_login = scope["path"] == "/login" and scope["method"] == "POST"
         if not is_login and not self._keys.opens(headers):
@@ -175,6 +180,11 @@ def _guarded(send: Send, path: str, style: str) -> Send:
         await send(message)
 
     return guarded
+
+
+def _content_length(headers: Headers) -> int:
+    told = headers.get("content-length", "0")
+    return int(told) if told.isascii() and told.isdigit() else 0  # the body itself is counted too
 
 
 def _cookie(headers: Headers) -> str:

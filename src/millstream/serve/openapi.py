@@ -20,6 +20,7 @@ _PROBLEMS = {
     "404": "There is no such thing.",
     "409": "It cannot be done in the present state.",
     "413": "The request or the record is too large.",
+    "414": "The address is too long.",
     "415": "The body is not announced as JSON.",
     "429": "Too many of them at once.",
     "503": "The log or the state cannot be reached now.",
@@ -65,7 +66,10 @@ def _operation(one: Operation, schema_of: dict[int, Any], components: dict[str, 
         "tags": [one.path.split("/")[2].partition(".")[0]],
         "parameters": list(_parameters(one, components)),
         "responses": {
-            "200": {"description": "Done.", "content": {one.media_type: {"schema": _schema_of(one, schema_of)}}},
+            "200": {
+                "description": "Done.",
+                "content": {kind: {"schema": _schema_of(one, kind, schema_of)} for kind in one.media_types},
+            },
             **{
                 status: {
                     "description": meaning,
@@ -82,8 +86,9 @@ def _operation(one: Operation, schema_of: dict[int, Any], components: dict[str, 
     return described
 
 
-def _schema_of(one: Operation, schema_of: dict[int, Any]) -> Any:
-    return {"type": "string"} if one.answer is None else schema_of[id(one.answer)]
+def _schema_of(one: Operation, media_type: str, schema_of: dict[int, Any]) -> Any:
+    is_json = media_type == "application/json" and one.answer is not None
+    return schema_of[id(one.answer)] if is_json else {"type": "string"}
 
 
 def _parameters(one: Operation, components: dict[str, Any]) -> Iterable[dict[str, Any]]:

@@ -57,7 +57,7 @@ class Operation:
     params: type[msgspec.Struct] = Nothing
     body: type[msgspec.Struct] | None = None
     answer: Any = None
-    media_type: str = "application/json"
+    media_types: tuple[str, ...] = ("application/json",)
     respond: Callable[[Any], Response] | None = None
 
     @property

@@ -145,6 +145,7 @@ def _bound(address: Address) -> socket.socket:
             try:
                 found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 found.bind((address.host, port))
+                found.listen(_MOST_CONNECTIONS)
             except OSError:
                 found.close()
                 raise

@@ -163,7 +163,7 @@ def _operation(path: str, summary: str, handler: Any, params: type[msgspec.Struc
         summary=summary,
         handler=handler,
         params=params,
-        media_type="text/event-stream",
+        media_types=("text/event-stream",),
         respond=_stream,
     )
 

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from millstream.browse.keys import readings_of
+from millstream.browse.keys import keys_of
 from millstream.browse.text import plain
-from millstream.errors import DefinitionError, MillstreamError, UnknownTableError
+from millstream.errors import DefinitionError, UnknownTableError
 from millstream.places import app_names
 from millstream.records import Windowed
 from millstream.serve.api.params import Limit, Millis, Name, ShortText
@@ -101,7 +101,7 @@ def scan_table(site: Site, params: ScanParams) -> Rows:
 def get_row(site: Site, params: KeyParams) -> Rows:
     """Return the row of a key, or its windows in the order of time."""
     app, reader = find_table(site, params.table, params.app)
-    for key in readings_of(params.key):
+    for key in keys_of(reader, params.key):
         rows = _rows_of(reader, key, params)
         if rows:
             return _answer(app, reader, rows, len(rows))
@@ -141,16 +141,11 @@ def shown_row(row: Row) -> ShownRow:
 
 
 def _rows_of(reader: TableReader, key: Any, params: KeyParams) -> list[Row]:
-    try:
-        if isinstance(reader, WindowTableReader):
-            until = {} if params.until is None else {"stop": params.until}
-            return reader.windows(key, start=params.since or 0, **until)
-        row = reader.row(key) if params.as_of is None else _as_of(reader, key, params.as_of)
-        return [] if row is None else [row]
-    except MillstreamError:
-        raise
-    except Exception:  # a serde may refuse a key of another type with any exception: then it is not in the table
-        return []
+    if isinstance(reader, WindowTableReader):
+        until = {} if params.until is None else {"stop": params.until}
+        return reader.windows(key, start=params.since or 0, **until)
+    row = reader.row(key) if params.as_of is None else _as_of(reader, key, params.as_of)
+    return [] if row is None else [row]
 
 
 def _as_of(reader: TableReader, key: Any, time: int) -> Row | None:
@@ -216,7 +211,8 @@ OPERATIONS = (
         summary="Download a table as a file",
         handler=export_table,
         params=ExportParams,
-        media_type="text/csv",
+        answer=list[ShownRow],
+        media_types=("text/csv", "application/json"),
         respond=_file,
     ),
     Operation(

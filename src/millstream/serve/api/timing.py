@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
-from millstream.browse.keys import readings_of
+from millstream.browse.keys import keys_of
 from millstream.browse.moments import iso, moment, span
 from millstream.browse.status import status_of
 from millstream.errors import DefinitionError, UnknownTableError, UnknownTopicError
@@ -18,7 +18,7 @@ from millstream.serve.api.apps import AppParams
 from millstream.serve.api.params import Name
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
-from millstream.tables import TableEntry, TableReader, WindowTableReader
+from millstream.tables import TableEntry, WindowTableReader
 from millstream.windows import FOREVER, SessionWindows, SlidingWindows, Windows
 
 _MOST_WINDOWS = 5000
@@ -121,8 +121,10 @@ def explain_late(site: Site, params: LateParams) -> LateAnswer:
     timestamp = _timestamp(params.time)
     reader = site.place.tables(params.app)[params.table]
     assert isinstance(reader, WindowTableReader)
-    key = list(readings_of(params.key))[-1 if entry.key.startswith("json") else 0]
-    partition = _partition(reader, key)
+    key = next(keys_of(reader, params.key), None)
+    if key is None:
+        raise DefinitionError(f"the table has no such keys as {params.key!r:.60}", hint="use a key of its type")
+    partition = reader.partitions_of(key)[0]
     stream_time = reader.stream_time(partition)
     fates = list(fates_of(entry.windows, timestamp, max(stream_time if stream_time is not None else -1, timestamp)))
     return LateAnswer(
@@ -209,7 +211,7 @@ def _open_windows(entry: TableEntry, reader: WindowTableReader) -> OpenWindows:
         kept += 1
         wait = entry.windows.grace + (entry.windows.gap if isinstance(entry.windows, SessionWindows) else 0)
         close = FOREVER if row.key.end == FOREVER else row.key.end + wait
-        if close > times[_partition(reader, row.key.key)]:
+        if close > times[reader.partitions_of(row.key.key)[0]]:
             closes.append(close)
     return OpenWindows(
         table=entry.name,
@@ -221,15 +223,6 @@ def _open_windows(entry: TableEntry, reader: WindowTableReader) -> OpenWindows:
         next_close=min((close for close in closes if close != FOREVER), default=None),
         is_whole=kept < _MOST_WINDOWS,
     )
-
-
-def _partition(reader: TableReader, key: Any) -> int:
-    try:
-        return reader.partitions_of(key)[0]
-    except Exception as error:  # a serde may refuse a key with any exception
-        raise DefinitionError(
-            f"the table has no such keys as {key!r:.60}: {error}", hint="use a key of its type"
-        ) from error
 
 
 def _timestamp(text: str) -> int:

@@ -1,0 +1,56 @@
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Call, Fill
+
+MILLSTREAM = [sys.executable, "-c", "from millstream.cli.main import main; main()"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_the_dashboard_is_served_until_a_signal(fill: Fill, data_dir: Path, number: signal.Signals) -> None:
+    fill("lines", (b"a", b"hello", 0))
+    environment = {**os.environ, "MILLSTREAM_DATA_DIR": str(data_dir)}
+    with subprocess.Popen(
+        [*MILLSTREAM, "ui", "--web", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        assert running.stderr is not None
+        told = running.stderr.readline()
+        assert told.startswith("dashboard: http://127.0.0.1:")
+        with urllib.request.urlopen(f"{told.split()[-1]}/topics") as page:
+            assert b"lines" in page.read()
+        running.send_signal(number)
+        _, rest = running.communicate(timeout=60)
+    assert (running.returncode, rest) == (0, "")
+
+
+def test_an_address_on_the_network_comes_with_a_token_and_a_warning(fill: Fill, data_dir: Path) -> None:
+    fill("lines")
+    environment = {**os.environ, "MILLSTREAM_DATA_DIR": str(data_dir)}
+    with subprocess.Popen(
+        [*MILLSTREAM, "ui", "--web", "0.0.0.0:0"], stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        assert running.stderr is not None
+        told = "".join(running.stderr.readline() for _ in range(3))
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    assert f"its token is in {data_dir / 'web-token'}" in told
+    assert (data_dir / "web-token").read_text().strip() not in told
+    assert "warning: it is open to the network" in told
+
+
+def test_there_must_be_something_to_serve(call: Call, data_dir: Path) -> None:
+    refused = call("ui")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"error: there is no data directory {str(data_dir)!r}")
+
+
+def test_an_address_that_is_none_is_told(call: Call, fill: Fill) -> None:
+    fill("lines")
+    refused = call("ui", "--web", "nonsense:port")
+    assert refused.exit_code == 2
+    assert "'nonsense:port' is no address" in refused.stderr

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from tests.serve.conftest import Served
+
+from millstream.records import TopicPartition
+
+
+def test_groups_show_members_offsets_and_lag(own: Served) -> None:
+    for number in range(6):
+        own.post("/api/topics/lines/records", {"value": number, "partition": number % 2})
+    own.log().commit("audit", {TopicPartition("lines", 0): 1})
+    (listed,) = own.get("/api/groups")
+    assert listed == {"group": "audit", "members": 0, "topics": ["lines"], "lag": 5, "is_app": False}
+    detail = own.get("/api/groups/audit")["partitions"]
+    assert [(one["partition"], one["committed"], one["end"], one["lag"]) for one in detail] == [
+        (0, 1, 3, 2),
+        (1, None, 3, 3),
+    ]
+
+
+def test_a_reset_shows_first_and_moves_only_when_told(own: Served) -> None:
+    own.post("/api/topics/lines/records", {"value": 1, "partition": 0})
+    own.log().commit("audit", {TopicPartition("lines", 0): 1})
+    planned = own.post("/api/groups/audit/reset", {"to": "earliest"}).json()
+    assert (planned["executed"], planned["moves"][0]) == (
+        False,
+        {"topic": "lines", "partition": 0, "before": 1, "after": 0},
+    )
+    assert own.log().committed("audit")[TopicPartition("lines", 0)] == 1
+    assert own.post("/api/groups/audit/reset", {"to": "earliest", "execute": True}).json()["executed"]
+    assert own.log().committed("audit")[TopicPartition("lines", 0)] == 0
+
+
+def test_the_group_of_an_app_cannot_be_moved(served: Served) -> None:
+    refused = served.post("/api/groups/rides-app/reset", {"to": "earliest", "execute": True})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "state")
+    assert "its own journal" in refused.json()["error"]["message"]
+
+
+def test_a_group_is_forgotten_with_its_name_as_confirmation(own: Served) -> None:
+    own.log().commit("audit", {TopicPartition("lines", 0): 0})
+    assert "nothing" in own.post("/api/groups/audit/delete", {"confirm": "x"}).json()["done"]
+    assert own.post("/api/groups/audit/delete", {"confirm": "audit"}).json() == {"done": "deleted audit"}
+    assert own.client.get("/api/groups/audit").status_code == 404

@@ -1,0 +1,101 @@
+"""Server-sent events, from a real server over a real socket."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.running import run_to_end
+from tests.serve.conftest import fill, words_app
+
+from millstream.log import EmbeddedLog
+from millstream.producer import Producer
+from millstream.serve.server import Address, WebServer
+from millstream.storage import close_under
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[WebServer]:
+    data_dir = tmp_path / "data"
+    fill(data_dir)
+    run_to_end(words_app(data_dir))
+    found = WebServer(data_dir, address=Address(port=0))
+    yield found
+    found.close()
+    close_under(data_dir)
+
+
+def events(server: WebServer, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the events of a stream; the first line shows that it is open."""
+    with urllib.request.urlopen(f"{server.url}{path}", timeout=60) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        name = ""
+        for raw in stream:
+            line = raw.decode().rstrip("\n")
+            if line.startswith(":"):
+                yield "alive", None
+            elif line.startswith("event: "):
+                name = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                yield name, json.loads(line.removeprefix("data: "))
+
+
+def send(server: WebServer, *lines: str) -> None:
+    with EmbeddedLog(server._place.data_dir) as log, Producer(log, value=str) as producer:
+        for line in lines:
+            producer.send("lines", line, key=line)
+
+
+def test_new_records_are_told_as_they_come(server: WebServer) -> None:
+    stream = events(server, "/api/live/topics/lines?where=key+startswith+'n'&seconds=60")
+    assert next(stream) == ("alive", None)
+    send(server, "other", "new <script>")
+    name, told = next(stream)
+    assert (name, [one["value"] for one in told["records"]], told["skipped"]) == ("records", ["new <script>"], 0)
+
+
+def test_of_a_flood_the_newest_are_told_and_the_rest_is_counted(server: WebServer) -> None:
+    stream = events(server, "/api/live/topics/lines?seconds=60")
+    assert next(stream) == ("alive", None)
+    with EmbeddedLog(server._place.data_dir) as log, Producer(log, value=str, linger="1 s") as producer:
+        for number in range(3000):
+            producer.send("lines", f"{number}", key="same", partition=0)
+    shown = skipped = 0
+    while shown + skipped < 3000:
+        _, told = next(stream)
+        assert len(told["records"]) <= 200
+        shown, skipped = shown + len(told["records"]), skipped + told["skipped"]
+    assert skipped > 0
+
+
+def test_progress_is_told_when_a_topic_or_an_app_moves_on(server: WebServer) -> None:
+    stream = events(server, "/api/live/progress?seconds=60")
+    _, before = next(stream)
+    send(server, "more")
+    _, after = next(stream)
+    assert after["topics"]["lines"] == before["topics"]["lines"] + 1
+    assert after["apps"] == before["apps"] == {"words-app": before["apps"]["words-app"]}
+
+
+def test_changed_rows_of_a_table_are_told(server: WebServer) -> None:
+    stream = events(server, "/api/live/tables/words?app=words-app&prefix=mi&seconds=60")
+    assert next(stream) == ("alive", None)
+    send(server, "mill|mint")
+    run_to_end(words_app(server._place.data_dir))
+    told = next(data for name, data in stream if name == "rows")
+    assert {row["key"]: row["value"] for row in told["changed"]} == {"mill": 12, "mint": 1}
+
+
+def test_a_stream_of_what_is_not_there_is_refused_at_once(server: WebServer) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{server.url}/api/live/topics/nowhere", timeout=60)
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(f"{server.url}/api/live/topics/lines?where=(", timeout=60)
+
+
+def test_a_stream_ends_when_its_time_is_up(server: WebServer) -> None:
+    assert list(events(server, "/api/live/topics/lines?seconds=0.1")) == [("alive", None)]

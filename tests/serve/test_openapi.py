@@ -1,0 +1,74 @@
+"""The API does what its document says, and survives what it does not say."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from tests.cli.running import run_to_end
+from tests.serve.conftest import fill, rides_app, serving, words_app
+
+from millstream.serve.openapi import openapi_document
+from millstream.serve.server import Address, WebServer
+from millstream.serve.web import OPERATIONS
+from millstream.storage import close_under
+
+_CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+_KNOWN = {"topic": "rides", "app": "rides-app", "table": "per_zone", "group": "rides-app", "key": "zone-1"}
+_STREAMS = {one.path for one in OPERATIONS if "text/event-stream" in one.media_types}
+
+
+schema = schemathesis.openapi.from_dict(openapi_document(OPERATIONS))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """Return a real server over data that may be changed at will."""
+    data_dir = tmp_path_factory.mktemp("fuzzed")
+    data_dir.chmod(0o700)
+    fill(data_dir)
+    run_to_end(rides_app(data_dir))
+    run_to_end(words_app(data_dir))
+    found = WebServer(data_dir, address=Address(port=0))
+    yield found
+    found.close()
+    close_under(data_dir)
+
+
+@schema.exclude(path=sorted(_STREAMS)).parametrize()
+@settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=[*HealthCheck])
+def test_every_operation_survives_what_is_sent_to_it(case: Any, server: WebServer) -> None:
+    for name, given in (case.path_parameters or {}).items():  # half of the calls are about something that is there
+        if name in _KNOWN and len(str(given)) % 2:
+            case.path_parameters[name] = _KNOWN[name]
+    token = urllib.request.urlopen(f"{server.url}/api/csrf").read().decode()
+    answer = case.call(base_url=server.url, headers={"X-CSRF-Token": token, "Authorization": ""})
+    case.validate_response(answer, checks=_CHECKS)
+
+
+def test_the_document_names_every_operation_once() -> None:
+    document = openapi_document(OPERATIONS)
+    listed = [
+        (method, path, operation["operationId"])
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    assert len(listed) == len(OPERATIONS) == len({name for *_, name in listed})
+    assert all(operation["summary"] for methods in document["paths"].values() for operation in methods.values())
+
+
+def test_the_document_is_the_one_that_is_served(filled_dir: Path) -> None:
+    served = serving(filled_dir)
+    assert served.get("/api/openapi.json") == openapi_document(OPERATIONS)
+    served.site.place.close()

@@ -1,0 +1,143 @@
+"""Where the server listens, what its token is, and that it goes as it came."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+import statistics
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.cli.running import run_to_end
+from tests.serve.conftest import fill, words_app
+
+from millstream.errors import DefinitionError, StateError
+from millstream.log import EmbeddedLog
+from millstream.producer import Producer
+from millstream.serve.server import TOKEN_VARIABLE, Address, WebServer
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    EmbeddedLog(tmp_path / "data").close()
+    return tmp_path / "data"
+
+
+def own_address() -> str:
+    """Return an address of this host that is not loopback, or skip."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("10.255.255.255", 1))
+        except OSError:
+            pytest.skip("this host has no other address than loopback")
+        return str(probe.getsockname()[0])
+
+
+def test_it_listens_on_loopback_only_unless_told_otherwise(data_dir: Path) -> None:
+    server = WebServer(data_dir, address=Address(port=0))
+    port = int(server.url.rpartition(":")[2])
+    assert server._socket.getsockname()[0] == "127.0.0.1"
+    assert server.token_file is None
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((own_address(), port), timeout=5)
+    server.close()
+
+
+def test_another_address_needs_the_token_which_only_the_owner_can_read(data_dir: Path) -> None:
+    server = WebServer(data_dir, address=Address("0.0.0.0", 0))
+    assert server.token_file is not None
+    token = server.token_file.read_text().strip()
+    assert len(token) >= 43  # 256 bits
+    assert stat.S_IMODE(server.token_file.stat().st_mode) == 0o600
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{server.url}/api/topics")
+    asked = urllib.request.Request(f"{server.url}/api/topics", headers={"Authorization": f"Bearer {token}"})
+    assert urllib.request.urlopen(asked).status == 200
+    server.close()
+    again = WebServer(data_dir, address=Address("0.0.0.0", 0))
+    assert again.token_file is not None
+    assert again.token_file.read_text().strip() != token
+    again.close()
+
+
+def test_a_token_of_the_environment_is_asked_for_on_loopback_too(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "secret")
+    server = WebServer(data_dir, address=Address(port=0))
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{server.url}/")
+    assert server.token_file is None
+    server.close()
+
+
+def test_a_port_that_is_taken_is_told_or_the_next_one_is_used(data_dir: Path) -> None:
+    first = WebServer(data_dir)
+    second = WebServer(data_dir)
+    assert first.url != second.url
+    taken = int(first.url.rpartition(":")[2])
+    with pytest.raises(StateError, match=f"cannot listen on 127.0.0.1:{taken}"):
+        WebServer(data_dir, address=Address(port=taken))
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("text", ["a:b", "127.0.0.1:", "127.0.0.1:99999", "x:-1"])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(DefinitionError, match="is no address"):
+        Address.parse(text)
+
+
+def test_closing_ends_open_streams_and_leaves_no_thread(data_dir: Path) -> None:
+    before = set(threading.enumerate())
+    server = WebServer(data_dir, address=Address(port=0))
+    stream = urllib.request.urlopen(f"{server.url}/api/live/progress", timeout=30)
+    assert stream.readline().startswith(b"event: progress")
+    began = time.monotonic()
+    server.close()
+    assert time.monotonic() - began < 8
+    ours = {thread.name for thread in set(threading.enumerate()) - before}
+    assert not {name for name in ours if name.startswith("millstream")}
+    stream.close()
+
+
+def test_an_address_that_is_too_long_is_refused(data_dir: Path) -> None:
+    server = WebServer(data_dir, address=Address(port=0))
+    with pytest.raises(urllib.error.HTTPError, match="414"):
+        urllib.request.urlopen(f"{server.url}/topics?key={'x' * 60_000}")
+    server.close()
+
+
+def test_a_key_is_read_quickly_while_the_app_commits(tmp_path: Path) -> None:
+    """Over a real socket, with a writer that commits all the time; prints what a key costs."""
+    data_dir = tmp_path / "data"
+    fill(data_dir)
+    app = words_app(data_dir)
+    run_to_end(app)
+    server = WebServer(data_dir, address=Address(port=0))
+    stop = threading.Event()
+
+    def write() -> None:
+        with EmbeddedLog(data_dir) as log, Producer(log, value=str) as producer:
+            while not stop.is_set():
+                producer.send("lines", "the|mill", key="k")
+                producer.flush()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    times = []
+    for _ in range(50):
+        began = time.perf_counter()
+        with urllib.request.urlopen(f"{server.url}/api/tables/words/mill?app=words-app") as answer:
+            assert json.load(answer)["rows"][0]["value"] >= 11
+        times.append((time.perf_counter() - began) * 1000)
+    stop.set()
+    writer.join()
+    server.close()
+    print(f"a key cost {statistics.median(times):.1f} ms at the median")
+    assert statistics.median(times) < 100  # the promise is 5 ms on a quiet machine
