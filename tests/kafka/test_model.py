@@ -73,7 +73,7 @@ class ModelTransactions:
         self.coordinator.epoch += 1
         self.epoch = self.coordinator.epoch
 
-    def read(self) -> Marker | None:
+    def read(self, outputs: Sequence[Output]) -> Marker | None:
         return self.coordinator.marker
 
     def begin(self) -> None:
@@ -248,7 +248,7 @@ def test_the_model_finds_what_happens_if_the_marker_is_read_first(monkeypatch: p
     def only_read(self: Publication) -> str:
         assert isinstance(self.transactions, ModelTransactions)
         self.transactions.open()
-        self.transactions.early = self.transactions.read()
+        self.transactions.early = self.transactions.read(self.outputs)
         return "init"
 
     def only_init(self: Publication) -> str:

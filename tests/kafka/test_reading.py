@@ -107,3 +107,13 @@ def test_a_missing_topic_or_partition_is_named(kafka: KafkaBroker, topic: str) -
         kafka.read(topic, 7, 0, 1)
     with pytest.raises(UnknownTopicError, match="no topic"):
         kafka.read("nowhere", 0, 0, 1)
+
+
+def test_a_topic_that_was_made_anew_is_read_anew(kafka: KafkaBroker, topic: str, send: Send, read: Read) -> None:
+    send(topic, "a", "b")
+    assert read(topic) == [(0, "a"), (1, "b")]
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic, TopicConfig(partitions=2))
+    send(topic, "c", "d", "e")
+    assert read(topic) == [(0, "c"), (1, "d"), (2, "e")]
+    assert read(topic, start=2) == [(2, "e")]

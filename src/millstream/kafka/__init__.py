@@ -16,7 +16,8 @@ publication.py   exactly once: the steps
 marker.py        … what was published so far
 transactions.py  … the steps done by a real producer
 publishing.py    … the producers that are kept
-groups.py        committed offsets of groups
+ledger.py        committed offsets of one group
+groups.py        groups: their members and offsets
 members.py       one consumer in a group
 """
 

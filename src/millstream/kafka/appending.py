@@ -39,7 +39,8 @@ class Appender:
         waits = acks != "none"
         if not outputs:
             return []
-        producer = self._producer(waits, self._topics.batch_bytes({output.topic for output in outputs}))
+        batch_bytes = self._topics.batch_bytes({output.topic for output in outputs})
+        producer = self._producer(waits, batch_bytes, outputs[0].topic)
         deliveries = [_Delivery() for _ in outputs]
         for output, delivery in zip(outputs, deliveries, strict=True):
             delivery.expected = len(output.block)
@@ -58,12 +59,13 @@ class Appender:
         for producer in self._producers.values():
             producer.flush(_DELIVERY_SECONDS)
 
-    def _producer(self, waits: bool, batch_bytes: int) -> Producer:
+    def _producer(self, waits: bool, batch_bytes: int, topic: str) -> Producer:
+        kind = waits, batch_bytes
         with self._lock:
-            if (waits, batch_bytes) not in self._producers:
+            if kind not in self._producers:
                 settings: dict[str, Any] = _WITH_ANSWER if waits else _WITHOUT_ANSWER
-                self._producers[waits, batch_bytes] = self._clients.producer({**settings, "batch.size": batch_bytes})
-            return self._producers[waits, batch_bytes]
+                self._producers[kind] = self._clients.producer(topic, {**settings, "batch.size": batch_bytes})
+            return self._producers[kind]
 
     def _await(self, producer: Producer, deliveries: Sequence[_Delivery]) -> None:
         deadline = monotonic() + _DELIVERY_SECONDS + 5

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ _log = logging.getLogger(__name__)
 REQUEST_SECONDS = 20.0
 _LOOK_SECONDS = 0.2
 _PAUSE_SECONDS = 0.05
+_CONNECT_SECONDS = 5.0
 
 
 class Clients:
@@ -55,8 +57,10 @@ class Clients:
         """Make a consumer."""
         return Consumer({**self._settings(), **_CONSUMER, **self._own("fetch.", "queued."), **settings})
 
-    def producer(self, settings: Mapping[str, Any], on_trouble: Callable[[KafkaError], None] | None = None) -> Producer:
-        """Make a producer; ``on_trouble`` is called with whatever it says about its connections."""
+    def producer(
+        self, topic: str, settings: Mapping[str, Any], on_trouble: Callable[[KafkaError], None] | None = None
+    ) -> Producer:
+        """Make a producer for a topic that is there; ``on_trouble`` hears whatever it says about its connections."""
         own = self._own("compression.", "linger.", "transaction.")
 
         def heard(error: KafkaError) -> None:
@@ -64,15 +68,10 @@ class Clients:
             if on_trouble is not None:
                 on_trouble(error)
 
-        return Producer({**self._settings(), **_PRODUCER, **settings, **own, "error_cb": heard})
-
-    def group_metadata(self, group: str) -> Any:
-        """Return what a producer must know of a group for which it commits offsets, as one that never joined it."""
-        consumer = Consumer({**self._settings(), "group.id": group})
-        try:
-            return consumer.consumer_group_metadata()
-        finally:
-            consumer.close()
+        producer = Producer({**self._settings(), **_PRODUCER, **settings, **own, "error_cb": heard})
+        with suppress(KafkaException):  # asked before it is connected, it would pause for half a second
+            producer.list_topics(topic, _CONNECT_SECONDS)
+        return producer
 
     def ask(self, request: Callable[[AdminClient], Future[T]], doing: str, topic: str | None = None) -> T:
         """Ask the cluster something; while it is busy with itself, ask again."""
@@ -88,11 +87,7 @@ class Clients:
     def _answer(self, future: Future[T], doing: str, topic: str | None, deadline: float) -> T:
         while True:
             try:
-                answer = future.result(_LOOK_SECONDS)
-                for place in getattr(answer, "topic_partitions", ()):  # of offsets of groups, each may fail by itself
-                    if place.error is not None:
-                        raise explained(place.error, doing, topic)
-                return answer
+                return future.result(_LOOK_SECONDS)
             except NotYet:
                 self.admin.poll(0)
                 self.check_door(doing)

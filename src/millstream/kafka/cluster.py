@@ -163,5 +163,6 @@ class _Parts:
         self.appender.close()
         self.publisher.close()
         self.readers.close()
+        self.groups.close()
         for waiter in self._waiters:
             waiter.close()

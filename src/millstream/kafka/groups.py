@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupState
 from confluent_kafka import TopicPartition as Place
 
 from millstream.broker import GroupInfo, GroupMember
 from millstream.errors import BrokerError
 from millstream.kafka.clients import REQUEST_SECONDS
+from millstream.kafka.ledger import Ledger
 from millstream.names import check_name
 from millstream.records import TopicPartition
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 _OUR_CLIENTS = "millstream-"
 _UNKNOWN_PROCESS = 0
+_KEPT_LEDGERS = 16
 _IN_TIME = {"request_timeout": REQUEST_SECONDS}
 
 
@@ -27,6 +30,8 @@ class Groups:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
+        self._ledgers: dict[str, Ledger] = {}
+        self._lock = threading.Lock()
 
     def names(self) -> list[str]:
         """Return the names of all groups."""
@@ -46,9 +51,8 @@ class Groups:
         check_name("group", name)
         if not offsets:
             return
-        places = [Place(each.topic, each.partition, at) for each, at in offsets.items()]
         try:
-            self._ask("alter_consumer_group_offsets", name, ConsumerGroupTopicPartitions(name, places), "commit for")
+            self._ledger(name).write([Place(each.topic, each.partition, at) for each, at in offsets.items()])
         except BrokerError as error:
             if self._described(name).members:
                 raise self._busy(name, "commit for") from error
@@ -57,10 +61,25 @@ class Groups:
     def committed(self, name: str) -> dict[TopicPartition, int]:
         """Return what a group has committed; nothing for a group that nobody knows."""
         check_name("group", name)
-        request = ConsumerGroupTopicPartitions(name)
-        doing = "read the offsets of"
-        found = self._ask("list_consumer_group_offsets", name, request, doing, require_stable=True).topic_partitions
+        topics = self._clients.metadata("list topics").topics
+        places = [Place(topic, partition) for topic, found in topics.items() for partition in found.partitions]
+        found = self._ledger(name).read(places) if places else []
         return {TopicPartition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        with self._lock:
+            ledgers, self._ledgers = list(self._ledgers.values()), {}
+        for ledger in ledgers:
+            ledger.close()
+
+    def _ledger(self, name: str) -> Ledger:
+        with self._lock:
+            if name not in self._ledgers:
+                if len(self._ledgers) >= _KEPT_LEDGERS:
+                    self._ledgers.pop(next(iter(self._ledgers))).close()
+                self._ledgers[name] = Ledger(self._clients, name)
+            return self._ledgers[name]
 
     def delete(self, name: str) -> None:
         """Forget a group that has no members."""
@@ -72,10 +91,10 @@ class Groups:
         check_name("group", name)
         return self._ask("describe_consumer_groups", name, name, "describe")
 
-    def _ask(self, request: str, name: str, argument: Any, doing: str, **more: Any) -> Any:
+    def _ask(self, request: str, name: str, argument: Any, doing: str) -> Any:
         """Send a request of the admin client for one group and return the answer."""
         doing = f"{doing} group {name!r}"
-        return self._clients.ask(lambda admin: getattr(admin, request)([argument], **_IN_TIME, **more)[name], doing)
+        return self._clients.ask(lambda admin: getattr(admin, request)([argument], **_IN_TIME)[name], doing)
 
     def _busy(self, name: str, what: str) -> BrokerError:
         return BrokerError(

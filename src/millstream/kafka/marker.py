@@ -54,15 +54,19 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Marker).decode
 
 
-def marker_offsets(marker: Marker, outputs: Sequence[Output]) -> list[TopicPartition]:
-    """Return the marker in the form in which it is committed: beside each topic that gets records.
+def anchors(outputs: Sequence[Output]) -> list[TopicPartition]:
+    """Return where the marker of a publication stands: beside each topic that gets records.
 
-    One would be enough, but goes with its topic when that is deleted.
+    A sequence that is published again has the same records, so whoever asks for it looks in the right places.
     """
+    return [TopicPartition(topic, 0) for topic in sorted({output.topic for output in outputs})]
+
+
+def marked(marker: Marker, outputs: Sequence[Output]) -> list[TopicPartition]:
+    """Return the marker in the form in which it is committed."""
     metadata = _encode(marker).decode()
-    anchors = {output.topic: min(o.partition for o in outputs if o.topic == output.topic) for output in outputs}
-    offset = marker.sequence + 1
-    return [TopicPartition(topic, partition, offset, metadata=metadata) for topic, partition in anchors.items()]
+    places = anchors(outputs)
+    return [TopicPartition(each.topic, each.partition, marker.sequence + 1, metadata=metadata) for each in places]
 
 
 def newest(offsets: Iterable[TopicPartition]) -> Marker | None:

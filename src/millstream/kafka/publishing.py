@@ -38,7 +38,8 @@ class Publisher:
         if not outputs:
             return
         identity = Identity.of(producer)
-        transactions = self._taken(identity, self._topics.batch_bytes({output.topic for output in outputs}))
+        batch_bytes = self._topics.batch_bytes({output.topic for output in outputs})
+        transactions = self._taken(identity, outputs[0].topic, batch_bytes)
         try:
             self._run(Publication(transactions, identity, sequence, outputs), transactions)
         except BaseException:
@@ -51,7 +52,7 @@ class Publisher:
         with self._lock:
             kept, self._kept = list(self._kept.values()), {}
         for transactions in kept:
-            transactions.discard()
+            transactions.close()
 
     def _run(self, publication: Publication, transactions: KafkaTransactions) -> None:
         deadline = monotonic() + _TRY_SECONDS
@@ -66,14 +67,14 @@ class Publisher:
                     raise failed_for_good(publication.identity.name, lost, error.__cause__ or error) from error
                 self._pause.wait(_PAUSE_SECONDS * min(lost, 10))
 
-    def _taken(self, identity: Identity, batch_bytes: int) -> KafkaTransactions:
+    def _taken(self, identity: Identity, topic: str, batch_bytes: int) -> KafkaTransactions:
         """Take the producer of a name; another thread that publishes under it meanwhile gets one of its own."""
         with self._lock:
             found = self._kept.pop(identity.name, None)
         if found is not None and (found.identity != identity or found.batch_bytes > batch_bytes):
-            found.discard()
+            found.close()
             found = None
-        return found or KafkaTransactions(self._clients, identity, batch_bytes)
+        return found or KafkaTransactions(self._clients, identity, topic, batch_bytes)
 
     def _keep(self, transactions: KafkaTransactions) -> None:
         with self._lock:
@@ -82,4 +83,4 @@ class Publisher:
             oldest = self._kept.pop(next(iter(self._kept))) if len(self._kept) > _KEPT_PRODUCERS else None
         for each in (other, oldest):
             if each is not None:
-                each.discard()
+                each.close()

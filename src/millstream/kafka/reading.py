@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from millstream.blocks import block_of
 from millstream.broker import Chunk
-from millstream.errors import BrokerUnavailableError
+from millstream.errors import BrokerUnavailableError, MillstreamError
 from millstream.kafka.failures import explained, translated
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _CHUNK_RECORDS = 10_000
 _SILENT_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 _KEPT_READERS = 32
+_TRUSTED_SECONDS = 30.0
 _SKIPPED_RECORDS = 20_000  # going forward by less is quicker than asking for another place
 _SETTINGS = {
     "fetch.wait.max.ms": 100,  # a range that begins elsewhere has to wait for the request before it
@@ -50,15 +51,22 @@ class Readers:
             return
         reader = self._taken(topic, partition)
         try:
-            yield from reader.read(start, end)
+            for chunk in reader.read(start, end):
+                start = chunk.next_offset
+                yield chunk
         except GeneratorExit:  # the rest of the range is not wanted
             reader.rest()
             self._give_back(reader)
             raise
-        except BaseException:
+        except MillstreamError:
             reader.close()
-            raise
-        self._give_back(reader)
+            if reader.is_new:
+                raise
+        else:
+            self._give_back(reader)
+            return
+        # A kept reader may have met its error long ago, when the topic was another one.
+        yield from self.read(topic, partition, start, end)
 
     def close(self) -> None:
         """Close all readers."""
@@ -78,6 +86,8 @@ class Readers:
         return reader
 
     def _give_back(self, reader: _Reader) -> None:
+        reader.is_new = False
+        reader.used = monotonic()
         with self._lock:
             other = self._idle.pop(reader.place, None)
             self._idle[reader.place] = reader
@@ -90,6 +100,8 @@ class _Reader:
 
     def __init__(self, clients: Clients) -> None:
         self.place = ("", -1)
+        self.is_new = True
+        self.used = monotonic()
         self._clients = clients
         self._consumer: Consumer = clients.consumer(_SETTINGS)
         self._position: int | None = None
@@ -98,8 +110,8 @@ class _Reader:
         """Fetched, but not before the end of the range that was asked for."""
 
     def stand_in(self, topic: str, partition: int) -> None:
-        """Be ready to read a partition."""
-        if self.place != (topic, partition):
+        """Be ready to read a partition; what was fetched long ago is not trusted, the topic may be another one."""
+        if self.place != (topic, partition) or monotonic() - self.used > _TRUSTED_SECONDS:
             self.place = topic, partition
             self._position, self._ahead = None, []
 

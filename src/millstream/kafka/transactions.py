@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from millstream.broker import Output
 from millstream.errors import BrokerError, BrokerUnavailableError, MillstreamError
-from millstream.kafka.clients import REQUEST_SECONDS
 from millstream.kafka.failures import explained
-from millstream.kafka.marker import Identity, Marker, marker_offsets, newest
+from millstream.kafka.ledger import Ledger
+from millstream.kafka.marker import Identity, Marker, anchors, marked, newest
 from millstream.kafka.producing import produce
 from millstream.kafka.publication import AttemptLostError
 
@@ -40,13 +40,14 @@ class KafkaTransactions:
     its commit came back in time and nothing at all was wrong with its connections; else a new epoch is taken.
     """
 
-    def __init__(self, clients: Clients, identity: Identity, batch_bytes: int) -> None:
+    def __init__(self, clients: Clients, identity: Identity, topic: str, batch_bytes: int) -> None:
         self.identity = identity
+        self.topic = topic
         self.batch_bytes = batch_bytes
         self.kept: Marker | None = None
         self._clients = clients
         self._producer: Producer | None = None
-        self._group_metadata: Any = None
+        self._ledger = Ledger(clients, identity.group)
         self._disturbed = False
         self._undelivered: tuple[KafkaError, str] | None = None
         self._marked: Marker | None = None
@@ -56,26 +57,16 @@ class KafkaTransactions:
     def open(self) -> None:
         self.discard()
         settings = {**_SETTINGS, "transactional.id": self.identity.transactional_id, "batch.size": self.batch_bytes}
-        self._producer = self._clients.producer({**settings, "on_delivery": self._failed}, self._heard)
-        if self._group_metadata is None:
-            self._group_metadata = self._clients.group_metadata(self.identity.group)
+        self._producer = self._clients.producer(self.topic, {**settings, "on_delivery": self._failed}, self._heard)
 
     def init(self) -> None:
         self._do(lambda producer: producer.init_transactions(_STEP_SECONDS))
 
-    def read(self) -> Marker | None:
-        group = self.identity.group
-        wanted = [ConsumerGroupTopicPartitions(group)]
+    def read(self, outputs: Sequence[Output]) -> Marker | None:
         try:
-            found: Any = self._clients.ask(
-                lambda admin: admin.list_consumer_group_offsets(
-                    wanted, require_stable=True, request_timeout=REQUEST_SECONDS
-                )[group],
-                f"read the marker group {group!r}",
-            )
+            return newest(self._ledger.read(anchors(outputs)))
         except BrokerUnavailableError as error:
             raise AttemptLostError from error
-        return newest(found.topic_partitions)
 
     def begin(self) -> None:
         self.kept = None
@@ -89,8 +80,8 @@ class KafkaTransactions:
     def mark(self, sequence: int, outputs: Sequence[Output]) -> None:
         rows = sum(len(output.block) for output in outputs)
         self._marked = Marker(lineage=self.identity.lineage, sequence=sequence, rows=rows)
-        offsets = marker_offsets(self._marked, outputs)
-        self._do(lambda producer: producer.send_offsets_to_transaction(offsets, self._group_metadata, _STEP_SECONDS))
+        offsets, group = marked(self._marked, outputs), self._ledger.metadata
+        self._do(lambda producer: producer.send_offsets_to_transaction(offsets, group, _STEP_SECONDS))
 
     def commit(self) -> None:
         began = monotonic()
@@ -107,12 +98,17 @@ class KafkaTransactions:
                 producer.purge()
                 producer.poll(0)
 
+    def close(self) -> None:
+        """Let go of everything."""
+        self.discard()
+        self._ledger.close()
+
     def give_up(self) -> None:
         """Abort if that is quick, so that readers need not wait for the timeout of the transaction."""
         if self._producer is not None:
             with suppress(KafkaException):  # it has no transaction, or no broker; the timeout ends it
                 self._producer.abort_transaction(_ABORT_SECONDS)
-        self.discard()
+        self.close()
 
     def _do(self, step: Callable[[Producer], None]) -> None:
         with self._lost_on_failure() as producer:

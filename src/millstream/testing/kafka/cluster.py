@@ -19,7 +19,8 @@ class Cluster:
     """A Kafka cluster that lives as long as its ``with`` block; its records go with it.
 
     ``listeners`` adds further ones by name and protocol, for example ``{"SECURE": "SASL_SSL"}``, which ``properties``
-    configure; ``ports`` says where they are. ``long_running`` lets the JVM optimise, which makes the start slower.
+    configure; ``ports`` says where they are, ``advertised`` where clients are sent instead, through a proxy for
+    example. ``long_running`` lets the JVM optimise, which makes the start slower.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class Cluster:
         *,
         properties: Mapping[str, object] | None = None,
         listeners: Mapping[str, str] | None = None,
+        advertised: Mapping[str, int] | None = None,
         format_arguments: Sequence[str] = (),
         directory: Path | None = None,
         port: int | None = None,
@@ -44,7 +46,12 @@ class Cluster:
         voters = ",".join(f"{number}@{_HOST}:{self.ports[number]['CONTROLLER']}" for number in ids)
         common = {**_common(nodes, names), "controller.quorum.voters": voters, **(properties or {})}
         self.nodes = [
-            Node(number, self.directory / str(number), {**_own(number, ports), **common}, long_running=long_running)
+            Node(
+                number,
+                self.directory / str(number),
+                {**_own(number, ports, advertised or {}), **common},
+                long_running=long_running,
+            )
             for number, ports in self.ports.items()
         ]
 
@@ -91,12 +98,13 @@ class Cluster:
         self.stop()
 
 
-def _own(id: int, ports: Mapping[str, int]) -> dict[str, object]:
-    addresses = {name: f"{name}://{_HOST}:{port}" for name, port in ports.items()}
+def _own(id: int, ports: Mapping[str, int], advertised: Mapping[str, int]) -> dict[str, object]:
+    public = {**ports, **advertised}
+    del public["CONTROLLER"]
     return {
         "node.id": id,
-        "listeners": ",".join(addresses.values()),
-        "advertised.listeners": ",".join(address for name, address in addresses.items() if name != "CONTROLLER"),
+        "listeners": ",".join(f"{name}://{_HOST}:{port}" for name, port in ports.items()),
+        "advertised.listeners": ",".join(f"{name}://{_HOST}:{port}" for name, port in public.items()),
     }
 
 

@@ -1,0 +1,177 @@
+"""Brokers that die, requests that come late, answers that get lost: each sequence is published once, in order."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+import pytest
+from tests.kafka.proxy import END_TXN, Proxy
+
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.kafka import KafkaBroker
+from millstream.testing.kafka import Cluster
+from millstream.testing.kafka.node import free_port
+
+pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.timeout(120)]
+ROUNDS = int(os.environ.get("MILLSTREAM_KAFKA_ROUNDS", "2"))
+QUICK = "socket.timeout.ms=2000&reconnect.backoff.max.ms=200&transaction.timeout.ms=3000"
+
+
+class Site(NamedTuple):
+    """A broker of its own with a proxy before it, which ``through`` goes through and ``direct`` does not."""
+
+    cluster: Cluster
+    proxy: Proxy
+    through: KafkaBroker
+    direct: KafkaBroker
+    pool: ThreadPoolExecutor
+
+    def publish(self, broker: KafkaBroker, topic: str, sequence: int) -> None:
+        block = block_of([None], [str(sequence).encode()], [sequence])
+        broker.append_once(f"one@{topic}.0", sequence, [Output(topic, 0, block)])
+
+    def publishing(self, topic: str, sequence: int) -> Future[None]:
+        return self.pool.submit(self.publish, self.through, topic, sequence)
+
+    def read(self, topic: str) -> list[int]:
+        end = self.direct.offsets(topic)[0].end
+        return [
+            int(value) for chunk in self.direct.read(topic, 0, 0, end) for value in chunk.block.column(1).to_pylist()
+        ]
+
+
+@pytest.fixture(scope="module")
+def site(artifacts: None) -> Iterator[Site]:
+    port = free_port()
+    with (
+        Cluster(listeners={"PROXIED": "PLAINTEXT"}, advertised={"PROXIED": port}) as cluster,
+        Proxy(port, cluster.ports[1]["PROXIED"]) as proxy,
+        KafkaBroker(f"kafka://127.0.0.1:{port}?{QUICK}") as through,
+        KafkaBroker(cluster.url) as direct,
+    ):
+        yield Site(cluster, proxy, through, direct, ThreadPoolExecutor())
+
+
+@pytest.fixture
+def out(site: Site, name: str) -> str:
+    """A topic in which sequence 1 is published already, by a producer that is kept."""
+    site.direct.create_topic(name, TopicConfig(partitions=1))
+    site.publish(site.through, name, 1)
+    return name
+
+
+def restart(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        node.kill()
+        node.start()
+        node.wait_until_started()
+
+
+def test_a_late_end_of_a_transaction_does_not_end_the_next_one(site: Site, out: str) -> None:
+    site.proxy.hold(END_TXN)
+    done = site.publishing(out, 2)
+    assert site.proxy.held.wait(60)
+    threading.Timer(3.0, site.proxy.release).start()  # longer than the client waits for an answer
+    done.result(60)
+    for sequence in (3, 4):
+        site.publish(site.through, out, sequence)
+    assert site.read(out) == [1, 2, 3, 4]
+
+
+def test_an_answer_to_a_commit_that_gets_lost(site: Site, out: str) -> None:
+    site.proxy.swallow(END_TXN)
+    site.publishing(out, 2).result(60)
+    assert site.proxy.held.is_set()
+    site.publish(site.through, out, 3)
+    assert site.read(out) == [1, 2, 3]
+
+
+def test_a_zombie_that_wakes_up_is_fenced_and_skips(site: Site, out: str) -> None:
+    site.proxy.hold(END_TXN)
+    zombie = site.publishing(out, 2)
+    assert site.proxy.held.wait(60)
+    site.publish(site.direct, out, 2)
+    site.publish(site.direct, out, 3)
+    site.proxy.release()
+    zombie.result(60)
+    site.publish(site.through, out, 3)
+    site.publish(site.through, out, 4)
+    assert site.read(out) == [1, 2, 3, 4]
+
+
+def test_a_transaction_that_takes_too_long_is_begun_again(site: Site, out: str) -> None:
+    site.proxy.hold(END_TXN)
+    done = site.publishing(out, 2)
+    assert site.proxy.held.wait(60)
+    threading.Timer(5.0, site.proxy.release).start()  # the coordinator has aborted it by then
+    done.result(60)
+    site.publish(site.through, out, 3)
+    assert site.read(out) == [1, 2, 3]
+
+
+def test_the_broker_dies_between_records_and_commit(site: Site, out: str) -> None:
+    site.proxy.hold(END_TXN)
+    done = site.publishing(out, 2)
+    assert site.proxy.held.wait(60)
+    restart(site.cluster)
+    site.proxy.release()
+    done.result(60)
+    site.publish(site.through, out, 3)
+    assert site.read(out) == [1, 2, 3]
+
+
+def test_the_broker_dies_between_commit_and_answer(site: Site, out: str) -> None:
+    site.proxy.swallow(END_TXN)
+    done = site.publishing(out, 2)
+    assert site.proxy.held.wait(60)
+    restart(site.cluster)
+    done.result(60)
+    site.publish(site.through, out, 3)
+    assert site.read(out) == [1, 2, 3]
+
+
+def test_brokers_die_in_turn_while_two_processes_publish(artifacts: None, name: str) -> None:
+    """Three brokers, three copies: leader, coordinator and controller die, whichever they are at the time."""
+    seed = random.randrange(1_000_000)
+    print(f"seed {seed}, {ROUNDS} rounds")
+    chance = random.Random(seed)
+    with Cluster(3) as cluster, KafkaBroker(cluster.url) as one, KafkaBroker(cluster.url) as other:
+        one.create_topic(name, TopicConfig(partitions=1))
+        killing = threading.Event()
+        with ThreadPoolExecutor() as pool:
+            published = pool.submit(_publish_until, killing, (one, other), name, chance)
+            _kill_in_turn(cluster, chance, lambda: published.done())
+            killing.set()
+            last = published.result(60)
+        found = [
+            int(value)
+            for chunk in one.read(name, 0, 0, one.offsets(name)[0].end)
+            for value in chunk.block.column(1).to_pylist()
+        ]
+    assert found == list(range(1, last + 1))
+    assert last >= ROUNDS
+
+
+def _publish_until(stop: threading.Event, brokers: tuple[KafkaBroker, ...], topic: str, chance: random.Random) -> int:
+    sequence = 0
+    while not stop.is_set() or sequence == 0:
+        sequence += 1
+        block = block_of([None], [str(sequence).encode()], [sequence])
+        for broker in chance.sample(brokers, chance.randrange(1, 3)):
+            broker.append_once(f"one@{topic}.0", sequence, [Output(topic, 0, block)])
+    return sequence
+
+
+def _kill_in_turn(cluster: Cluster, chance: random.Random, failed: Callable[[], bool]) -> None:
+    for _ in range(ROUNDS):
+        assert not failed()
+        node = chance.choice(cluster.nodes)
+        node.kill()
+        node.start()
+        node.wait_until_started()

@@ -1,0 +1,135 @@
+"""Apps on Spark and Kafka: the same topologies, unchanged."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.spark.apps import levels, words
+
+from millstream import App, Config
+from millstream.errors import StateError
+from millstream.kafka import KafkaBroker
+from millstream.spark.run import stop_spark
+from millstream.storage import close_under
+from millstream.testing.kafka import Cluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_spark() -> Iterator[None]:
+    yield
+    stop_spark()
+
+
+@pytest.fixture
+def app(cluster: Cluster, kafka: KafkaBroker, tmp_path: Path) -> Iterator[App]:
+    """The word count, on Kafka and with nothing in its topics."""
+    words.broker_url, words.data_dir = cluster.url, tmp_path
+    yield words
+    words.broker_url, words.config = None, Config(partitions=2)
+    close_under(tmp_path)
+    for topic in {"lines", "word-counts", "words.dead-letters"} & set(kafka.topic_names()):
+        kafka.delete_topic(topic)
+    for group in kafka.group_names():
+        if group == "words" or group.startswith("words."):
+            kafka.delete_group(group)
+
+
+def feed(app: App, *lines: str) -> None:
+    with app.producer(value=str) as producer:
+        for line in lines:
+            producer.send("lines", line)
+
+
+def read(kafka: KafkaBroker, topic: str) -> list[tuple[str, str]]:
+    return [
+        (key.decode(), value.decode())
+        for partition, there in enumerate(kafka.offsets(topic))
+        for chunk in kafka.read(topic, partition, there.begin, there.end)
+        for key, value in zip(chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("small_batch_records", [0, 1_000_000], ids=["parallel", "single"])
+def test_each_update_is_published_once_over_several_runs(
+    app: App, kafka: KafkaBroker, small_batch_records: int
+) -> None:
+    app.config = Config(partitions=2, caching=False, small_batch_records=small_batch_records, max_batch_records=50)
+    app.run("caught-up")  # it makes its topics
+    for _ in range(2):
+        feed(app, *["a b a", "c", "b a"] * 40)
+        app.run("caught-up")
+
+    seen: dict[str, list[int]] = {}
+    for key, value in read(kafka, "word-counts"):
+        seen.setdefault(key, []).append(int(value))
+    assert seen == {"a": list(range(1, 241)), "b": list(range(1, 161)), "c": list(range(1, 81))}
+    assert dict(app.tables["words"].items()) == {"a": 240, "b": 160, "c": 80}
+
+
+def test_progress_shows_as_lag_of_a_group(app: App, kafka: KafkaBroker) -> None:
+    app.run("caught-up")
+    feed(app, "a", "b")
+    app.run("caught-up")
+    committed = kafka.committed("words")
+    assert {each.topic for each in committed} == {"lines"}
+    assert sum(committed.values()) == sum(there.end for there in kafka.offsets("lines"))
+
+
+def test_state_that_was_deleted_is_not_published_again_in_silence(app: App, kafka: KafkaBroker) -> None:
+    app.run("caught-up")
+    feed(app, "a")
+    app.run("caught-up")
+    close_under(app.data_dir)
+    shutil.rmtree(app.data_dir / "apps" / "words")
+    with pytest.raises(StateError, match="millstream groups delete"):
+        app.run("caught-up")
+    assert read(kafka, "word-counts") == [("a", "1")]
+
+
+def test_output_of_one_app_is_the_input_of_another(
+    app: App, cluster: Cluster, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    """Transactions leave control records in the topic: the second app reads across them."""
+    shouting = App("shouting", broker=cluster.url, data_dir=tmp_path, config=Config(partitions=2, max_batch_records=3))
+    shouting.stream("word-counts", value=int).map_values(lambda count: count * 10).to("tenfold")
+    app.config = Config(partitions=2, caching=False, max_batch_records=5)
+    app.run("caught-up")
+    feed(app, *["a b a", "c", "b a"] * 4)
+    app.run("caught-up")
+    shouting.run("caught-up")
+    expected = Counter((key, str(int(value) * 10)) for key, value in read(kafka, "word-counts"))
+    assert Counter(read(kafka, "tenfold")) == expected
+
+
+def test_records_that_cannot_be_decoded_become_dead_letters(
+    cluster: Cluster, kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    picky = App("picky", broker=cluster.url, data_dir=tmp_path, config=Config(partitions=1))
+    picky.stream("numbers-in", value=int).to("numbers-out")
+    picky.run("caught-up")
+    with picky.producer(value=str) as producer:
+        for text in ("1", "no number", "2"):
+            producer.send("numbers-in", text, key="k")
+    picky.run("caught-up")
+    assert read(kafka, "numbers-out") == [("k", "1"), ("k", "2")]
+    assert read(kafka, "picky.dead-letters") == [("k", "no number")]
+
+
+def test_two_levels_of_shuffling(cluster: Cluster, kafka: KafkaBroker, tmp_path: Path) -> None:
+    app = levels
+    app.broker_url, app.data_dir = cluster.url, tmp_path
+    app.config = Config(partitions=2, caching=False, small_batch_records=0)
+    try:
+        app.run("caught-up")
+        feed(app, *["a b a"] * 5)
+        app.run("caught-up")
+        assert dict(app.tables["reached"].items()) == {n: 2 if n <= 5 else 1 for n in range(1, 11)}
+    finally:
+        app.broker_url, app.config = None, Config(partitions=2)
+        kafka.delete_topic("lines")
