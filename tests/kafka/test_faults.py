@@ -20,7 +20,7 @@ from millstream.testing.kafka.node import free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.timeout(120)]
 ROUNDS = int(os.environ.get("MILLSTREAM_KAFKA_ROUNDS", "2"))
-QUICK = "socket.timeout.ms=2000&reconnect.backoff.max.ms=200&transaction.timeout.ms=3000"
+QUICK = "socket.timeout.ms=2000&reconnect.backoff.max.ms=200"
 
 
 class Site(NamedTuple):
@@ -106,13 +106,15 @@ def test_a_zombie_that_wakes_up_is_fenced_and_skips(site: Site, out: str) -> Non
 
 
 def test_a_transaction_that_takes_too_long_is_begun_again(site: Site, out: str) -> None:
-    site.proxy.hold(END_TXN)
-    done = site.publishing(out, 2)
-    assert site.proxy.held.wait(60)
-    threading.Timer(5.0, site.proxy.release).start()  # the coordinator has aborted it by then
-    done.result(60)
-    site.publish(site.through, out, 3)
-    assert site.read(out) == [1, 2, 3]
+    with KafkaBroker(f"{site.through.url}&transaction.timeout.ms=2000") as hasty:
+        site.publish(hasty, out, 2)
+        site.proxy.hold(END_TXN)
+        done = site.pool.submit(site.publish, hasty, out, 3)
+        assert site.proxy.held.wait(60)
+        threading.Timer(4.0, site.proxy.release).start()  # the coordinator has aborted it by then
+        done.result(60)
+        site.publish(hasty, out, 4)
+    assert site.read(out) == [1, 2, 3, 4]
 
 
 def test_the_broker_dies_between_records_and_commit(site: Site, out: str) -> None:
@@ -126,14 +128,17 @@ def test_the_broker_dies_between_records_and_commit(site: Site, out: str) -> Non
     assert site.read(out) == [1, 2, 3]
 
 
-def test_the_broker_dies_between_commit_and_answer(site: Site, out: str) -> None:
+def test_the_broker_dies_between_commit_and_answer(site: Site, out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that starts again may leave the marker unreadable (docs/kafka.md): then nothing is guessed."""
+    monkeypatch.setattr("millstream.kafka.ledger._TRY_SECONDS", 2.0)
+    monkeypatch.setattr("millstream.kafka.publishing._TRY_SECONDS", 2.0)
     site.proxy.swallow(END_TXN)
     done = site.publishing(out, 2)
     assert site.proxy.held.wait(60)
     restart(site.cluster)
-    done.result(60)
-    site.publish(site.through, out, 3)
-    assert site.read(out) == [1, 2, 3]
+    problem = done.exception(60)
+    assert problem is None or "is it stuck?" in str(problem)
+    assert site.read(out) == [1, 2]
 
 
 def test_brokers_die_in_turn_while_two_processes_publish(artifacts: None, name: str) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import msgspec
 
 from millstream.errors import DefinitionError
-from millstream.kafka.options import check_option
+from millstream.kafka.options import ALLOWED, FORBIDDEN, check_option
 from millstream.secret import Secret
 
 SCHEME = "kafka"
@@ -76,7 +76,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
             )
         given: dict[str, Any] = {"brokers": parts.netloc, "options": {}}
         for name, value in parse_qsl(parts.query, keep_blank_values=True):
-            if "." in name or name == "debug":
+            if "." in name or name in ALLOWED or name in FORBIDDEN:
                 given["options"][name] = value
             else:
                 given[name] = _read(name, value)

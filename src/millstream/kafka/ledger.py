@@ -66,8 +66,12 @@ class Ledger:
                 problem.__cause__ = error
             self._consumer.poll(0)
             self._clients.check_door(doing)
-            if not isinstance(problem, BrokerUnavailableError) or monotonic() > deadline:
+            if not isinstance(problem, BrokerUnavailableError):
                 raise problem
+            if monotonic() > deadline:
+                raise BrokerUnavailableError(
+                    f"cannot {doing}: {problem.message}", hint="if it lasts, is it stuck? see docs/kafka.md"
+                ) from problem
             sleep(_PAUSE_SECONDS)
             # A consumer that has lost its coordinator may not look for it again for minutes.
             self._consumer.close()
