@@ -13,7 +13,8 @@ import pytest
 from millstream.dsl.cogrouped import CogroupedStream, WindowedCogroup
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.grouped_table import GroupedTable
-from millstream.dsl.stream import Splitter, Stream
+from millstream.dsl.splitter import Splitter
+from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.dsl.windowed import WindowedStream
 

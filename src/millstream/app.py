@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from millstream.batch.pace import Pace, Trigger
 from millstream.config import Config
+from millstream.dsl.global_table import GlobalTable
 from millstream.dsl.handle import Handle
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
@@ -20,7 +21,7 @@ from millstream.names import check_name
 from millstream.places import DEFAULT_DATA_DIR
 from millstream.plan.describe import Format, describe
 from millstream.plan.histories import checked_history
-from millstream.plan.sources import Source, StreamSource, TableSource
+from millstream.plan.sources import GlobalTableSource, Source, StreamSource, TableSource
 from millstream.plan.topology import Delivery, Draft, Plan
 from millstream.serdes import JSON, READABLE, SerdeLike, serde_for
 from millstream.timestamps import OnInvalid, TimestampLike, checked_on_invalid, timestamp_source
@@ -139,6 +140,24 @@ class App:
             **_source_settings(key, value, timestamp, on_invalid),
         )
         return self._source(node, Table)
+
+    def global_table(
+        self, topic: str, *, key: SerdeLike = None, value: SerdeLike = None, name: str | None = None
+    ) -> GlobalTable:
+        """Read a topic as a table of which every task sees all rows, so that streams can look up any key.
+
+        It is read to its end before each batch; its time has nothing to do with that of streams. The last record by
+        offset wins, a null value deletes the row, records without key are dropped and counted.
+
+        >>> app = App("doc")
+        >>> rates = app.global_table("rates", value=float)
+        >>> sales = app.stream("sales", value=str)
+        >>> sales.join(rates, lambda sale, rate: f"{sale} at {rate}", key=lambda sale: sale[-3:]).to("out")
+        >>> outputs(app, rates=[("EUR", 1.1)], sales=["9 EUR", "9 CHF"])
+        [(None, '9 EUR at 1.1')]
+        """
+        node = GlobalTableSource(topics=(topic,), name=name, **_source_settings(key, value, "record", "fail"))
+        return self._source(node, GlobalTable)
 
     def _source(self, node: Source, kind: type[H]) -> H:
         topics = frozenset(node.topics or (f"pattern {node.pattern}",))

@@ -278,6 +278,7 @@ def catalog_of(layout: Layout) -> dict[str, Any]:
         if stage.round == 0
         for name, spec in stage.processor_stores.items()
     ]
+    entries += [_entry(node, node.name or "", 1, plan) for node in plan.global_tables.values()]
     return {
         "tables": [msgspec.to_builtins(entry) for entry in entries],
         "plan": view(plan),

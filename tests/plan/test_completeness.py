@@ -23,7 +23,7 @@ KINDS = (
     *(*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *tables.TABLES, *joins.JOINS),
     *(*foreign_keys.FOREIGN_KEYS, *processors.PROCESSORS, *suppress.SUPPRESSIONS, *sinks.SINKS),
 )
-HEADS = {sources.StreamSource, foreign_keys.ForeignKeyJoin}
+HEADS = {sources.StreamSource, sources.GlobalTableSource, foreign_keys.ForeignKeyJoin}
 """Nobody calls these: their records go straight to the readers, or a rule puts other nodes in their place."""
 PASS_ON = {
     *(stateless.Filter, stateless.Peek, stateless.Foreach, stateless.Merge, stateless.Split, stateless.Branch),

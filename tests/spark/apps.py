@@ -75,3 +75,13 @@ people = App("people", config=Config(partitions=2))
 _names, _cities = people.table("names", value=str), people.table("cities", value=str)
 _names.left_join(_cities, lambda name, city: f"{name} of {city}", name="descriptions").to_stream().to("descriptions")
 _cities.group_by(lambda city: city).count(name="people_per_city")
+
+prices = App("prices", config=Config(partitions=2, caching=False))
+_rates = prices.global_table("rates", value=str, name="rates")
+(
+    prices.stream("sales", value=str)
+    .select_key(lambda sale: sale)
+    .repartition()
+    .join(_rates, lambda sale, rate: f"{sale} {rate}", key=lambda sale: sale[-1])
+    .to("bills")
+)

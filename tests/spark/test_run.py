@@ -8,10 +8,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.spark.apps import Ride, levels, minutes, people, rides, words
+from tests.spark.apps import Ride, levels, minutes, people, prices, rides, words
 from tests.spark.conftest import Feed, Read
 
 from millstream import App, Config, Windowed
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.log import EmbeddedLog
 from millstream.storage import close_under
 
 pytestmark = pytest.mark.spark
@@ -146,3 +149,26 @@ def test_tables_are_joined_and_grouped_whatever_the_batches_are(tmp_path: Path, 
     assert dict(people.tables["descriptions"].items()) == {k: f"{v} of {housed.get(k)}" for k, v in named.items()}
     counted = {city: count for city, count in people.tables["people_per_city"].items() if count}
     assert counted == Counter(housed.values())
+
+
+@pytest.mark.parametrize("small_batch_records", [0, 1_000_000], ids=["parallel", "single"])
+def test_every_task_sees_all_rows_of_a_global_table(
+    tmp_path: Path, feed: Feed, read: Read, small_batch_records: int
+) -> None:
+    prices.data_dir = tmp_path
+    prices.config = Config(partitions=2, small_batch_records=small_batch_records)
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("rates", TopicConfig(partitions=3))
+        log.append([Output("rates", 1, block_of([b"a", b"b", b"a"], [b"1", b"2", b"3"], [0, 0, 0]))])
+    feed(prices, "sales", [f"s{number} {'ab'[number % 2]}".encode() for number in range(20)])
+
+    prices.run("caught-up")
+
+    expected = [f"s{number} {'ab'[number % 2]} {'32'[number % 2]}" for number in range(20)]
+    assert sorted(msgspec.json.decode(value) for _, value in read(prices, "bills")) == sorted(expected)
+    assert dict(prices.tables["rates"].items()) == {"a": "3", "b": "2"}
+
+    with EmbeddedLog(tmp_path) as log:
+        log.append([Output("rates", 1, block_of([b"a"], [None], [0]))])
+    prices.run("caught-up")
+    assert dict(prices.tables["rates"].items()) == {"b": "2"}

@@ -33,6 +33,7 @@ def work_of(layout: Layout, plan: BatchPlan, task: int, version: Version, arriva
         ranges=tuple(one for one in plan.ranges if one.partition == partition and stage.reads(one.topic)),
         arrivals=tuple(arrivals),
         has_timer=stage.round == 0 and f"{stage.name}/{partition}" in plan.timers,
+        global_tables=plan.global_tables,
     )
 
 
@@ -45,13 +46,19 @@ def delivered(layout: Layout, sender: int, letters: Iterable[Letter]) -> Iterabl
         yield layout.first_task[stages[letter.edge]] + letter.partition, Arrival(letter.edge, sender, letter.data)
 
 
+def refresh_global_tables(site: Worksite, plan: BatchPlan) -> list[TaskReport]:
+    """Bring this host's copies of global tables to where a batch wants them; return what the batch did to them."""
+    report = site.refresh(plan.global_tables, plan.number) if plan.global_tables else None
+    return [] if report is None else [report]
+
+
 def run_here(
     site: Worksite, plan: BatchPlan, versions: Mapping[str, Version], shared: SharedTime | None = None
 ) -> list[TaskReport]:
     """Run a whole batch in this process, level by level; with ``shared`` all tasks have one stream time."""
     names = task_names(site.layout)
     arrivals: dict[int, list[Arrival]] = defaultdict(list)
-    reports: list[TaskReport] = []
+    reports = refresh_global_tables(site, plan)
     for level in range(site.layout.plan.levels):
         for task in site.layout.tasks_on(level):
             work = work_of(site.layout, plan, task, versions.get(names[task], Version()), arrivals.pop(task, ()))

@@ -18,6 +18,8 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     ranges: tuple[Range, ...]
     timers: tuple[str, ...] = ()
     """The tasks that have a timer due."""
+    global_tables: dict[str, tuple[int, ...]] = {}
+    """For the topic of each global table the offsets up to which every task sees it, by partition."""
 
     @property
     def records(self) -> int:

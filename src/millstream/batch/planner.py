@@ -52,12 +52,15 @@ class Planner:
         size: BatchSize,
         *,
         timed: TimedTasks = MappingProxyType({}),
+        whole: Collection[str] = frozenset(),
         clock: Callable[[], int] = wall_clock,
     ) -> None:
+        """Topics in ``whole`` are those of global tables: each batch reads all there is, whatever its time."""
         self._broker = broker
         self._topics = topics
         self._size = size
         self._timed = timed
+        self._whole = whole
         self._clock = clock
 
     def backlog(self, progress: Progress) -> list[Range]:
@@ -101,8 +104,27 @@ class Planner:
             return None
         ranges = backlog
         if self.is_too_much(backlog):
-            ranges = self._aligned(backlog, shares(backlog, self._size.records))
-        return BatchPlan(number=progress.done + 1, wall_time=now, ranges=tuple(ranges), timers=due)
+            parted = [one for one in backlog if one.topic not in self._whole]
+            whole = [one for one in backlog if one.topic in self._whole]
+            ranges = whole + self._aligned(parted, shares(parted, self._size.records))
+        return BatchPlan(
+            number=progress.done + 1,
+            wall_time=now,
+            ranges=tuple(ranges),
+            timers=due,
+            global_tables=self._global_tables(progress, ranges),
+        )
+
+    def _global_tables(self, progress: Progress, ranges: list[Range]) -> dict[str, tuple[int, ...]]:
+        """Return the offsets up to which global tables go in a batch, also of those that it does not change."""
+        stops = {(one.topic, one.partition): one.stop for one in ranges}
+        return {
+            topic: tuple(
+                stops.get((topic, partition), progress.position(topic, partition) or 0)
+                for partition in range(len(self._broker.offsets(topic)))
+            )
+            for topic in self._whole
+        }
 
     def seconds_to_timer(self, progress: Progress) -> float:
         """Return how long it is until a timer is due."""
@@ -110,7 +132,7 @@ class Planner:
 
     def is_too_much(self, backlog: list[Range]) -> bool:
         """Whether a backlog is more than one batch takes."""
-        return records_in(backlog) > self._size.records
+        return records_in(one for one in backlog if one.topic not in self._whole) > self._size.records
 
     def _aligned(self, backlog: list[Range], shares: list[int]) -> list[Range]:
         """Cut where the first partition that has to wait ends, in event time."""
@@ -146,9 +168,15 @@ class SmallPlanner(Planner):
     """Plans small batches only; with a larger backlog it plans none and says that there is ``too_much``."""
 
     def __init__(
-        self, broker: Broker, topics: Iterable[str], most: int, *, timed: TimedTasks = MappingProxyType({})
+        self,
+        broker: Broker,
+        topics: Iterable[str],
+        most: int,
+        *,
+        timed: TimedTasks = MappingProxyType({}),
+        whole: Collection[str] = frozenset(),
     ) -> None:
-        super().__init__(broker, topics, BatchSize(most, 1.0), timed=timed)
+        super().__init__(broker, topics, BatchSize(most, 1.0), timed=timed, whole=whole)
         self._most = most
         self.too_much = False
 

@@ -51,7 +51,8 @@ def reside(site: Worksite, terms: Residence) -> None:
 def _loop(site: Worksite, terms: Residence, wire: TaskEnd) -> BatchLoop:
     size = BatchSize(terms.most, terms.seconds)
     topics = SourceTopics(site.layout, site.broker, dead_letters=site.policies.dead_letter_topic)
-    planner = SmallPlanner(site.broker, topics, terms.most, timed=timed_tasks(site.layout))
+    whole = site.layout.plan.global_tables
+    planner = SmallPlanner(site.broker, topics, terms.most, timed=timed_tasks(site.layout), whole=whole)
     deadline = time.monotonic() + terms.seconds
     return BatchLoop(
         app=site.app,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from millstream.dsl.global_table import GlobalTable
 from millstream.dsl.handle import Handle
 from millstream.dsl.table import Table
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, Function, by_arity
-from millstream.plan.joins import StreamStreamJoin
+from millstream.plan.joins import StreamGlobalJoin, StreamStreamJoin
 from millstream.plan.node import Node
+from millstream.plan.sources import GlobalTableSource
 from millstream.plan.stateful import StreamTableJoin
 from millstream.serdes import SerdeLike, serde_for
 from millstream.windows import JoinWindow
@@ -21,27 +23,35 @@ _WITH_STREAM = {2: "(left value, right value)", 3: "(key, left value, right valu
 _VERBS: dict[Kind, str] = {"inner": "join", "left": "left_join", "outer": "outer_join"}
 
 
-def join_node(
-    stream: Handle,
-    kind: Kind,
-    other: Handle,
-    joiner: AnyFunction,
-    within: JoinWindow | None,
-    grace: Duration | None,
-    value: SerdeLike,
-    name: str | None,
-) -> Node:
+class JoinSettings(NamedTuple):
+    """What ``join`` and its likes are told beside the partner and the joiner; not all of it suits every partner."""
+
+    within: JoinWindow | None = None
+    grace: Duration | None = None
+    key: AnyFunction | None = None
+    value: SerdeLike = None
+    name: str | None = None
+
+
+def join_node(stream: Handle, kind: Kind, other: Handle, joiner: AnyFunction, settings: JoinSettings) -> Node:
     """Return the join of a stream with whatever it is to be joined with."""
     verb = _VERBS[kind]
+    if isinstance(other, GlobalTable):
+        return _with_global_table(stream, kind, other, joiner, settings)
+    if settings.key is not None:
+        raise DefinitionError(
+            f"{verb}(key=) is for global tables; streams and tables meet by the key that records have",
+            hint="give the stream that key before: .select_key(...)",
+        )
     if isinstance(other, Table):
-        return _with_table(stream, kind, other, by_arity(verb, joiner, _WITH_TABLE), within, grace, value, name)
+        return _with_table(stream, kind, other, by_arity(verb, joiner, _WITH_TABLE), settings)
     if not isinstance(other, type(stream)):
         raise DefinitionError(f"{verb}() wants a stream or a table, not {other!r}", hint="make one with .to_table()")
-    if grace is not None:
+    if settings.grace is not None:
         raise DefinitionError(
             f"{verb}() of two streams has its grace in the window", hint='pass within=join_window("10 s", grace="5 s")'
         )
-    if within is None:
+    if settings.within is None:
         raise DefinitionError(
             f"{verb}() of two streams needs to know how close in time they meet",
             hint='pass within=join_window("10 s")',
@@ -51,33 +61,52 @@ def join_node(
         right=other._node,
         joiner=by_arity(verb, joiner, _WITH_STREAM),
         kind=kind,
-        within=within,
-        value=serde_for(value),
-        name=name,
+        within=settings.within,
+        value=serde_for(settings.value),
+        name=settings.name,
     )
 
 
-def _with_table(
-    stream: Handle,
-    kind: Kind,
-    table: Table,
-    joiner: Function,
-    within: JoinWindow | None,
-    grace: Duration | None,
-    value: SerdeLike,
-    name: str | None,
-) -> Node:
-    if kind == "outer" or within is not None:
-        what = "an outer join" if kind == "outer" else "a window"
-        raise DefinitionError(
-            f"a join of a stream with a table cannot have {what}", hint="use join() or left_join() without within="
-        )
+def _with_table(stream: Handle, kind: Kind, table: Table, joiner: Function, settings: JoinSettings) -> Node:
+    _check_lookup(kind, settings)
     return StreamTableJoin(
         stream=stream._node,
         table=table._node,
         joiner=joiner,
         left=kind == "left",
-        grace=None if grace is None else milliseconds(grace),
-        value=serde_for(value),
-        name=name,
+        grace=None if settings.grace is None else milliseconds(settings.grace),
+        value=serde_for(settings.value),
+        name=settings.name,
     )
+
+
+def _with_global_table(
+    stream: Handle, kind: Kind, table: GlobalTable, joiner: AnyFunction, settings: JoinSettings
+) -> Node:
+    _check_lookup(kind, settings)
+    if settings.grace is not None:
+        raise DefinitionError(
+            "a join with a global table cannot wait: its time has nothing to do with the stream's",
+            hint="take grace= away, or use app.table(..., history=...)",
+        )
+    source = table._node
+    if source not in stream._draft.nodes or not isinstance(source, GlobalTableSource):
+        raise DefinitionError("this global table belongs to another app", hint="read its topic in this app as well")
+    verb = _VERBS[kind]
+    return StreamGlobalJoin(
+        stream=stream._node,
+        topic=source.topics[0],
+        key_of=None if settings.key is None else by_arity(verb, settings.key),
+        joiner=by_arity(verb, joiner, _WITH_TABLE),
+        left=kind == "left",
+        value=serde_for(settings.value),
+        name=settings.name,
+    )
+
+
+def _check_lookup(kind: Kind, settings: JoinSettings) -> None:
+    if kind == "outer" or settings.within is not None:
+        what = "an outer join" if kind == "outer" else "a window"
+        raise DefinitionError(
+            f"a join of a stream with a table cannot have {what}", hint="use join() or left_join() without within="
+        )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.dsl.global_table import GlobalTable
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.handle import Handle
-from millstream.dsl.joins import join_node
+from millstream.dsl.joins import JoinSettings, join_node
+from millstream.dsl.splitter import Splitter
 from millstream.dsl.table import Table
 from millstream.durations import Duration
 from millstream.errors import DefinitionError
@@ -18,7 +20,6 @@ from millstream.plan.processors import Process, ProcessValues
 from millstream.plan.sinks import Sink, SparkSink
 from millstream.plan.stateful import ToTable
 from millstream.plan.stateless import (
-    Branch,
     Filter,
     FlatMap,
     FlatMapValues,
@@ -29,7 +30,6 @@ from millstream.plan.stateless import (
     Peek,
     Repartition,
     SelectKey,
-    Split,
 )
 from millstream.plan.topology import Delivery
 from millstream.processors import Factory, Processor, checked
@@ -244,11 +244,12 @@ class Stream(Handle):
 
     def join(
         self,
-        other: Stream | Table,
+        other: Stream | Table | GlobalTable,
         joiner: AnyFunction,
         *,
         within: JoinWindow | None = None,
         grace: Duration | None = None,
+        key: AnyFunction | None = None,
         value: SerdeLike = None,
         name: str | None = None,
     ) -> Stream:
@@ -258,6 +259,7 @@ class Stream(Handle):
         time, and table changes emit nothing; with ``grace`` the record first waits so long for late table updates. With
         a stream every pair inside the window is passed on once, when its second record comes, with the later timestamp
         of the two. What has no partner, no key or no value is not passed on. Both sides need equally many partitions.
+        Of a global table any row can be asked for: ``key`` says which, without it the one of the record's key.
 
         >>> app = App("doc")
         >>> clicks, views = app.stream("clicks", value=str), app.stream("views", value=str)
@@ -265,15 +267,18 @@ class Stream(Handle):
         >>> outputs(app, views=[("u1", "page")], clicks=[("u1", "buy"), ("u2", "buy")])
         [('u1', 'page/buy')]
         """
-        return Stream(self._draft, join_node(self, "inner", other, joiner, within, grace, value, name))
+        return Stream(
+            self._draft, join_node(self, "inner", other, joiner, JoinSettings(within, grace, key, value, name))
+        )
 
     def left_join(
         self,
-        other: Stream | Table,
+        other: Stream | Table | GlobalTable,
         joiner: AnyFunction,
         *,
         within: JoinWindow | None = None,
         grace: Duration | None = None,
+        key: AnyFunction | None = None,
         value: SerdeLike = None,
         name: str | None = None,
     ) -> Stream:
@@ -282,7 +287,9 @@ class Stream(Handle):
         With a stream that is known when the window and its grace have passed: the record is then passed on alone, with
         its own timestamp, as soon as a later record of either stream shows it. A record without key has no partner.
         """
-        return Stream(self._draft, join_node(self, "left", other, joiner, within, grace, value, name))
+        return Stream(
+            self._draft, join_node(self, "left", other, joiner, JoinSettings(within, grace, key, value, name))
+        )
 
     def outer_join(
         self,
@@ -294,7 +301,9 @@ class Stream(Handle):
         name: str | None = None,
     ) -> Stream:
         """Join the records of two streams that are close in time; either side may be None, see ``left_join``."""
-        return Stream(self._draft, join_node(self, "outer", other, joiner, within, None, value, name))
+        return Stream(
+            self._draft, join_node(self, "outer", other, joiner, JoinSettings(within, value=value, name=name))
+        )
 
     def process(
         self, processor: Factory, *, key: SerdeLike = None, value: SerdeLike = None, name: str | None = None
@@ -367,29 +376,3 @@ class Stream(Handle):
 
 
 Table._stream = Stream
-
-
-class Splitter:
-    """A stream on its way apart: each branch takes what matches, the rest goes on to the next."""
-
-    def __init__(self, rest: Stream, branches: dict[str, Stream] | None = None) -> None:
-        self._rest = rest
-        self.branches: dict[str, Stream] = branches or {}
-
-    def branch(
-        self, predicate: AnyFunction, use: Callable[[Stream], Any] | None = None, *, name: str | None = None
-    ) -> Splitter:
-        """Take the records for which ``predicate`` holds and no earlier one did; ``use`` gets them as a stream."""
-        draft = self._rest._draft
-        split = draft.add(Split(source=self._rest._node, predicate=by_arity("branch", predicate)))
-        taken = Stream(draft, Branch(split=split, matched=True, name=name))
-        rest = Stream(draft, Branch(split=split, matched=False))
-        if use is not None:
-            use(taken)
-        return Splitter(rest, {**self.branches, name or str(len(self.branches) + 1): taken})
-
-    def default(self, use: Callable[[Stream], Any] | None = None) -> None:
-        """Take the records that no branch took; without this they end here."""
-        if use is not None:
-            use(self._rest)
-        self.branches["default"] = self._rest

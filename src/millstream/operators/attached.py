@@ -39,14 +39,17 @@ class AttachedStores:
 
     def _opened(self, name: str) -> Any:
         use, runtime = self._uses.get(name), self._runtime
+        arguments = name, runtime.context, self._trouble
         if use is None:
+            for topic, node in runtime.plan.global_tables.items():
+                if node.name == name:
+                    return KeyValueView(runtime.global_table(topic), *arguments, writable=False)
             known = ", ".join(self._uses) or "none"
             raise DefinitionError(
                 f"the processor of {self._node.name!r} declares no store {name!r} (it has: {known})",
                 hint=f'declare it in the class: stores = {{"{name}": key_value_store()}}',
                 store=name,
             )
-        arguments = name, runtime.context, self._trouble
         if isinstance(use.spec, TableSpec):
             return self._table(use.spec.name or "", *arguments)
         stored, codec = attached_name(self._node, use), value_codec(use.spec.value)

@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.operators import (
     foreign_keys,
+    global_joins,
     processors,
     sessions,
     sinks,
@@ -30,7 +31,8 @@ from millstream.plan.stages import Stage
 from millstream.plan.stateless import Branch, Repartition, Split
 
 FAMILIES = (
-    foreign_keys, processors, sessions, sinks, sliding, stateless, stream_joins, suppress, table_joins, table_steps,
+    foreign_keys, global_joins, processors, sessions, sinks, sliding, stateless, stream_joins, suppress, table_joins,
+    table_steps,
     tables, transformers, windows,
 )  # fmt: skip
 """Importing a family registers its operators."""

@@ -138,6 +138,9 @@ class Runtime(Protocol):
     def open_versioned_store(self, name: str, codec: Serde, history: int) -> VersionedStore:
         """Return the store of versions with that name in the task."""
 
+    def global_table(self, topic: str) -> KeyValueStore:
+        """Return the rows of the global table of a topic, read only and the same for all tasks of the batch."""
+
     def open_store(self, name: str, codec: Serde) -> KeyValueStore:
         """Return the store with that name in the task."""
 

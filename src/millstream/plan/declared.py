@@ -15,7 +15,7 @@ from millstream.plan.foreign_keys import (
     ForeignKeyResult,
     ForeignKeySubscribe,
 )
-from millstream.plan.joins import StreamStreamJoin
+from millstream.plan.joins import StreamGlobalJoin, StreamStreamJoin
 from millstream.plan.node import Node, Nodes, fold
 from millstream.plan.processors import Process, ProcessValues, TransformValues
 from millstream.plan.sinks import Sink
@@ -130,5 +130,6 @@ def _count(_node: Count, source: Declared) -> Declared:
 
 
 @_leaving.register(StreamTableJoin)
-def _join(node: StreamTableJoin, stream: Declared, _table: Declared) -> Declared:
+@_leaving.register(StreamGlobalJoin)
+def _join(node: StreamTableJoin | StreamGlobalJoin, stream: Declared, *_table: Declared) -> Declared:
     return Declared(stream.key, node.value)

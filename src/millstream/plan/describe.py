@@ -116,7 +116,8 @@ def _stores(stage: Stage, plan: Plan) -> dict[str, Any]:
 
 def _text(data: dict[str, Any]) -> str:
     nodes = {node["name"]: node for node in data["nodes"]}
-    lines: list[str] = []
+    copies = _global_tables(data)
+    lines = [f"global table {node['name']} on each host reads topic {topic}" for topic, node in copies.items()]
     for stage in data["stages"]:
         reads = [topic for name in stage["nodes"] if not nodes[name]["in"] for topic in _topics(nodes[name])]
         reads += [f"{edge} from stage {upstream}" for edge, upstream in stage["reads"].items()]
@@ -132,6 +133,8 @@ def _text(data: dict[str, Any]) -> str:
             if stores := node.get("stores"):
                 table += f" [stores {', '.join(store.partition(':')[0] for store in stores)}]"
             sources = node["in"] or _topics(node)
+            if kind == "stream_global_join":
+                sources = [*sources, f"global table {copies[node['topic']]['name']}"]
             lines.append(f"  {kind:<16} {name} ← {', '.join(sources)}{table}{extra}")
     return "\n".join(lines) + "\n"
 
@@ -157,12 +160,24 @@ def _mermaid(data: dict[str, Any]) -> str:
         if "round" in stage:
             continue
         lines.append(f'  subgraph s{number}["{stage["name"]}"]')
-        lines += [_mermaid_node(node, ids) for node in data["nodes"] if written_by[node["name"]] is stage]
+        lines += [_mermaid_node(node, ids) for node in data["nodes"] if written_by.get(node["name"]) is stage]
         lines.append("  end")
+    copies = _global_tables(data)
+    lines += [_mermaid_node(node, ids) for node in copies.values()]
+    lines += [
+        f"  {ids[copies[node['topic']]['name']]} -.-> {ids[node['name']]}"
+        for node in data["nodes"]
+        if node["op"].startswith("stream_global_join/")
+    ]
     for node in data["nodes"]:
         arrow = "==>" if node["op"].startswith("repartition/") else "-->"
         lines += [f"  {ids[source]} {arrow} {ids[node['name']]}" for source in node["in"]]
     return "\n".join(lines) + "\n"
+
+
+def _global_tables(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the global tables by topic."""
+    return {node["topics"][0]: node for node in data["nodes"] if node["op"].startswith("global_table_source/")}
 
 
 def _mermaid_node(node: dict[str, Any], ids: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Joins of two streams."""
+"""Joins of two streams, and of a stream with a global table."""
 
 from __future__ import annotations
 
@@ -23,4 +23,16 @@ class StreamStreamJoin(Node):
     value: Serde | None = None
 
 
-JOINS = (StreamStreamJoin,)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamGlobalJoin(Node):
+    """Look up a row of the global table that ``topic`` is read as; ``key_of`` says which, else the record's key."""
+
+    stream: Node
+    topic: str
+    key_of: Function | None
+    joiner: Function
+    left: bool
+    value: Serde | None = None
+
+
+JOINS = (StreamStreamJoin, StreamGlobalJoin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from millstream.errors import DefinitionError
 from millstream.plan.node import Node, Nodes, inputs
 from millstream.plan.processors import PROCESSORS, TransformValues
+from millstream.plan.sources import GlobalTableSource
 from millstream.plan.stages import attached_name, keeps_table, store_names
 from millstream.plan.stateful import StreamTableJoin
 from millstream.plan.tables import TableTableJoin
@@ -33,6 +34,12 @@ def _check_table(node: Node, table: str, tables: dict[str, Node]) -> None:
         raise DefinitionError(
             f"the processor of {node.name!r} wants the table {table!r}, which the app does not keep (it has: {known})",
             hint="give the table name=, and use that name",
+            table=table,
+        )
+    if isinstance(tables[table], GlobalTableSource):
+        raise DefinitionError(
+            f"the processor of {node.name!r} declares the global table {table!r}, which all can read without that",
+            hint=f"leave the declaration out: self.context.store({table!r})",
             table=table,
         )
 

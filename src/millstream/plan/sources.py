@@ -62,4 +62,13 @@ class TableSource(Source):
     history: int | None = None
 
 
-SOURCES = (StreamSource, TableSource)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GlobalTableSource(Source):
+    """A table of which each host keeps a full copy. It belongs to no stage: joins name it by its topic."""
+
+    def __post_init__(self) -> None:
+        super(GlobalTableSource, self).__post_init__()
+        assert self.timestamp is None, "a global table has the timestamps of its records"
+
+
+SOURCES = (StreamSource, TableSource, GlobalTableSource)

@@ -12,7 +12,7 @@ from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.levels import Head, levels_of_heads
 from millstream.plan.node import Node, Nodes, inputs
 from millstream.plan.processors import PROCESSORS, Process, ProcessValues, TransformValues
-from millstream.plan.sources import Source
+from millstream.plan.sources import GlobalTableSource, Source
 from millstream.plan.stateful import AGGREGATIONS, StreamTableJoin, ToTable
 from millstream.plan.stateless import Repartition
 from millstream.plan.suppress import Suppress
@@ -73,7 +73,7 @@ class Stage:
 
 def keeps_table(node: Node) -> bool:
     """Whether the node materialises a table under its name."""
-    from_topic = isinstance(node, Source) and node.verb == "table_source"
+    from_topic = isinstance(node, Source) and node.verb in ("table_source", "global_table_source")
     kept = (*AGGREGATIONS, ToTable, TableAggregate, ForeignKeyResult)
     return from_topic or isinstance(node, kept) or getattr(node, "stored", False)
 
@@ -137,6 +137,7 @@ def shared_stores(node: Node) -> tuple[str, ...]:
 
 def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:
     """Cut a plan at its re-keying edges; stages come in order of their level."""
+    nodes = tuple(node for node in nodes if not isinstance(node, GlobalTableSource))
     parts = _connected_parts(nodes)
     part_of = {node: part for part in parts for node in part}
     levels = levels_of_heads(parts, part_of)

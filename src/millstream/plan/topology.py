@@ -13,7 +13,7 @@ from millstream.plan.node import Node, Nodes, consumers, inputs
 from millstream.plan.old_values import regrouped_tables, sending_old_values
 from millstream.plan.rules import RULES
 from millstream.plan.sinks import Sink
-from millstream.plan.sources import Source
+from millstream.plan.sources import GlobalTableSource, Source
 from millstream.plan.stages import Stage, cut_into_stages
 from millstream.plan.validate import check_topology
 
@@ -102,6 +102,11 @@ class Plan:
         return frozenset(topic for node in self.sources if node.timestamp == "append" for topic in node.topics)
 
     @property
+    def global_tables(self) -> dict[str, GlobalTableSource]:
+        """The global tables by topic."""
+        return {node.topics[0]: node for node in self.nodes if isinstance(node, GlobalTableSource)}
+
+    @property
     def sink_topics(self) -> tuple[str, ...]:
         """Topics that are known to be written; computed ones are not."""
         fixed = (node.topic for node in self.nodes if isinstance(node, Sink) and isinstance(node.topic, str))
@@ -109,4 +114,4 @@ class Plan:
 
     @property
     def levels(self) -> int:
-        return 1 + max(stage.level for stage in self.stages)
+        return 1 + max((stage.level for stage in self.stages), default=0)

@@ -91,7 +91,9 @@ class Attempts:
             app=self.app.id,
             broker=self.broker,
             journal=self.journal,
-            planner=Planner(self.broker, topics, size, timed=timed_tasks(self.layout)),
+            planner=Planner(
+                self.broker, topics, size, timed=timed_tasks(self.layout), whole=self.layout.plan.global_tables
+            ),
             size=size,
             task_names=task_names(self.layout),
             execute=BatchJob(context, header, config.small_batch_records),

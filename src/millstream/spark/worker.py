@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from pyspark import cloudpickle
 
-from millstream.batch.execute import delivered, run_here, task_names, work_of
+from millstream.batch.execute import delivered, refresh_global_tables, run_here, task_names, work_of
 from millstream.batch.resident import reside
 from millstream.broker import Broker
 from millstream.brokers import open_broker
@@ -75,6 +75,9 @@ def run_level(header: bytes, level: int, index: int, incoming: Iterator[Item]) -
 
 def _run_tasks(job: JobHeader, level: int, index: int, arrivals: dict[int, list[Arrival]]) -> Iterator[Item]:
     site = worksite(job.app)
+    refreshed = refresh_global_tables(site, job.plan)
+    if (level, index) == (0, 0):
+        yield from ((REPORT, _encode(report)) for report in refreshed)
     names = task_names(site.layout)
     width = job.app.widths[level]
     mine = [task for task in site.layout.tasks_on(level) if task % width == index]

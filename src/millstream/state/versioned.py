@@ -55,7 +55,8 @@ class VersionedStore:
     """Versions of rows inside one transaction; a transaction that only reads will do for looking rows up."""
 
     def __init__(self, txn: Any, newest: Any, older: Any, codec: Serde, history: int, name: str = "") -> None:
-        self._newest = KeyValueStore(txn, newest, codec, name)
+        self.newest = KeyValueStore(txn, newest, codec, name)
+        """The newest rows; they are changed by ``put`` only."""
         self._older = TimedStore(txn, older, _OrGone(codec), TWO_TIMES, history)
         self._history = history
         self.passes_older = False
@@ -68,7 +69,7 @@ class VersionedStore:
             older.observed = timestamp
         elif timestamp < older.observed - self._history:
             return Put.TOO_OLD
-        row = self._newest.row(key)
+        row = self.newest.row(key)
         since = row.timestamp if row.value is not None else self._gone_since(key)
         if timestamp < since:
             self._insert(key, _GONE if value is None else value, timestamp, since)
@@ -83,17 +84,17 @@ class VersionedStore:
         if value is None:
             self._keep(key, timestamp, timestamp, _GONE)
         row.value, row.timestamp = value, timestamp
-        self._newest.mark(row)
+        self.newest.mark(row)
         return Put.NEWEST
 
     def get(self, key: Any) -> tuple[Any, int]:
         """Return value and timestamp of the newest version, (None, -1) if there is none."""
-        row = self._newest.row(key)
+        row = self.newest.row(key)
         return (row.value, row.timestamp) if row.value is not None else _NOTHING
 
     def get_as_of(self, key: Any, time: int) -> tuple[Any, int]:
         """Return the version that was valid at a time; before the history only a newest version is still known."""
-        row = self._newest.row(key)
+        row = self.newest.row(key)
         if row.value is not None and row.timestamp <= time:
             return row.value, row.timestamp
         if time < self._older.observed - self._history:
@@ -104,7 +105,7 @@ class VersionedStore:
         return found.value, found.at[1]
 
     def __len__(self) -> int:
-        return len(self._newest)
+        return len(self.newest)
 
     @property
     def older_versions(self) -> int:
@@ -113,7 +114,7 @@ class VersionedStore:
 
     def flush(self) -> None:
         """Write all changes and let go of versions that have left the history."""
-        self._newest.flush()
+        self.newest.flush()
         self._older.flush()
 
     # Older versions; each is an entry at (its end, its beginning)

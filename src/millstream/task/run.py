@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -63,6 +64,8 @@ class TaskRun:
         self._versions = 0
         self._stage, self.partition = site.stage(work.task)
         self.task_name = f"{self._stage.name}/{self.partition}"
+        self._copies: dict[str, KeyValueStore] = {}
+        self._open = ExitStack()
         self._flushes: list[tuple[Node, Callable[[], None]]] = []
         self._order = {node: number for number, node in enumerate(self.plan.nodes)}
 
@@ -122,6 +125,12 @@ class TaskRun:
         self._versions += 1
         return [self._work.batch, self._stage.round, self._versions]
 
+    def global_table(self, topic: str) -> KeyValueStore:
+        if topic not in self._copies:
+            copy = self._site.global_table(topic)
+            self._copies[topic] = self._open.enter_context(copy.reading(self._work.global_tables.get(topic, ())))
+        return self._copies[topic]
+
     def to_topic(self, topic: str) -> Columns:
         if topic not in self.outbox.topics:
             self.outbox.topics[topic] = self._columns(topic)
@@ -177,6 +186,10 @@ class TaskRun:
             flush()
         for store in self.stores.values():
             store.flush()
+
+    def close(self) -> None:
+        """Let go of what was opened beside the task's own state."""
+        self._open.close()
 
     def _call_due_timers(self) -> None:
         """Call what the wall clock has made due, and what stream time has if the batch moves it."""

@@ -7,6 +7,7 @@ outbox again, so user code need not be deterministic.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from typing import Any
@@ -66,7 +67,8 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
         return report, letters
     began = time.perf_counter()
     run = TaskRun(site, work, state, txn, found.stream_time)
-    run.process()
+    with contextlib.closing(run):
+        run.process()
     letters = run.outbox.letters(site.topic_partitions, site.edge_partitions, work.task + work.batch)
     stage, partition = site.stage(work.task)
     base = found.after if found.batch == work.batch else found.commit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from millstream.broker import Broker, TopicConfig
 from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.plan.layout import Layout
 from millstream.plan.stages import Stage
+from millstream.state.copies import CopyMark, TableCopy
 from millstream.state.task import TaskState
+from millstream.task.global_tables import bring_up, copy_of, report_of
 from millstream.task.policy import Policies
+from millstream.task.report import TaskReport
 
 _DEAD_LETTER_BYTES = 32 << 20
 
@@ -49,6 +53,18 @@ class Worksite:
             path = self.state_dir / stage.name / str(partition)
             known = self._states[task] = TaskState(path, stage.store_names, sync=self.durable)
         return known
+
+    def refresh(self, offsets: Mapping[str, tuple[int, ...]], batch: int) -> TaskReport | None:
+        """Bring the copies of global tables to the offsets of a batch; return what the batch did to them, if it did."""
+        marks: dict[str, CopyMark] = {}
+        for topic, node in self.layout.plan.global_tables.items():
+            copy = self.global_table(topic)
+            marks[node.name or ""] = bring_up(node, copy, offsets.get(topic, ()), batch, self.broker, self.policies)
+        return report_of(marks, batch)
+
+    def global_table(self, topic: str) -> TableCopy:
+        """Return this host's copy of the global table of a topic."""
+        return copy_of(self.layout.plan.global_tables[topic], self.state_dir, sync=self.durable)
 
     def producer(self, task: int) -> str:
         """Return the name under which a task publishes.

@@ -93,6 +93,7 @@ class TestDriver:
             ),
             BatchSize(config.max_batch_records, 1.0),
             timed=timed,
+            whole=self._plan.global_tables,
             clock=lambda: self.wall_clock,
         )
         self._shared = SharedTime(timed) if one_stream_time else None

@@ -42,8 +42,9 @@ def _count(self: Processor, record: Record, _x: str) -> None:
 
 def _buffer_last_n(self: Processor, record: Record, x: str) -> None:
     values = self.context.store("A")
-    known = [] if values.get(record.key) is None else values.get(record.key).split(",")
-    values.put(record.key, ",".join([*known, text(record.value)][-int(x) :]))
+    known = [] if values.get(record.key) is None else [values.get(record.key)]
+    parts = ",".join([*known, text(record.value)]).split(",")  # as it happens, a value with commas is several
+    values.put(record.key, ",".join(parts[-int(x) :]))
     self.context.forward(record, value=values.get(record.key))
 
 
@@ -117,6 +118,23 @@ def _swap_last(self: Processor, record: Record, _x: str) -> None:
     self.context.forward(record, value=f"{text(record.value)}<{text(last)}")
 
 
+def _global_get(self: Processor, record: Record, _x: str) -> None:
+    self.context.forward(record, value=f"{text(record.value)}+{text(_global_table(self).get(record.key))}")
+
+
+def _global_all(self: Processor, record: Record, _x: str) -> None:
+    rows = (f",{key}={text(value)}" for key, value in _global_table(self).items())
+    self.context.forward(record, value=text(record.value) + "".join(rows))
+
+
+def _global_put(self: Processor, record: Record, _x: str) -> None:
+    _global_table(self).put(record.key or "key", record.value)
+
+
+def _global_table(self: Any) -> Any:
+    return self.context.store(self.global_table)
+
+
 def _nothing(_self: Processor, _record: Record, _x: str) -> None:
     pass
 
@@ -147,6 +165,9 @@ STEPS: dict[str, Step] = {
     "count_and_last": _with_key(_count_and_last),
     "owner_index": _with_key(_owner_index),
     "swap_last": _with_key(_swap_last),
+    "global_get": _with_key(_global_get),
+    "global_all": _global_all,
+    "global_put": _global_put,
 }
 """Processors that only look at records."""
 
@@ -236,8 +257,8 @@ TIMED: dict[str, Callable[..., type[Processor]]] = {
 """Processors with timers, made of the parts of their argument."""
 
 
-def processor(written: str, stores: Sequence[StoreSpec]) -> type[Processor]:
-    """Return the class of the processor that a case names, with the stores that it is given."""
+def processor(written: str, stores: Sequence[StoreSpec], global_table: str = "") -> type[Processor]:
+    """Return the class of the processor that a case names, with the stores and the global table that it is given."""
     name, _, argument = written.partition(":")
     attached = dict(zip("AB", stores, strict=False))
     if name in TIMED:
@@ -246,7 +267,11 @@ def processor(written: str, stores: Sequence[StoreSpec]) -> type[Processor]:
         made.stores = {**attached, **fires}
         return made
     step = named(STEPS, written)[0]
-    body = {"stores": attached, "process": lambda self, record: step(self, record, argument)}
+    body = {
+        "stores": attached,
+        "global_table": global_table,
+        "process": lambda self, record: step(self, record, argument),
+    }
     return cast(type[Processor], type("Stepping", (Processor,), body))
 
 

@@ -42,9 +42,14 @@ EXTRACTORS: dict[str, Callable[[Any, Context, str], int]] = {
 }
 
 
+def source_serdes(node: dict[str, Any]) -> dict[str, Any]:
+    """Return how a topic is read."""
+    return {"key": TEXT, "value": NumberText() if node.get("value_type") == "number" else TEXT}
+
+
 def source_settings(node: dict[str, Any]) -> dict[str, Any]:
     """Return what ``stream()`` and ``table()`` are told about the records of a source."""
-    settings: dict[str, Any] = {"key": TEXT, "value": NumberText() if node.get("value_type") == "number" else TEXT}
+    settings = source_serdes(node)
     if "timestamp" in node:
         function, argument = named(EXTRACTORS, node["timestamp"])
         settings["timestamp"] = lambda _key, value, context: function(value, context, argument)

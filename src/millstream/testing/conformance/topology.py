@@ -9,6 +9,7 @@ from typing import Any, Literal
 from millstream.app import App
 from millstream.config import Config
 from millstream.dsl.cogrouped import CogroupedStream, WindowedCogroup
+from millstream.dsl.global_table import GlobalTable
 from millstream.dsl.grouped_table import GroupedTable
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
@@ -28,7 +29,7 @@ from millstream.testing.conformance.functions import (
     text,
 )
 from millstream.testing.conformance.processors import processor, transformer
-from millstream.testing.conformance.sources import reads, source_settings
+from millstream.testing.conformance.sources import reads, source_serdes, source_settings
 from millstream.windows import Windows, hopping, join_window, session, sliding, tumbling, unlimited
 
 Node = dict[str, Any]
@@ -160,6 +161,11 @@ def _join(topology: Topology, node: Node, verb: str) -> Any:
         joiner = of_three(JOINERS, node["joiner"])
         joined: Stream = getattr(left, verb)(right, joiner, within=within, name=node["id"])
         return joined
+    if isinstance(right, GlobalTable):
+        looked_up: Stream = getattr(left, verb)(
+            right, of_three(JOINERS, node["joiner"]), key=of_pair(MAPPERS, node["key"])
+        )
+        return looked_up
     if "foreign_key" in node:
         on, joiner = of_pair(MAPPERS, node["foreign_key"]), of_three(JOINERS, node["joiner"])
         return getattr(left, verb)(right, joiner, on=on, name=_name(node))
@@ -199,11 +205,8 @@ def _step_name(node: Node) -> str:
 
 
 def _processor(topology: Topology, node: Node) -> type[Processor]:
-    if "global" in node:
-        raise UnsupportedCaseError("a processor that reads a global table")
-    return processor(
-        node["processor"], _attached(topology, [*filter(None, [node.get("store")]), *node.get("stores", [])])
-    )
+    stores = _attached(topology, [*filter(None, [node.get("store")]), *node.get("stores", [])])
+    return processor(node["processor"], stores, node.get("global", ""))
 
 
 def _transformer(topology: Topology, node: Node) -> type[ValueTransformer]:
@@ -216,6 +219,7 @@ def _attached(topology: Topology, stores: list[str]) -> list[StoreSpec]:
 
 
 BUILDERS: dict[str, Build] = {
+    "global_table": lambda t, n: t.app.global_table(n["topic"], **source_serdes(n), **_stored(n)),
     "cogroup": _cogroup,
     "suppress": lambda t, n: t.source(n).suppress(_until(n), name=n["id"]),
     "stream": _stream,

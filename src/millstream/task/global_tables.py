@@ -1,0 +1,78 @@
+"""Global tables in a process: bringing their copies to where a batch wants them, and opening them for its tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from millstream.broker import Broker
+from millstream.native import value_codec
+from millstream.plan.sources import GlobalTableSource
+from millstream.state.copies import CopyMark, Load, Loaded, Offsets, Rows, TableCopy
+from millstream.task.inputs import Decoded, Decoder
+from millstream.task.policy import Policies
+from millstream.task.report import TaskReport
+
+NO_TASK = -1
+"""Stands in a report for what no task has done."""
+
+
+def copy_of(node: GlobalTableSource, state_dir: Path, *, sync: bool) -> TableCopy:
+    """Open the copy of a global table on this host."""
+    assert node.name is not None
+    return TableCopy(state_dir / node.name / "0", node.name, value_codec(node.value), sync=sync)
+
+
+def bring_up(
+    node: GlobalTableSource, copy: TableCopy, offsets: Offsets, batch: int, broker: Broker, policies: Policies
+) -> CopyMark:
+    """Bring a copy to the offsets of a batch; records without key are dropped, bad ones by the policy.
+
+    They are counted, and there are no dead letters: a copy is loaded on each host, and again if it was lost.
+    """
+    return copy.advance(offsets, batch, _loading(node, offsets, broker, policies))
+
+
+def _loading(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies: Policies) -> Load:
+    topic = node.topics[0]
+
+    def load(start: Offsets, write: Callable[[Rows], None]) -> Loaded:
+        dropped: Counter[str] = Counter()
+
+        def reject(_chunk: Decoded, _row: int, error: Exception) -> None:
+            if policies.on_decode_error == "fail":
+                raise error
+            dropped[f"{node.name}: error"] += 1
+
+        decoder, records = Decoder(node.key, node.value, None, reject), 0
+        begins = [one.begin for one in broker.offsets(topic)]
+        for partition, stop in enumerate(offsets):
+            for chunk in broker.read(topic, partition, max(start[partition], begins[partition]), stop):
+                decoded = decoder.decode(topic, partition, chunk.block, chunk.offsets)
+                rows = list(zip(decoded.keys, decoded.values, decoded.timestamps, strict=True))
+                records += len(chunk.offsets)
+                write(row for row in rows if row[0] is not None)
+                keyless = decoded.keys.count(None)
+                if keyless:
+                    dropped[f"{node.name}: null_key"] += keyless
+        return Loaded(records, dict(dropped))
+
+    return load
+
+
+def report_of(marks: Mapping[str, CopyMark], batch: int) -> TaskReport | None:
+    """Return what a batch did to global tables, or None if it did nothing; the same whenever it is asked."""
+    changed = {name: mark for name, mark in marks.items() if mark.batch == batch}
+    if not changed:
+        return None
+    dropped: Counter[str] = Counter()
+    for mark in changed.values():
+        dropped.update(mark.dropped)
+    return TaskReport(
+        task=NO_TASK,
+        version=batch,
+        records_in=sum(mark.records for mark in changed.values()),
+        dropped=dict(dropped),
+        rows={name: mark.rows for name, mark in changed.items()},
+    )

@@ -1,0 +1,134 @@
+"""Global tables in batches: which offsets a batch fixes, and that it sees the same rows however often it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from millstream import App
+from millstream.batch.execute import run_here, task_names
+from millstream.batch.plan import Progress, advanced
+from millstream.batch.planner import BatchSize, Planner, SmallPlanner
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.log import EmbeddedLog
+from millstream.plan.layout import Layout
+from millstream.storage import close_under
+from millstream.task.policy import Policies
+from millstream.task.work import Range
+from millstream.task.worksite import Worksite
+
+
+class BrokenJoinerError(Exception):
+    pass
+
+
+failing: list[bool] = []
+
+
+def joined(sale: str, rate: str) -> str:
+    if failing:
+        raise BrokenJoinerError
+    return f"{sale}-{rate}"
+
+
+@pytest.fixture
+def shop(log: EmbeddedLog, tmp_path: Path) -> Iterator[Worksite]:
+    app = App("test")
+    rates = app.global_table("rates", value=str)
+    app.stream("sales", value=str).join(rates, joined, key=lambda _sale: "EUR").to("out")
+    for topic in ("rates", "sales", "out"):
+        log.create_topic(topic, TopicConfig(partitions=1 if topic == "out" else 2))
+    layout = Layout.of(app.plan, {"rates": 2, "sales": 2})
+    yield Worksite("test", layout, log, tmp_path / "state", Policies.of(app.id, app.config), durable=False)
+    failing.clear()
+    close_under(tmp_path)
+
+
+@pytest.fixture
+def send(log: EmbeddedLog) -> Callable[[str, str], None]:
+    """Append a record with the key EUR to both partitions of a topic."""
+
+    def send(topic: str, value: str) -> None:
+        for partition in range(2):
+            log.append([Output(topic, partition, block_of([b"EUR"], [value.encode()], [0]))])
+
+    return send
+
+
+def planner(log: EmbeddedLog, size: int = 100) -> Planner:
+    return Planner(log, ["rates", "sales"], BatchSize(size, 1.0), whole={"rates"})
+
+
+def outputs(log: EmbeddedLog) -> list[bytes]:
+    (offsets,) = log.offsets("out")
+    return [value for chunk in log.read("out", 0, 0, offsets.end) for value in chunk.block.column(1).to_pylist()]
+
+
+def test_a_batch_reads_global_tables_to_their_end_whatever_its_size(
+    log: EmbeddedLog, topic: Callable[..., str]
+) -> None:
+    topic(list(range(100, 150)), [], name="rates")
+    topic(list(range(10)), list(range(10)), name="sales")
+    plan = planner(log, size=4).plan(Progress())
+    assert plan is not None
+    assert plan.ranges == (Range("rates", 0, 0, 50), Range("sales", 0, 0, 2), Range("sales", 1, 0, 2))
+    assert plan.global_tables == {"rates": (50, 0)}
+    following = planner(log, size=4).plan(advanced(Progress(), plan, [], []))
+    assert following is not None
+    assert following.global_tables == {"rates": (50, 0)}, "a batch says so also if it changes nothing"
+
+
+def test_a_small_planner_leaves_a_long_load_to_others(log: EmbeddedLog, topic: Callable[..., str]) -> None:
+    topic(list(range(50)), [], name="rates")
+    small = SmallPlanner(log, ["rates"], 10, whole={"rates"})
+    assert small.plan(Progress()) is None
+    assert small.too_much
+
+
+def test_a_batch_that_runs_again_sees_the_rows_that_it_saw_first(
+    shop: Worksite, log: EmbeddedLog, send: Callable[[str, str], None]
+) -> None:
+    send("rates", "old")
+    send("sales", "s1")
+    plan = planner(log).plan(Progress())
+    assert plan is not None
+    failing.append(True)
+    with pytest.raises(Exception, match="BrokenJoinerError"):
+        run_here(shop, plan, {})
+    failing.clear()
+    send("rates", "new")
+    first = run_here(shop, plan, {})
+    assert outputs(log) == [b'"s1-old"'] * 2
+
+    again = run_here(shop, plan, {})
+    assert all(report.replayed for report in again if report.task >= 0 and report.records_in)
+    assert [report.rows for report in again if report.task < 0] == [report.rows for report in first if report.task < 0]
+    assert outputs(log) == [b'"s1-old"'] * 2
+
+    progress = advanced(Progress(), plan, task_names(shop.layout), first)
+    send("sales", "s2")
+    following = planner(log).plan(progress)
+    assert following is not None
+    run_here(shop, following, progress.versions)
+    assert outputs(log) == [b'"s1-old"'] * 2 + [b'"s2-new"'] * 2
+
+
+def test_a_copy_that_was_lost_is_loaded_again_as_of_the_batch(
+    shop: Worksite, log: EmbeddedLog, send: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    send("rates", "old")
+    plan = planner(log).plan(Progress())
+    assert plan is not None
+    progress = advanced(Progress(), plan, task_names(shop.layout), run_here(shop, plan, {}))
+    send("sales", "s1")
+    following = planner(log).plan(progress)
+    assert following is not None
+    send("rates", "new")
+    close_under(tmp_path / "state" / "rates")
+    for file in (tmp_path / "state" / "rates" / "0").iterdir():
+        file.unlink()
+    run_here(shop, following, progress.versions)
+    assert outputs(log) == [b'"s1-old"'] * 2
