@@ -41,7 +41,7 @@ FOUNDATION = frozenset(
 ENGINE = FOUNDATION | {"broker", "plan", "state", "operators", "task", "batch"}
 BROKERS = frozenset({"log", "kafka"})
 CLIENTS = frozenset({"producer", "consumer"})
-FRONT = ENGINE | BROKERS | CLIENTS | {"brokers", "tables", "dsl", "connect", "spark", "app"}
+FRONT = ENGINE | BROKERS | CLIENTS | {"brokers", "queries", "tables", "dsl", "connect", "spark", "app"}
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
@@ -53,11 +53,12 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "batch": FOUNDATION | {"broker", "plan", "state", "operators", "task"},
     **dict.fromkeys(BROKERS | CLIENTS, FOUNDATION | {"broker"}),
     "brokers": FOUNDATION | {"broker"} | BROKERS,
-    "tables": ENGINE,
-    "browse": ENGINE | {"tables"},
+    "queries": ENGINE,
+    "tables": ENGINE | {"queries"},
+    "browse": ENGINE | {"queries", "tables"},
     "connect": FOUNDATION | {"broker", "plan"},
     "dsl": FOUNDATION | {"broker", "plan"},
-    "spark": ENGINE | BROKERS | {"brokers", "tables", "browse"},
+    "spark": ENGINE | BROKERS | {"brokers", "queries", "tables", "browse"},
     "app": FRONT - {"app"},
     "__init__": FRONT,
     **dict.fromkeys(("testing", "serve", "sql"), FRONT | {"__init__", "browse"}),

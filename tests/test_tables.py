@@ -11,8 +11,10 @@ from millstream.batch.journal import Journal
 from millstream.errors import UnknownTableError
 from millstream.places import journal_dir, state_dir
 from millstream.plan.layout import Layout
+from millstream.queries.rows import Row
+from millstream.queries.windows import WindowTableReader
 from millstream.storage import close_under
-from millstream.tables import Row, WindowTableReader, catalog_of, open_tables, readers_of
+from millstream.tables import catalog_of, open_tables, readers_of
 from millstream.testing import TestDriver
 
 

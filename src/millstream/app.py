@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from millstream.broker import Broker
     from millstream.consumer import Consumer
     from millstream.producer import Producer
+    from millstream.queries.rows import TableReader
     from millstream.spark.run import SparkRun
     from millstream.spark.session import DataFrame, DataFrameReader, SparkSession
-    from millstream.tables import TableReader
 
 
 H = TypeVar("H", bound=Handle)

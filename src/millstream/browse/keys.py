@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.tables import Row, TableReader
+from millstream.queries.rows import Row, TableReader
 
 
 def readings_of(key: str) -> Iterator[Any]:

@@ -16,7 +16,8 @@ from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import MillstreamError
 from millstream.places import app_names
-from millstream.tables import TableReader, open_tables
+from millstream.queries.rows import TableReader
+from millstream.tables import open_tables
 
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; not needed if only one has run.")
 

@@ -11,7 +11,8 @@ from millstream.broker import Broker
 from millstream.brokers import open_broker
 from millstream.errors import UnknownTableError
 from millstream.places import app_names, journal_dir
-from millstream.tables import TableReader, open_tables
+from millstream.queries.rows import TableReader
+from millstream.tables import open_tables
 
 
 class Place:

@@ -23,10 +23,11 @@ from millstream.places import state_dir
 from millstream.plan.layout import Layout
 from millstream.plan.sinks import Sink
 from millstream.plan.sources import Source
+from millstream.queries.rows import TableReader
 from millstream.records import Record
 from millstream.serdes import JSON, READABLE, Serde
 from millstream.storage import close_under
-from millstream.tables import TableReader, readers_of
+from millstream.tables import readers_of
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 from millstream.task.worksite import Worksite

@@ -16,11 +16,14 @@ from millstream.browse.keys import keys_of
 from millstream.browse.text import plain
 from millstream.errors import DefinitionError, UnknownTableError
 from millstream.places import app_names
+from millstream.queries.rows import Row, TableReader
+from millstream.queries.versions import VersionedTableReader
+from millstream.queries.windows import WindowTableReader
 from millstream.records import Windowed
 from millstream.serve.api.params import Limit, Millis, Name, ShortText
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
-from millstream.tables import Row, TableReader, VersionedTableReader, WindowTableReader
+from millstream.windows import FOREVER
 
 _MOST_EXPORTED = 100_000
 _MOST_COUNTED = 1_000_000
@@ -142,8 +145,8 @@ def shown_row(row: Row) -> ShownRow:
 
 def _rows_of(reader: TableReader, key: Any, params: KeyParams) -> list[Row]:
     if isinstance(reader, WindowTableReader):
-        until = {} if params.until is None else {"stop": params.until}
-        return reader.windows(key, start=params.since or 0, **until)
+        stop = FOREVER if params.until is None else params.until
+        return reader.windows(key, start=params.since or 0, stop=stop)
     row = reader.row(key) if params.as_of is None else _as_of(reader, key, params.as_of)
     return [] if row is None else [row]
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from millstream.queries.rows import TableReader
+from millstream.queries.versions import VersionedTableReader
 from millstream.records import Headers, Windowed
-from millstream.tables import TableReader, VersionedTableReader
 from millstream.testing.conformance.cases import Case
 from millstream.testing.driver import TestDriver
 
