@@ -31,6 +31,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to a record that cannot be decoded."""
     dead_letter_topic: str | None = None
     """Where dead letters go; by default ``<app>.dead-letters``."""
+    output_prefix: str = ""
+    """Put before the names of topics that the app writes, so that a second one can run beside the first."""
     max_batch_records: int = 500_000
     """The most records that one batch takes."""
     target_batch: Duration = "1 s"

@@ -187,6 +187,11 @@ class Environment:
         with translated(self.path):
             self._lmdb.sync(True)
 
+    def copy(self, path: Path, txn: Any) -> None:
+        """Write what a reading transaction sees to an empty directory, without free pages; others may write on."""
+        with translated(path):
+            self._lmdb.copy(str(path), compact=True, txn=txn)
+
     def bytes_used(self) -> int:
         """Return the size of the data file in bytes, free pages included."""
         return int(self._lmdb.info()["last_pgno"]) * self._page_bytes

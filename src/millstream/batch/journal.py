@@ -50,6 +50,7 @@ class Journal:
     """The journal of one app."""
 
     def __init__(self, path: Path, *, durable: bool = True, readonly: bool = False) -> None:
+        self.path = path
         self._environment: Environment = environment(path, (_JOURNAL, HISTORY), sync=durable, readonly=readonly)
         self._database = self._environment.databases[_JOURNAL]
         self.history = History(self._environment)
@@ -92,6 +93,10 @@ class Journal:
             return bytes(stored)
 
         return self._environment.update(change).decode()
+
+    def begin_lineage(self) -> None:
+        """Begin another history: what is published from now on is not taken for what was published before."""
+        self._environment.update(lambda txn: txn.delete(_LINEAGE, db=self._database))
 
     def describe_as(self, catalog: Mapping[str, Any], progress: Progress | None = None, chores: Chores = NONE) -> None:
         """Store what other processes need in order to read the app's tables and to draw its plan.

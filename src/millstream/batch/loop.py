@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, TypeVar
 
 from millstream.batch.activity import Activity
+from millstream.batch.gate import Gate
 from millstream.batch.journal import Journal
 from millstream.batch.logs import log_batch
 from millstream.batch.plan import BatchPlan, Progress, advanced, offsets_of
@@ -83,6 +84,7 @@ class BatchLoop:
         self._is_over = is_over
         self._may_idle = True  # timers alone are a reason for a batch; until an app has caught up, for the first only
         self._activity = activity or Activity()
+        self._gate = Gate(journal.path.parent)
         self._next_batch = 0.0
         self._next_commit = 0.0
         self._plan_seconds = 0.0
@@ -111,7 +113,8 @@ class BatchLoop:
             if self._may_reside(plan, until):
                 plan = self._reside(until)
             elif plan is not None:
-                plan = self._run_batch(plan)
+                with self._gate.passing():
+                    plan = self._run_batch(plan)
             elif until == "caught-up":
                 return
             else:

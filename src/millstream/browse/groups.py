@@ -82,7 +82,7 @@ def planned_moves(broker: Broker, data_dir: Path, group: str, to: str, topics: S
             topic=at.topic,
             partition=at.partition,
             before=committed.get(at),
-            after=_place_of(broker, at, there[at.topic][at.partition], to),
+            after=place_in(broker, at, there[at.topic][at.partition], to),
         )
         for at in places
     ]
@@ -93,7 +93,8 @@ def execute_moves(broker: Broker, group: str, moves: Sequence[Move]) -> None:
     broker.commit(group, {TopicPartition(move.topic, move.partition): move.after for move in moves})
 
 
-def _place_of(broker: Broker, at: TopicPartition, there: Offsets, to: str) -> int:
+def place_in(broker: Broker, at: TopicPartition, there: Offsets, to: str) -> int:
+    """Return the offset that a word, a number, a time or a duration before now means in a partition."""
     if to in ("earliest", "latest"):
         return there.begin if to == "earliest" else there.end
     if re.fullmatch(r"\d{1,18}", to):

@@ -19,6 +19,7 @@ from millstream.cli.progress import Style, Tally, shown
 from millstream.cli.settings import Settings, pass_settings
 from millstream.cli.ui import host_option, tell, web_option
 from millstream.errors import StateError
+from millstream.names import check_name
 from millstream.places import app_names, lock_file
 from millstream.plan.changes import is_unchanged
 from millstream.serve.server import Address, WebServer
@@ -53,6 +54,7 @@ from millstream.task.policy import Policies
 @click.option("--no-progress", is_flag=True, help="Tell in lines, not more than one per second, also on a terminal.")
 @click.option("--quiet", is_flag=True, help="Tell only of errors.")
 @click.option("--reset", multiple=True, metavar="STAGE", help="Let a stage begin with empty state; may be repeated.")
+@click.option("--as", "name", metavar="NAME", help="Run under another name, with state of its own.")
 @click.option("--log", type=click.Choice(["text", "json"]), help="Log to standard error, a line per batch.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve figures for Prometheus.")
 @web_option
@@ -70,6 +72,7 @@ def run(
     no_progress: bool,
     quiet: bool,
     reset: tuple[str, ...],
+    name: str | None,
     log: LogFormat | None,
     metrics_port: int | None,
     address: Address | None,
@@ -84,6 +87,7 @@ def run(
     Whatever ends a run, the next one goes on exactly where it stood.
     """
     app = settings.load(target)
+    app.id = app.id if name is None else check_name("app", name)
     Pace.of(trigger, every)  # what makes no sense is told before Spark starts
     if metrics_port is not None:
         app.config = msgspec.structs.replace(app.config, metrics_port=metrics_port)

@@ -195,7 +195,8 @@ def _layout(app: App, broker: Broker) -> Layout:
     plan = app.plan
     topics: dict[str, int] = {}
     stamped = plan.stamped_topics
-    for topic in dict.fromkeys((*plan.source_topics, *plan.sink_topics)):
+    written = (f"{app.config.output_prefix}{topic}" for topic in plan.sink_topics)
+    for topic in dict.fromkeys((*plan.source_topics, *written)):
         try:
             found = broker.topic(topic)
             topics[topic] = found.partitions

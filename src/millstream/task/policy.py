@@ -21,6 +21,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     on_error: OnError = "fail"
     on_decode_error: OnError = "dead_letter"
     dead_letter_topic: str
+    output_prefix: str = ""
+    """Put before the names of all other topics that are written."""
     letter_on_fail: bool = False
     """Whether a record that makes the app fail is a dead letter too: it is if the user has named a topic for them."""
 
@@ -31,6 +33,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
             on_error=config.on_error,
             on_decode_error=config.on_decode_error,
             dead_letter_topic=config.dead_letter_topic or f"{app}.dead-letters",
+            output_prefix=config.output_prefix,
             letter_on_fail=config.dead_letter_topic is not None,
         )
 

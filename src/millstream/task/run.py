@@ -132,6 +132,9 @@ class TaskRun:
         return self._copies[topic]
 
     def to_topic(self, topic: str) -> Columns:
+        return self._outgoing(f"{self._site.policies.output_prefix}{topic}")
+
+    def _outgoing(self, topic: str) -> Columns:
         if topic not in self.outbox.topics:
             self.outbox.topics[topic] = self._columns(topic)
         return self.outbox.topics[topic]
@@ -266,7 +269,7 @@ class TaskRun:
         self.dropped(node, "error")
         if policy == "dead_letter":
             self.dead_letters += 1
-            self._write_letter(self.to_topic(policies.dead_letter_topic), error, node, raw, headers)
+            self._write_letter(self._outgoing(policies.dead_letter_topic), error, node, raw, headers)
 
     def _write_letter(
         self,
