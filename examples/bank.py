@@ -76,9 +76,9 @@ def workers() -> list[int]:
 
 
 def kill_workers(stop: threading.Event, killed: list[int]) -> None:
-    """Kill a worker every now and then, without a warning."""
+    """Kill three workers, one every few seconds, without a warning."""
     pick = random.Random(7)
-    while not stop.wait(pick.uniform(0.5, 2.0)):
+    while len(killed) < 3 and not stop.wait(pick.uniform(2.0, 4.0)):
         for worker in workers()[:1]:
             os.kill(worker, signal.SIGKILL)
             killed.append(worker)
