@@ -1,0 +1,84 @@
+"""Batch meets stream: one table fed by history and by what happens now, read by Spark SQL, and a Spark sink.
+
+python -m examples.batch_meets_stream    fills in last year from a DataFrame, runs, and asks in SQL
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from examples.playing import Sent, feed
+from millstream import App
+
+_PRODUCTS = {"p1": "Lamp", "p2": "Kettle", "p3": "Scarf", "p4": "Boots"}
+_NOW = 1_772_000_000_000
+
+
+class Order(msgspec.Struct):
+    """An order; the key is the product."""
+
+    product: str
+    cents: int
+
+
+app = App("batch-meets-stream")
+orders = app.stream("orders", key=str, value=Order)
+orders.group_by_key().sum("cents", name="revenue")
+
+
+def to_lake(frame: Any, batch_id: int) -> None:
+    """Write a batch as Parquet; writing the same batch again has no effect."""
+    frame.write.mode("overwrite").parquet(str(app.data_dir / "lake" / f"batch={batch_id}"))
+
+
+orders.to_spark(to_lake, name="lake", schema="product STRING, cents BIGINT")
+
+
+def data(seed: int = 7, orders: int = 400) -> Iterator[Sent]:
+    """Yield the orders of today."""
+    pick = random.Random(seed)
+    for number in range(orders):
+        product = pick.choice(list(_PRODUCTS))
+        yield Sent("orders", product, Order(product, pick.randrange(500, 9_900)), _NOW + number * 1_000)
+
+
+def last_year(seed: int = 6, orders: int = 300) -> list[tuple[str, int, int]]:
+    """Return orders of last year, as a warehouse would have them: product, cents, milliseconds."""
+    pick = random.Random(seed)
+    return [(pick.choice(list(_PRODUCTS)), pick.randrange(500, 9_900), number * 60_000) for number in range(orders)]
+
+
+def show(app: App) -> None:
+    """Join the table with names from a DataFrame, in SQL, and count what lies in the lake."""
+    spark = app.spark
+    app.frames().option("table", "revenue").load().createOrReplaceTempView("revenue")
+    spark.createDataFrame(list(_PRODUCTS.items()), "id STRING, name STRING").createOrReplaceTempView("products")
+    print("\nrevenue by product")
+    for row in spark.sql(
+        "SELECT name, value / 100 AS amount FROM revenue JOIN products ON id = key ORDER BY amount DESC"
+    ).collect():
+        print(f"  {row['name']:<8} {row['amount']:>10,.2f}")
+    lake = spark.read.parquet(str(app.data_dir / "lake" / "*"))
+    print(f"\n{lake.count():,} orders lie in the lake as Parquet")
+
+
+def main() -> None:
+    """Feed the present, fill in the past, run to the end and ask."""
+    with tempfile.TemporaryDirectory(prefix="millstream-example-") as place:
+        app.data_dir = Path(place)
+        print(f"batch-meets-stream: {feed(app, data()):,} orders of today are in the log")
+        past = app.spark.createDataFrame(last_year(), "product STRING, cents BIGINT, at BIGINT")
+        app.backfill(past, topic="orders", key="product", timestamp="at")
+        print(f"{past.count():,} orders of last year were filled in from a DataFrame; processing all on Spark …")
+        app.run("caught-up")
+        show(app)
+
+
+if __name__ == "__main__":
+    main()
