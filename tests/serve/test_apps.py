@@ -7,8 +7,10 @@ from tests.cli.running import run_to_end
 from tests.serve.conftest import START, Served, fill, rides_app, serving, words_app
 
 from millstream import App
+from millstream.batch.history import FailureNote
+from millstream.batch.journal import Journal
 from millstream.errors import ProcessingError
-from millstream.places import lock_file
+from millstream.places import journal_dir, lock_file
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import get_topology
 from millstream.serve.pages.drawing import arranged
@@ -33,9 +35,13 @@ def test_a_failed_app_tells_why(tmp_path: Path) -> None:
     fill(tmp_path)
     app = App("failing", data_dir=tmp_path)
     app.stream("rides", value=dict).map_values(lambda ride: 1 / ride["amount"]).to("out")
-    with pytest.raises(ProcessingError):
+    with pytest.raises(ProcessingError) as failed:
         run_to_end(app)
     close_under(tmp_path)
+    journal = Journal(journal_dir(tmp_path, "failing"))
+    facts = {"kind": "user code", "attempts": 1, "code": "processing", "hint": None, "stack": "", "goes_on": False}
+    journal.note_failure(FailureNote(at=0, batch=1, message=str(failed.value), **facts))  # type: ignore[arg-type]
+    journal.close()
     served = serving(tmp_path)
     (found,) = served.get("/api/apps")
     assert found["state"] == "failed"

@@ -164,7 +164,7 @@ def _nodes(plan: dict[str, Any] | None) -> dict[str, Any]:
 
 def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
     lag = sum(lag_of(site.place.broker, journal.read()[0]).values())
-    state, why = _state(status, journal, lag)
+    state, why = _state(status, lag)
     return AppSummary(
         app=status.app,
         state=state,
@@ -183,11 +183,12 @@ def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
     )
 
 
-def _state(status: AppStatus, journal: Journal, lag: int) -> tuple[State, str]:
+def _state(status: AppStatus, lag: int) -> tuple[State, str]:
+    failure = status.failure
+    if failure is not None:
+        told = f"{failure.message}; {failure.hint}" if failure.hint else failure.message
+        return "failed", f"it tries again: {told}" if status.process is not None and failure.goes_on else told
     if status.process is None:
-        failure = journal.history.failure()
-        if failure is not None:
-            return "failed", failure.message
         if status.planned is not None:
             return "stopped", f"batch {status.planned} was under way; the next run does it first"
         return "stopped", "it was stopped; the next run goes on where it stood"
