@@ -302,7 +302,13 @@ class StoreUse:
 def checked(verb: str, factory: Factory, kind: type[UserStep]) -> dict[str, Any]:
     """Return what a plan has to know of a processor, if it is one."""
     step = _sample(verb, factory, kind)
-    return {"factory": factory, "stores": _uses_of(step), "starts": _needs_start(step)}
+    facts = {"factory": factory, "stores": _uses_of(step), "starts": _needs_start(step)}
+    for base, method in ((Processor, "process"), (ValueTransformer, "transform")):
+        if isinstance(step, base) and getattr(type(step), method) is getattr(base, method):
+            raise DefinitionError(
+                f"{type(step).__name__} has no method {method}", hint=f"write one: def {method}(self, …)"
+            )
+    return facts
 
 
 def _sample(verb: str, factory: Any, kind: type[UserStep]) -> UserStep:

@@ -302,6 +302,14 @@ def test_what_is_not_a_processor_is_refused(given: Any, message: str) -> None:
         App("test").stream("n").process(given)
 
 
+def test_a_processor_without_process_is_refused() -> None:
+    class Idle(Processor):
+        def init(self) -> None: ...
+
+    with pytest.raises(DefinitionError, match="Idle has no method process"):
+        App("test").stream("n").process(Idle)
+
+
 def test_stores_are_declared_and_asked_for_by_name() -> None:
     class Undeclared(Processor):
         def process(self, record: Record) -> None:

@@ -138,6 +138,8 @@ def test_what_is_missing_is_told() -> None:
         def init(self) -> None:
             raise RuntimeError("no luck")
 
+        def process(self, record: Record) -> None: ...
+
     with pytest.raises(ProcessingError, match="no luck"):
         TestContext(Broken)
     with pytest.raises(DefinitionError, match="wants a UserStep"):
