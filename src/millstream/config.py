@@ -43,6 +43,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Give up on a batch that takes longer, end its workers and run it again; None: only say that it takes long."""
     metrics_port: int | None = None
     """Serve figures for Prometheus at ``http://127.0.0.1:PORT/metrics`` while the app runs; 0: any free port."""
+    checkpoint: str | None = None
+    """Where state is shipped so that several hosts can run the app: a path or URI that all of them reach."""
+    snapshot_every: int = 100
+    """After how many batches of a task its whole state is shipped, rather than what changed."""
     master: str = "local[*]"
     """Where Spark runs."""
     spark: dict[str, str] = {}

@@ -32,6 +32,7 @@ from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader
 from millstream.spark.job import BatchJob
 from millstream.spark.resident import ResidentTask
+from millstream.spark.spread import SpreadJob, executor_state_dir, is_spread
 from millstream.task.policy import Policies
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Attempts:
         if self.pace.trigger == "realtime" and not min(config.small_batch_records, config.max_batch_records):
             raise DefinitionError(
                 'trigger="realtime" needs small batches, but small_batch_records is 0', hint="leave that setting out"
+            )
+        if is_spread(config) and self.pace.trigger == "realtime":
+            raise DefinitionError(
+                'trigger="realtime" runs on one host, but master is ' + repr(config.master),
+                hint="leave one of them out",
             )
         _ = self.topology  # what cannot be sent is found here, before anything runs
 
@@ -96,33 +102,38 @@ class Attempts:
             ),
             size=size,
             task_names=task_names(self.layout),
-            execute=BatchJob(context, header, config.small_batch_records),
+            execute=SpreadJob(context, header, self.layout)
+            if is_spread(config)
+            else BatchJob(context, header, config.small_batch_records),
             on_batch=self.on_batch,
             stopping=self.stopping,
             activity=self.activity,
             every_seconds=self.pace.every_seconds,
-            resident=resident if small and not self.pace.every_seconds else None,
+            resident=resident if small and not self.pace.every_seconds and not is_spread(config) else None,
         )
 
     def _header(self, cores: int) -> AppHeader:
         app, layout = self.app, self.layout
         reference, pickled = self.topology
         tasks_by_level = [len(layout.tasks_on(level)) for level in range(layout.plan.levels)]
-        config = app.config
+        config, lineage = app.config, self.journal.lineage()
+        here = str(state_dir(app.data_dir, app.id))
         return AppHeader(
             app=app.id,
-            lineage=self.journal.lineage(),
+            lineage=lineage,
             reference=reference,
             pickled=pickled,
             fingerprint=fingerprint(layout.plan),
             partitions=layout.partitions,
             widths=tuple(min(count, max(1, cores)) for count in tasks_by_level),
             broker=self.broker.url,
-            state_dir=str(state_dir(app.data_dir, app.id)),
+            state_dir=executor_state_dir(app.id, lineage) if is_spread(config) else here,
             policies=Policies.of(app.id, config),
             caching=config.caching,
             durable=config.durability == "sync",
             new_topic=TopicConfig(partitions=config.partitions) if config.create_topics else None,
+            checkpoint=config.checkpoint,
+            snapshot_every=config.snapshot_every,
         )
 
 

@@ -30,6 +30,8 @@ class AppHeader(msgspec.Struct, frozen=True, kw_only=True):
     caching: bool
     durable: bool
     new_topic: TopicConfig | None
+    checkpoint: str | None = None
+    snapshot_every: int = 100
 
 
 class JobHeader(msgspec.Struct, frozen=True, kw_only=True):

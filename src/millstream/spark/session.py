@@ -51,7 +51,7 @@ _SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": " ".join(_JVM_OPTIONS),
     "spark.log.level": "OFF",
-    "spark.locality.wait": "0",
+    "spark.locality.wait": "1s",  # for executors that have the state; on one host there is nothing to wait for
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl",
 }
 _lock = threading.Lock()

@@ -28,6 +28,7 @@ from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
 from millstream.spark.failures import Failure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
+from millstream.state.checkpoint import Checkpoint
 from millstream.state.task import Version
 from millstream.task.report import TaskReport
 from millstream.task.runner import run_task
@@ -141,7 +142,14 @@ def worksite(header: AppHeader) -> Worksite:
         caching=header.caching,
         durable=header.durable,
         new_topic=header.new_topic,
+        checkpoint=_checkpoint(header),
     )
+
+
+def _checkpoint(header: AppHeader) -> Checkpoint | None:
+    if header.checkpoint is None:
+        return None
+    return Checkpoint(header.checkpoint, header.app, header.lineage, snapshot_every=header.snapshot_every)
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from millstream.errors import StateError
+from millstream.state.recording import RecordedTransaction
 from millstream.storage import Environment, environment
 
 T = TypeVar("T")
@@ -38,9 +39,27 @@ class TaskState:
 
     def __init__(self, path: Path, stores: tuple[str, ...], *, sync: bool = True) -> None:
         self.path = path
-        self._environment: Environment = environment(
-            path, (_META, *(store_database(name) for name in stores)), sync=sync
-        )
+        self._databases = (_META, *(store_database(name) for name in stores))
+        self._sync = sync
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Open the environment, again after its files were replaced."""
+        self._environment: Environment = environment(self.path, self._databases, sync=self._sync)
+
+    def read_version(self) -> Version:
+        """Return the version that was committed last."""
+        with self._environment.read() as txn:
+            return self.version(txn)
+
+    def recorded(self, txn: Any) -> RecordedTransaction:
+        """Return a transaction that remembers what is written by it."""
+        return RecordedTransaction(txn, self._environment.databases)
+
+    def copy_to(self, directory: Path) -> None:
+        """Copy the state as it was committed last into an empty directory, while others go on."""
+        with self._environment.read() as txn:
+            self._environment.copy(directory, txn)
 
     def update(self, change: Callable[[Any], T]) -> T:
         """Run ``change`` in one transaction; it may be run again if the map had to grow."""

@@ -30,6 +30,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     publish_seconds: float = 0.0
     """What it took to append the outbox to its topics, after the commit."""
+    restore_seconds: float = 0.0
+    """What it took to fetch the state from the checkpoint, on a host that did not have it."""
     replayed: bool = False
     """The batch had been processed before; only its results were served again."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.state.recording import Changes
 from millstream.state.task import TaskState, Version
 from millstream.task.outbox import Letter, Outbox, outputs
 from millstream.task.policy import FailedRecordError
@@ -33,7 +34,7 @@ def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
         return TaskReport(task=work.task, version=expected.batch, commit=expected.commit), []
     state = site.state(work.task)
     try:
-        report, letters = state.update(lambda txn: _apply(site, work, state, txn))
+        report, letters = _committed(site, work, state)
     except FailedRecordError as failed:
         _publish_letter(site, work, failed)
         raise failed.error from failed.error.__cause__
@@ -43,6 +44,26 @@ def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
         site.broker.append_once(site.producer(work.task), work.batch, records)
         report.publish_seconds = time.perf_counter() - began
     return report, [letter for letter in letters if letter.edge]
+
+
+def _committed(site: Worksite, work: Work, state: TaskState) -> tuple[TaskReport, list[Letter]]:
+    """Apply a batch in one transaction; where there is a checkpoint, fetch what is missing and ship what changes."""
+    if site.checkpoint is None:
+        return state.update(lambda txn: _apply(site, work, state, txn))
+    stage, partition = site.stage(work.task)
+    checkpoint = site.checkpoint.of_task(f"{stage.name}/{partition}")
+    restored = checkpoint.ensure(state, work.expected, work.batch)
+    before = state.read_version().commit
+
+    def change(txn: Any) -> tuple[tuple[TaskReport, list[Letter]], Changes]:
+        recorded = state.recorded(txn)
+        return _apply(site, work, state, recorded), recorded.changes
+
+    (report, letters), changes = state.update(change)
+    checkpoint.ship(state, before, changes)
+    checkpoint.snapshot_if_due(state)
+    report.restore_seconds = restored
+    return report, letters
 
 
 def _publish_letter(site: Worksite, work: Work, failed: FailedRecordError) -> None:

@@ -13,6 +13,7 @@ from millstream.broker import Broker, TopicConfig
 from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.plan.layout import Layout
 from millstream.plan.stages import Stage
+from millstream.state.checkpoint import Checkpoint
 from millstream.state.copies import CopyMark, TableCopy
 from millstream.state.task import TaskState
 from millstream.task.global_tables import bring_up, copy_of, report_of
@@ -37,6 +38,8 @@ class Worksite:
     durable: bool = True
     new_topic: TopicConfig | None = None
     """How topics that a record names first are created; None: they are not."""
+    checkpoint: Checkpoint | None = None
+    """Where state is shipped, so that other hosts can go on from it."""
     _topics: dict[str, TopicConfig] = field(default_factory=dict)
     _states: dict[int, TaskState] = field(default_factory=dict)
 

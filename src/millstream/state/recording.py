@@ -1,0 +1,79 @@
+"""A transaction that remembers what is written by it: the state delta of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
+
+import msgspec
+
+Changes = dict[tuple[str, bytes], bytes | None]
+"""By database and key: the value that was written last, None if the key was deleted."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[str, bytes, bytes | None]]).decode
+
+
+def pack_changes(changes: Changes) -> bytes:
+    """Return changes as bytes."""
+    return _encode([(database, key, value) for (database, key), value in changes.items()])
+
+
+def unpack_changes(data: bytes) -> list[tuple[str, bytes, bytes | None]]:
+    """Return what ``pack_changes`` packed."""
+    return _decode(data)
+
+
+class RecordedTransaction:
+    """An LMDB write transaction as stores use it; reads go straight through."""
+
+    __slots__ = ("_names", "_txn", "changes", "get", "stat")
+
+    def __init__(self, txn: Any, databases: Mapping[str, Any]) -> None:
+        self._txn = txn
+        self._names = {id(handle): name for name, handle in databases.items()}
+        self.changes: Changes = {}
+        self.get = txn.get
+        self.stat = txn.stat
+
+    def put(self, key: bytes, value: bytes, *, db: Any) -> bool:
+        self.changes[self._names[id(db)], bytes(key)] = bytes(value)
+        return bool(self._txn.put(key, value, db=db))
+
+    def delete(self, key: bytes, *, db: Any) -> bool:
+        self.changes[self._names[id(db)], bytes(key)] = None
+        return bool(self._txn.delete(key, db=db))
+
+    def cursor(self, db: Any) -> RecordedCursor:
+        return RecordedCursor(self._txn.cursor(db), self._names[id(db)], self.changes)
+
+
+class RecordedCursor:
+    """A cursor of such a transaction."""
+
+    __slots__ = ("_changes", "_cursor", "_name", "key", "last", "next", "prev", "set_range", "value")
+
+    def __init__(self, cursor: Any, name: str, changes: Changes) -> None:
+        self._cursor = cursor
+        self._name = name
+        self._changes = changes
+        self.key, self.value, self.set_range = cursor.key, cursor.value, cursor.set_range
+        self.next, self.prev, self.last = cursor.next, cursor.prev, cursor.last
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cursor.close()
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return iter(self._cursor)
+
+    def putmulti(self, items: Iterable[tuple[bytes, bytes]]) -> Any:
+        items = list(items)
+        self._changes.update({(self._name, bytes(key)): bytes(value) for key, value in items})
+        return self._cursor.putmulti(items)
+
+    def delete(self) -> bool:
+        self._changes[self._name, bytes(self._cursor.key())] = None
+        return bool(self._cursor.delete())

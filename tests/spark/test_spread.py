@@ -1,0 +1,150 @@
+"""An app on two executors with separate disks: one is killed during the run, the result equals an oracle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from millstream import Config
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.errors import DefinitionError
+from millstream.log import EmbeddedLog
+from millstream.spark.spread import is_spread
+
+ROOT = Path(__file__).parents[2]
+WORDS = "abcdefghij"
+LINES = 40
+
+SCRIPT = """
+import sys
+from millstream import App, Config
+
+SETTINGS = {{"spark.executor.memory": "512m", "spark.executorEnv.PYTHONPATH": {path!r}}}
+app = App(
+    "spread",
+    data_dir={directory!r},
+    config=Config(
+        partitions=2,
+        caching=False,
+        durability="os",
+        master="local-cluster[2,1,1024]",
+        checkpoint={checkpoint!r},
+        snapshot_every=3,
+        max_batch_records={batch},
+        spark=SETTINGS,
+    ),
+)
+(
+    app.stream("lines", value=str)
+    .flat_map_values(str.split)
+    .group_by(lambda word: word)
+    .count(name="words")
+    .to_stream()
+    .to("word-counts")
+)
+
+
+def told(report):
+    restored = sum(task.restore_seconds for task in report.tasks)
+    print("batch", report.plan.number, round(restored, 4), flush=True)
+    sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    app.run("caught-up", on_batch=told)
+    print("done", flush=True)
+"""
+
+
+def executors(driver: int) -> list[int]:
+    """Return the executors that descend from a process."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"CoarseGrainedExecutorBackend" in (path / "cmdline").read_bytes() and driver in ancestors(path.name):
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+def ancestors(process: str) -> set[int]:
+    found: set[int] = set()
+    while process not in ("0", "1"):
+        process = (Path("/proc") / process / "stat").read_text().rpartition(")")[2].split()[1]
+        found.add(int(process))
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.crash
+@pytest.mark.timeout(280)
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds executors in /proc")
+def test_a_killed_executor_costs_a_restore_and_nothing_else(tmp_path: Path) -> None:
+    script = tmp_path / "spread_app.py"
+    source = SCRIPT.format(
+        directory=str(tmp_path / "data"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        batch=LINES // 4,
+        path=os.pathsep.join([str(ROOT / "src"), str(tmp_path)]),
+    )
+    script.write_text(source)
+    lines = [f"{WORDS[n % 10]} {WORDS[n * 3 % 10]}".encode() for n in range(LINES)]
+    with EmbeddedLog(tmp_path / "data") as log:
+        log.create_topic("lines", TopicConfig(partitions=2))
+        for part in range(2):
+            mine = lines[part::2]
+            log.append([Output("lines", part, block_of([None] * len(mine), mine, list(range(len(mine)))))])
+        restores = run_and_kill(script)
+        seen: dict[str, list[int]] = {}
+        for part, offsets in enumerate(log.offsets("word-counts")):
+            for chunk in log.read("word-counts", part, 0, offsets.end):
+                columns = zip(chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist(), strict=True)
+                for key, value in columns:
+                    seen.setdefault(key.decode(), []).append(int(value))
+
+    expected = Counter(word for line in lines for word in line.decode().split())
+    assert seen == {word: list(range(1, count + 1)) for word, count in expected.items()}
+    print("seconds to restore by batch:", restores)
+    assert restores[1] == 0.0
+    assert any(seconds > 0 for seconds in restores.values()), "somebody had to fetch the state of the dead"
+    assert list((tmp_path / "checkpoint").rglob("*.snapshot"))
+
+
+def run_and_kill(script: Path) -> dict[int, float]:
+    """Run the app and kill an executor after the second batch; return the seconds of restores by batch."""
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    restores: dict[int, float] = {}
+    try:
+        for line in process.stdout:
+            if line == "done\n":
+                break
+            _, number, seconds = line.split()
+            restores[int(number)] = float(seconds)
+            if number == "2":
+                os.kill(executors(process.pid)[0], signal.SIGKILL)
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+    return restores
+
+
+def test_several_executors_need_a_checkpoint() -> None:
+    assert not is_spread(Config())
+    assert is_spread(Config(master="local-cluster[2,1,1024]", checkpoint="/somewhere"))
+    with pytest.raises(DefinitionError, match="state has no place to be shipped to"):
+        is_spread(Config(master="spark://host:7077"))
