@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from itertools import pairwise
 
 import click
 
@@ -36,11 +37,10 @@ environment; what the program says wins over the environment, and what the comma
 
 def markdown() -> str:
     """Return the whole page."""
-    body = next(
-        node for node in ast.parse(inspect.getsource(config.Config)).body if isinstance(node, ast.ClassDef)
-    ).body
+    (defined,) = ast.parse(inspect.getsource(config.Config)).body
+    assert isinstance(defined, ast.ClassDef)
     rows: list[str] = []
-    for field, meaning in zip(body, body[1:], strict=False):
+    for field, meaning in pairwise(defined.body):
         if isinstance(field, ast.AnnAssign) and isinstance(meaning, ast.Expr):
             assert isinstance(meaning.value, ast.Constant)
             name, kind = ast.unparse(field.target), ast.unparse(field.annotation).replace("|", "\\|")
