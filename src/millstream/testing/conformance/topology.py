@@ -52,7 +52,12 @@ class Topology:
             build = BUILDERS.get(node["op"])
             if build is None:
                 raise UnsupportedCaseError(f"{node['op']!r} is not supported")
-            self.handles[node["id"]] = build(self, node)
+            try:
+                self.handles[node["id"]] = build(self, node)
+            except TypeError as error:
+                if "unexpected keyword argument" not in str(error):
+                    raise
+                raise DefinitionError(f"{node['op']} does not take that: {error}") from error  # Python refuses it
 
     def source(self, node: Node) -> Any:
         """Return the handle of a node's only input, or a list of them."""
