@@ -11,6 +11,7 @@ from typing import Any
 from millstream.native import value_codec
 from millstream.operators.aggregation import with_key
 from millstream.operators.histories import lookup_as_of
+from millstream.operators.missing import asking
 from millstream.operators.runtime import Process, Runtime
 from millstream.plan.stateful import StreamTableJoin
 
@@ -31,11 +32,15 @@ def join_as_of(node: StreamTableJoin, forward: Process, runtime: Runtime) -> Pro
 
 def _joining(node: StreamTableJoin, forward: Process, runtime: Runtime) -> Process:
     find, joiner, left = lookup_as_of(node.table, runtime), with_key(node.joiner), node.left
-    failed = runtime.failed
+    failed, check = runtime.failed, asking(node.table, runtime)
 
     def join(key: Any, value: Any, timestamp: int) -> None:
         try:
-            row = None if key is None else find(key, timestamp)[0]
+            row = None
+            if key is not None:
+                row = find(key, timestamp)[0]
+                if row is None:
+                    check(key)
             if row is None and not left:
                 return None
             joined = joiner(key, value, row)

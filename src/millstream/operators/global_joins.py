@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.operators.aggregation import with_key
+from millstream.operators.missing import asking
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.joins import StreamGlobalJoin
 
@@ -14,6 +15,7 @@ def _join(node: StreamGlobalJoin, forward: Process, runtime: Runtime) -> Process
     find, joiner, left = runtime.global_table(node.topic).row, with_key(node.joiner), node.left
     key_of = None if node.key_of is None else node.key_of.bind(runtime.context)
     dropped, failed = runtime.dropped, runtime.failed
+    check = asking(runtime.plan.global_tables[node.topic], runtime)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if value is None:
@@ -22,7 +24,11 @@ def _join(node: StreamGlobalJoin, forward: Process, runtime: Runtime) -> Process
             wanted = key if key_of is None else key_of(key, value)
             if wanted is None and not left:
                 return dropped(node, "null_key")
-            row = None if wanted is None else find(wanted).value
+            row = None
+            if wanted is not None:
+                row = find(wanted).value
+                if row is None:
+                    check(wanted)
             if row is None and not left:
                 return None
             joined = joiner(key, value, row)

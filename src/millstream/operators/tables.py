@@ -14,6 +14,7 @@ from millstream.operators.aggregation import Step, showing, with_key
 from millstream.operators.as_of_joins import join_as_of
 from millstream.operators.histories import store_with_history, taking_versions
 from millstream.operators.lookup import lookup
+from millstream.operators.missing import asking
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.histories import origin_of_history
 from millstream.plan.node import Node
@@ -147,13 +148,17 @@ def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime
     if origin_of_history(node.table) is not None:
         return join_as_of(node, forward, runtime), _ignore_table
     find, joiner, left = lookup(node.table, runtime), with_key(node.joiner), node.left
-    dropped, failed = runtime.dropped, runtime.failed
+    dropped, failed, check = runtime.dropped, runtime.failed, asking(node.table, runtime)
 
     def from_stream(key: Any, value: Any, timestamp: int) -> None:
         if value is None or (key is None and not left):
             return dropped(node, "null_value" if value is None else "null_key")
         try:
-            row = None if key is None else find(key)[0]
+            row = None
+            if key is not None:
+                row = find(key)[0]
+                if row is None:
+                    check(key)
             if row is None and not left:
                 return None
             joined = joiner(key, value, row)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from millstream.errors import DefinitionError
 from millstream.plan.declared import Declared, declared_serdes
+from millstream.plan.key_types import KeyType, key_types
 from millstream.plan.node import Node, Nodes, consumers, inputs
 from millstream.plan.old_values import regrouped_tables, sending_old_values
 from millstream.plan.rules import RULES
@@ -87,6 +88,11 @@ class Plan:
     @cached_property
     def declared(self) -> dict[Node, Declared]:
         return declared_serdes(self.nodes)
+
+    @cached_property
+    def key_types(self) -> dict[Node, KeyType | None]:
+        """The type of each node's keys, where it is sure."""
+        return key_types(self.nodes)
 
     @property
     def sources(self) -> tuple[Source, ...]:

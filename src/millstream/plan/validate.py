@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.errors import DefinitionError
+from millstream.plan.key_types import check_key_types
 from millstream.plan.node import Nodes
 from millstream.plan.sharing import check_stores
 from millstream.plan.sources import Source
@@ -12,6 +13,7 @@ def check_topology(nodes: Nodes) -> None:
     """Refuse a topology that cannot run."""
     _check_sources(nodes)
     check_stores(nodes)
+    check_key_types(nodes)
 
 
 def _check_sources(nodes: Nodes) -> None:

@@ -1,0 +1,25 @@
+"""Rows that are not found: because there are none, or because they are asked for with a key of another type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millstream.errors import DefinitionError
+from millstream.operators.runtime import Runtime
+from millstream.plan.node import Node
+
+
+def asking(table: Node, runtime: Runtime) -> Callable[[Any], None]:
+    """Return what is to be called with a key that was not found; it raises if that key can never be there."""
+    known = runtime.plan.key_types[table]
+
+    def check(key: Any) -> None:
+        if known is not None and type(key) is not known.type:
+            wanted = known.type.__name__
+            raise DefinitionError(
+                f"the key is {type(key).__name__}, but the keys of {known.topic!r} are {wanted}, so it is never found",
+                hint=f"make it {wanted}, or read {known.topic!r} with key={type(key).__name__}",
+            )
+
+    return check

@@ -1,0 +1,71 @@
+"""Keys of different types are never equal: a join of the two is refused, or fails where the key is made."""
+
+import pytest
+
+from millstream import App, join_window
+from millstream.errors import DefinitionError, ProcessingError
+from millstream.plan.layout import Layout
+from millstream.serdes import INT64
+from millstream.testing import TestDriver
+
+
+def test_sides_that_are_read_with_different_keys_are_refused() -> None:
+    app = App("test")
+    numbers, texts = app.stream("numbers", key=int), app.table("texts")
+    numbers.filter(bool).join(texts.filter(bool), lambda a, b: a)
+    with pytest.raises(DefinitionError, match=r"'numbers', whose keys are int, with 'texts', whose keys are str"):
+        _ = app.plan
+
+
+@pytest.mark.parametrize("kind", ["streams", "tables"])
+def test_so_are_two_streams_and_two_tables(kind: str) -> None:
+    app = App("test")
+    if kind == "streams":
+        app.stream("a").join(app.stream("b", key=bytes), max, within=join_window("1 s"))
+    else:
+        app.table("a").join(app.table("b", key=bytes), max)
+    with pytest.raises(DefinitionError, match="no key of one is ever equal"):
+        _ = app.plan
+
+
+def test_what_may_be_equal_is_let_through() -> None:
+    app = App("test")
+    table = app.table("t", key=int)
+    app.stream("a", key=INT64).join(table, max)
+    app.stream("b").select_key(len).join(table, max)
+    app.stream("c", key=int).merge(app.stream("d")).join(table, max)
+    app.stream("e").group_by(len).count().join(table, max)
+    assert app.plan.stages
+
+
+@pytest.mark.parametrize("side", ["plain", "history", "global"])
+def test_a_new_key_of_another_type_is_an_error_where_it_finds_nothing(side: str) -> None:
+    app = App("test")
+    table = (
+        app.global_table("users", value=str)
+        if side == "global"
+        else app.table("users", value=str, history="1 s" if side == "history" else None)
+    )
+    app.stream("ids", value=int).select_key(lambda n: n).left_join(table, lambda n, user: user).to("out")
+    with TestDriver(app) as driver:
+        driver.topic("users").pipe("Ann", key="5")
+        with pytest.raises(ProcessingError, match="the key is int, but the keys of 'users' are str") as caught:
+            driver.topic("ids").pipe(5)
+        assert "read 'users' with key=int" in str(caught.value)
+
+
+def test_equal_types_find_their_rows() -> None:
+    app = App("test")
+    users = app.table("users", key=int, value=str)
+    app.stream("ids", value=int).select_key(lambda n: n).left_join(users, lambda n, user: user).to("out")
+    with TestDriver(app) as driver:
+        driver.topic("users").pipe("Ann", key=5)
+        driver.topic("ids").pipe(5, 6)
+        assert driver.topic("out").read_values() == ["Ann", None]
+
+
+def test_merged_streams_with_unlike_partitions_are_not_grouped_by_key() -> None:
+    app = App("test")
+    app.stream("a").merge(app.stream("b")).group_by_key().count(name="n")
+    with pytest.raises(DefinitionError, match=r"'a' \(4 partitions\) and 'b' \(6 partitions\) share the store 'n'"):
+        Layout.of(app.plan, {"a": 4, "b": 6})
