@@ -35,7 +35,7 @@ FOUNDATION = frozenset(
             "timestamps",
         ),
         *("serdes", "native", "aggregations", "partitioning", "blocks", "storage", "suppression", "processors"),
-        "secret",
+        *("secret", "rights"),
     }
 )
 ENGINE = FOUNDATION | {"broker", "plan", "state", "operators", "task", "batch"}
@@ -46,6 +46,7 @@ FRONT = ENGINE | BROKERS | CLIENTS | {"brokers", "queries", "tables", "dsl", "co
 MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     "broker": FOUNDATION,
+    "schemas": FOUNDATION,
     "plan": FOUNDATION | {"broker"},
     "state": FOUNDATION,
     "operators": FOUNDATION | {"broker", "plan", "state"},
@@ -69,6 +70,8 @@ ONLY_IN: dict[str, str] = {
     "pyspark": "spark",
     "py4j": "spark",
     "confluent_kafka": "kafka",
+    "fastavro": "schemas",
+    "google": "schemas",
     "starlette": "serve",
     "uvicorn": "serve",
     "sqlglot": "sql",

@@ -102,3 +102,13 @@ def test_changes_are_told_without_a_start(call: Call, tmp_path: Path, data_dir: 
         "reused        in: with filter in.filter",
         "incompatible  lengths-repartition: 'lengths' was made by count and would be made by reduce",
     ]
+
+
+def test_acls_are_the_rights_that_the_app_needs(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "shouting.py").write_text(
+        "from millstream import App\napp = App('shout')\napp.stream('words').map_values(str.upper).to('loud')\n"
+    )
+    shown = call("describe", str(tmp_path / "shouting.py"), "--acls").stdout.splitlines()
+    assert "kafka-acls --add --allow-principal User:NAME --operation Read --topic words" in shown
+    assert "kafka-acls --add --allow-principal User:NAME --operation Write --topic loud" in shown
+    assert any("--transactional-id shout. --resource-pattern-type prefixed" in line for line in shown)

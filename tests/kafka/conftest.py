@@ -7,6 +7,8 @@ from itertools import count
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
@@ -39,6 +41,18 @@ def kafka(cluster: Cluster) -> Iterator[KafkaBroker]:
 
 
 _numbers = count()
+
+
+def settle(broker: KafkaBroker, bootstrap: str, *topics: str) -> None:
+    """Wait until what was committed can be read: Kafka acknowledges a commit a moment before readers see it."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for topic in topics:
+        for partition, there in enumerate(broker.offsets(topic)):
+            place = Place(topic, partition)
+            last = admin.list_offsets({place: OffsetSpec.latest()})[place].result().offset
+            end = there.end
+            while end < last:
+                end = broker.offsets(topic)[partition].end
 
 
 @pytest.fixture

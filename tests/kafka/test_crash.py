@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.laws import Victim, check, feed
+from tests.kafka.conftest import settle
 
 from millstream.broker import TopicConfig
 from millstream.kafka import KafkaBroker
@@ -27,8 +28,10 @@ def test_a_killed_driver_loses_and_doubles_nothing(artifacts: None, tmp_path: Pa
         broker.create_topic("lines", TopicConfig(partitions=2))
         for _ in range(TRIALS):
             with Victim(tmp_path, cluster.url) as victim:
+                settle(broker, cluster.bootstrap, *broker.topic_names())
                 check(tmp_path, broker, lines)
                 lines += feed(broker, chance, victim)
         with Victim(tmp_path, cluster.url):
+            settle(broker, cluster.bootstrap, *broker.topic_names())
             check(tmp_path, broker, lines)
     assert len(lines) > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.kafka.conftest import Read
+from tests.kafka.conftest import Read, settle
 
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
@@ -14,6 +14,15 @@ from millstream.testing.kafka import Cluster
 
 def output(topic: str, *values: str, partition: int = 0) -> Output:
     return Output(topic, partition, block_of([None] * len(values), [v.encode() for v in values], [1] * len(values)))
+
+
+@pytest.fixture
+def read(cluster: Cluster, kafka: KafkaBroker, read: Read) -> Read:  # what was just committed is waited for
+    def settled(topic: str, partition: int = 0) -> list[tuple[int, str]]:
+        settle(kafka, cluster.bootstrap, topic)
+        return read(topic, partition)
+
+    return settled
 
 
 def values(found: list[tuple[int, str]]) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.kafka.conftest import settle
 from tests.spark.apps import levels, words
 
 from millstream import App, Config
@@ -47,6 +48,7 @@ def feed(app: App, *lines: str) -> None:
 
 
 def read(kafka: KafkaBroker, topic: str) -> list[tuple[str, str]]:
+    settle(kafka, kafka.url.removeprefix("kafka://"), topic)
     return [
         (key.decode(), value.decode())
         for partition, there in enumerate(kafka.offsets(topic))

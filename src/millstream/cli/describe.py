@@ -18,7 +18,9 @@ from millstream.places import app_names, journal_dir
 from millstream.plan.changes import StageChange
 from millstream.plan.describe import Format
 from millstream.plan.layout import Layout
+from millstream.rights import rights
 from millstream.tables import catalog_of
+from millstream.task.policy import Policies
 
 
 @click.command(
@@ -34,15 +36,19 @@ from millstream.tables import catalog_of
     "--format", type=click.Choice(get_args(Format)), default="text", show_default=True, help="How to show it."
 )
 @click.option("--changes", is_flag=True, help="Show instead what a start would do to the state there is.")
+@click.option("--acls", is_flag=True, help="List the least rights that the app needs on a Kafka cluster.")
 @pass_settings
-def describe(settings: Settings, format: Format, changes: bool, target: str | None = None) -> None:
+def describe(settings: Settings, format: Format, changes: bool, acls: bool, target: str | None = None) -> None:
     """Show the topology of an app: its stages, what each reads and writes, and its tables.
 
     TARGET is a Python file or a module, with ":NAME" if there are several apps in it. Nothing is run, and no data
     directory is needed. With --changes the topology is compared with the one that ran last on the data directory, stage
-    by stage: reused, new, dropped or incompatible.
+    by stage: reused, new, dropped or incompatible. With --acls the rights are listed that its user needs on Kafka.
     """
     app = settings.load(target)
+    if acls:
+        _show_acls(app)
+        return
     if not changes:
         click.echo(app.describe(format), nl=False)
         return
@@ -65,3 +71,10 @@ def _changes(app: App) -> list[StageChange]:
         }
     journal = Journal(journal_dir(app.data_dir, app.id), readonly=True)
     return changes_of(journal, catalog_of(Layout.of(plan, topics)))
+
+
+def _show_acls(app: App) -> None:
+    letters = Policies.of(app.id, app.config).dead_letter_topic
+    plan = app.plan
+    for right in rights(app.id, plan.source_topics, {*plan.sink_topics, letters}, creates=app.config.create_topics):
+        click.echo(right.command)

@@ -19,6 +19,7 @@ from millstream.errors import BrokerUnavailableError
 from millstream.kafka.address import Address
 from millstream.kafka.failures import explained, is_refused_at_the_door
 from millstream.kafka.tokens import token_source
+from millstream.rights import READERS
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -106,7 +107,8 @@ class Clients:
                 return self.admin.list_topics(timeout=1.0)
             except KafkaException as error:
                 self.admin.poll(0)
-                self.check_door(doing)
+                with suppress(BrokerUnavailableError):  # the secret has changed: on with the new one
+                    self.check_door(doing)
                 if monotonic() > deadline:
                     raise self._silent(doing) from error
 
@@ -154,7 +156,7 @@ class Clients:
 
 
 _CONSUMER = {
-    "group.id": "millstream.readers",  # needed by the client; nobody joins it or commits for it
+    "group.id": READERS,  # needed by the client; nobody joins it or commits for it
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,

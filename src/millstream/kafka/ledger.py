@@ -64,7 +64,9 @@ class Ledger:
             except KafkaException as error:
                 problem = explained(error.args[0], doing)
                 problem.__cause__ = error
-            self._consumer.poll(0)
+            refusal = self._consumer.poll(0)  # that the group is not ours to read is told here, not in the answer
+            if refusal is not None and (told := refusal.error()) is not None:
+                problem = explained(told, doing)
             self._clients.check_door(doing)
             if not isinstance(problem, BrokerUnavailableError):
                 raise problem

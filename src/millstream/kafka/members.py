@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
 from millstream.errors import DefinitionError, RebalancedError
-from millstream.kafka.failures import translated
+from millstream.kafka.failures import explained, translated
 from millstream.names import check_name
 from millstream.records import TopicPartition
 
@@ -48,7 +48,10 @@ class Member:
         """Take part in the life of the group and return the partitions held now."""
         self._release = release
         with translated(self._doing):
-            self._consumer.poll(0)
+            message = self._consumer.poll(0)
+        refusal = None if message is None else message.error()
+        if refusal is not None and not refusal.retriable() and refusal.code() != KafkaError._PARTITION_EOF:
+            raise explained(refusal, self._doing)
         self._clients.check_door(self._doing)
         return self._held
 

@@ -1,0 +1,62 @@
+"""A broker with every kind of door, and the keys to them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from pathlib import Path
+
+from tests.kafka.certificates import Certificates
+
+from millstream.testing.kafka import Cluster
+
+PASSWORD = "canary-pw-7c41e0"
+_JAAS = "org.apache.kafka.common.security"
+
+
+def token() -> str:
+    """An unsigned token, as a broker without an identity provider takes it."""
+    now = int(time.time())
+    parts = ({"alg": "none"}, {"sub": "carol", "iat": now, "exp": now + 60})
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
+    return ".".join([*encoded, ""])
+
+
+def secure_cluster(certificates: Certificates) -> Cluster:
+    """Return a cluster whose listeners are SASL over TLS, TLS with client certificates, and three bad certificates."""
+    sasl = "listener.name.sasl."
+    scram = f'{_JAAS}.scram.ScramLoginModule required username="x" password="x";'
+    properties: dict[str, object] = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": certificates.broker("broker"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": certificates.ca,
+        "listener.name.mtls.ssl.client.auth": "required",
+        f"{sasl}sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        f"{sasl}plain.sasl.jaas.config": f'{_JAAS}.plain.PlainLoginModule required user_alice="{PASSWORD}";',
+        f"{sasl}scram-sha-256.sasl.jaas.config": scram,
+        f"{sasl}scram-sha-512.sasl.jaas.config": scram,
+        f"{sasl}oauthbearer.sasl.jaas.config": f"{_JAAS}.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="broker";',
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS;User:alice;User:carol;User:dora",
+        "ssl.principal.mapping.rules": "RULE:^.*CN=([^,]*).*$/$1/,DEFAULT",
+        "listener.name.wronghost.ssl.keystore.location": certificates.broker("wronghost", "elsewhere.example"),
+        "listener.name.expired.ssl.keystore.location": certificates.broker("expired", expired=True),
+        "listener.name.stranger.ssl.keystore.location": certificates.broker("stranger", stranger=True),
+    }
+    doors = {"SASL": "SASL_SSL", "MTLS": "SSL", "WRONGHOST": "SSL", "EXPIRED": "SSL", "STRANGER": "SSL"}
+    users = [
+        f"{mechanism}=[name={user},password={PASSWORD}]"
+        for user in ("alice", "bob")
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    ]
+    arguments = [part for user in users for part in ("--add-scram", user)]
+    return Cluster(listeners=doors, properties=properties, format_arguments=arguments)
+
+
+def sasl_url(cluster: Cluster, ca: Path, mechanism: str, secret: str, user: str = "alice") -> str:
+    """Return the URL of the SASL door for a mechanism; ``secret`` says where the secret is."""
+    key = f"token={secret}" if mechanism == "OAUTHBEARER" else f"user={user}&password={secret}"
+    return f"kafka://{cluster.addresses('SASL')}?tls=true&ca={ca}&sasl={mechanism}&{key}"

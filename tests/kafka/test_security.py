@@ -1,0 +1,173 @@
+"""Doors: who gets in, who does not, and what is said about it."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from tests.kafka.certificates import Certificates
+from tests.kafka.conftest import settle
+from tests.kafka.running import run_to_end
+from tests.kafka.secure import PASSWORD, sasl_url, secure_cluster
+
+from millstream import App
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.errors import AccessDeniedError, UnknownTopicError
+from millstream.kafka import KafkaBroker
+from millstream.records import TopicPartition
+from millstream.rights import Right, rights
+from millstream.testing.kafka import Cluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+
+
+SAMPLE = int(os.environ.get("MILLSTREAM_KAFKA_RIGHTS", "2"))
+"""How many rights are taken away, one by one: each costs some seconds, and there are eight."""
+
+
+@pytest.fixture(scope="module")
+def certificates(artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def secure(certificates: Certificates) -> Iterator[Cluster]:
+    with secure_cluster(certificates) as cluster:
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_SECRET", PASSWORD)
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, secure: Cluster, certificates: Certificates) -> str:
+    """The URL of a door, by the way in."""
+    if request.param == "mTLS":
+        certificate, key = certificates.client("dora")
+        door = secure.addresses("MTLS")
+        return f"kafka://{door}?tls=true&ca={certificates.ca}&certificate={certificate}&private_key={key}"
+    secret = "call:tests.kafka.secure:token" if request.param == "OAUTHBEARER" else "env:KAFKA_SECRET"
+    return sasl_url(secure, certificates.ca, request.param, secret)
+
+
+@pytest.mark.parametrize("url", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "mTLS"], indirect=True)
+def test_every_way_in_serves_for_everything(secure: Cluster, url: str, name: str) -> None:
+    output = Output(name, 0, block_of([b"k"], [b"v"], [1]))
+    with KafkaBroker(url) as broker:
+        broker.create_topic(name, TopicConfig(partitions=1))
+        broker.append([output])
+        broker.append_once(f"one@{name}.0", 1, [output])
+        settle(broker, secure.bootstrap, name)
+        end = broker.offsets(name)[0].end
+        assert sum(len(chunk.offsets) for chunk in broker.read(name, 0, 0, end)) == 2
+        assert broker.wait({TopicPartition(name, 0): 0}, 20)
+        broker.commit(name, {TopicPartition(name, 0): end})
+        assert PASSWORD not in broker.url
+
+
+@pytest.mark.parametrize("door", ["WRONGHOST", "EXPIRED", "STRANGER"])
+def test_a_certificate_that_is_not_right_is_not_trusted(secure: Cluster, certificates: Certificates, door: str) -> None:
+    url = f"kafka://{secure.addresses(door)}?tls=true&ca={certificates.ca}"
+    with KafkaBroker(url) as broker, pytest.raises(AccessDeniedError, match="certificate"):
+        broker.topic_names()
+
+
+def test_an_unknown_authority_is_not_trusted(secure: Cluster, certificates: Certificates) -> None:
+    url = f"kafka://{secure.addresses('MTLS')}?tls=true&ca={certificates.other_ca}"
+    with KafkaBroker(url) as broker, pytest.raises(AccessDeniedError, match="certificate"):
+        broker.topic_names()
+
+
+def test_a_wrong_password_is_one_clear_error_and_a_right_one_needs_no_restart(
+    secure: Cluster, certificates: Certificates, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("canary-wrong-pw")
+    url = sasl_url(secure, certificates.ca, "SCRAM-SHA-512", f"file:{tmp_path / 'password'}")
+    with KafkaBroker(url) as broker:
+        with pytest.raises(AccessDeniedError, match="check user, password") as caught:
+            broker.topic_names()
+        assert "canary" not in str(caught.value)
+        (tmp_path / "password").write_text(PASSWORD)
+        broker.topic_names()
+
+
+def test_the_rights_that_are_listed_are_enough_and_none_is_too_many(
+    secure: Cluster, certificates: Certificates, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("ledger", "publishing"):
+        monkeypatch.setattr(f"millstream.kafka.{module}._TRY_SECONDS", 3.0)
+    admin = AdminClient({"bootstrap.servers": secure.bootstrap})
+    topics = [f"{name}-in", f"{name}-out"]
+    needed = rights(name, topics[:1], [topics[1]], creates=False)
+    with KafkaBroker(secure.url) as owner:
+        for topic in topics:
+            owner.create_topic(topic, TopicConfig(partitions=1))
+        _grant(admin, needed)
+        _run_as_bob(secure, certificates, owner, name, topics, tmp_path)
+        assert owner.offsets(topics[1])[0].end > 0
+        seed = random.randrange(1_000_000)
+        print(f"seed {seed}")
+        for right in random.Random(seed).sample(needed, SAMPLE):
+            _revoke(admin, right)
+            print(right)
+            with pytest.raises((AccessDeniedError, UnknownTopicError)):  # a topic one may not see is not there
+                _run_as_bob(secure, certificates, owner, name, topics, tmp_path)
+            _grant(admin, [right])
+
+
+def _run_as_bob(
+    secure: Cluster, certificates: Certificates, owner: KafkaBroker, app_id: str, topics: list[str], directory: Path
+) -> None:
+    app = App(app_id, data_dir=directory)
+    app.stream(topics[0], value=str).map_values(str.upper).to(topics[1])
+    owner.append([Output(topics[0], 0, block_of([b"k"], [b"v"], [1]))])
+    with KafkaBroker(sasl_url(secure, certificates.ca, "SCRAM-SHA-256", "env:KAFKA_SECRET", "bob")) as broker:
+        run_to_end(app, broker)
+        broker.commit(app_id, {TopicPartition(topics[0], 0): 1})
+
+
+def _binding(right: Right) -> AclBinding:
+    kinds = {
+        "topic": ResourceType.TOPIC,
+        "group": ResourceType.GROUP,
+        "transactional-id": ResourceType.TRANSACTIONAL_ID,
+    }
+    operations = {"DescribeConfigs": AclOperation.DESCRIBE_CONFIGS}
+    operation = operations.get(right.operation) or AclOperation[right.operation.upper()]
+    pattern = ResourcePatternType.PREFIXED if right.is_prefix else ResourcePatternType.LITERAL
+    return AclBinding(kinds[right.kind], right.name, pattern, "User:bob", "*", operation, AclPermissionType.ALLOW)
+
+
+def _grant(admin: AdminClient, granted: list[Right]) -> None:
+    for future in admin.create_acls([_binding(right) for right in granted]).values():
+        future.result()
+
+
+def _revoke(admin: AdminClient, right: Right) -> None:
+    binding = _binding(right)
+    wanted = AclBindingFilter(
+        binding.restype,
+        binding.name,
+        binding.resource_pattern_type,
+        binding.principal,
+        binding.host,
+        binding.operation,
+        binding.permission_type,
+    )
+    for future in admin.delete_acls([wanted]).values():
+        future.result()
