@@ -188,7 +188,8 @@ def measured(log: EmbeddedLog, define: Callable[[App], None], arguments: argpars
         )
         spent = run(site, arguments.records, BATCH // 2 if joins else BATCH, profile=arguments.profile)
         close_under(directory)
-    return (arguments.records - BATCH) / spent
+    records: int = arguments.records
+    return (records - BATCH) / spent
 
 
 class Renamed:
