@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from millstream.testing.conformance.cases import read_cases
+from millstream.testing.conformance.on_spark import replay_on_spark, replay_whole, sample
 from millstream.testing.conformance.replay import Outcome, replay
 
 
@@ -19,14 +20,24 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=".jsonl or .jsonl.gz")
     parser.add_argument("--group", help="only groups that begin with this")
     parser.add_argument("--case", help="only the case with this id")
+    parser.add_argument("--engine", choices=("driver", "spark"), default="driver", help="where to run them")
+    parser.add_argument("--sample", action="store_true", help="only some cases of each group, enough for Spark")
+    parser.add_argument(
+        "--whole", action="store_true", help="on Spark: the whole input of cases with a single one as one batch"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object per case")
     arguments = parser.parse_args()
-    outcomes = [
-        replay(case)
+    cases = [
+        case
         for file in arguments.files
         for case in read_cases(file)
         if case.group.startswith(arguments.group or "") and arguments.case in (None, case.id)
     ]
+    cases = sample(cases) if arguments.sample else cases
+    if arguments.whole:
+        outcomes = list(replay_whole(cases))
+    else:
+        outcomes = [replay_on_spark(case) if arguments.engine == "spark" else replay(case) for case in cases]
     if arguments.json:
         for outcome in outcomes:
             print(msgspec.json.encode(outcome).decode())

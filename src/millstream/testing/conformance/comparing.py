@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -11,7 +11,7 @@ from millstream.queries.rows import TableReader
 from millstream.queries.versions import VersionedTableReader
 from millstream.records import Headers, Windowed
 from millstream.testing.conformance.cases import Case
-from millstream.testing.driver import TestDriver
+from millstream.testing.topic import TestTopic
 
 Found = dict[str, list[list[Any]]]
 """Records by topic, each as [key, value, timestamp, headers]."""
@@ -19,7 +19,16 @@ Found = dict[str, list[list[Any]]]
 _NOT_COMPARED = "*"
 
 
-def new_records(step: dict[str, Any], driver: TestDriver, raw_topic: str | None) -> Found:
+class Outputs(Protocol):
+    """What is looked at after a step: a driver, or the part of one that belongs to a case."""
+
+    @property
+    def topics(self) -> list[str]: ...
+    def topic(self, name: str) -> TestTopic: ...
+    def table(self, name: str) -> TableReader: ...
+
+
+def new_records(step: dict[str, Any], driver: Outputs, raw_topic: str | None) -> Found:
     """Return the records that a step has put on topics, without the one that was piped.
 
     Topics that are read, and ``raw_topic``, the one of dead letters, hold plain text.
@@ -78,7 +87,7 @@ def last_per_key(records: list[list[Any]]) -> list[list[Any]]:
     return [last[key] for key in sorted(last)]
 
 
-def store_differences(case: Case, stores: dict[str, dict[str, Any]], driver: TestDriver) -> list[str]:
+def store_differences(case: Case, stores: dict[str, dict[str, Any]], driver: Outputs) -> list[str]:
     """Compare the end content of the stores that a case names."""
     differences: list[str] = []
     for name, store in stores.items():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
+from millstream.app import App
 from millstream.errors import MillstreamError
 from millstream.plan.stateful import AGGREGATIONS
 from millstream.testing.conformance.cases import Case
@@ -14,6 +16,9 @@ from millstream.testing.conformance.comparing import last_per_key, new_records, 
 from millstream.testing.conformance.queries import query_differences
 from millstream.testing.conformance.topology import Topology, UnsupportedCaseError
 from millstream.testing.driver import TestDriver
+
+Start: TypeAlias = Callable[[App, bool], TestDriver]
+"""Starts an app, with caching or without."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -27,9 +32,9 @@ class Outcome(msgspec.Struct, frozen=True):
     """What is wrong with the number of dropped records: a weaker check, which does not make a case fail."""
 
 
-def replay(case: Case) -> Outcome:
-    """Replay a case."""
-    run = Replay(case)
+def replay(case: Case, start: Start | None = None) -> Outcome:
+    """Replay a case on the test driver, or on whatever ``start`` makes of an app."""
+    run = Replay(case, start or _on_driver)
     try:
         differences = run.differences()
     except UnsupportedCaseError as error:
@@ -39,11 +44,16 @@ def replay(case: Case) -> Outcome:
     return Outcome(case.id, case.group, "failed" if differences else "passed", tuple(differences), run.drops)
 
 
+def _on_driver(app: App, caching: bool) -> TestDriver:
+    return TestDriver(app, caching=caching, one_stream_time=True)
+
+
 class Replay:
     """One case on its way through the test driver."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, start: Start) -> None:
         self._case = case
+        self._start = start
         self._config = case.config or {}
         self.drops = ""
 
@@ -51,7 +61,7 @@ class Replay:
         """Return what differs from what Kafka Streams answered, step by step."""
         try:
             topology = Topology(self._case.topology, self._config)
-            driver = TestDriver(topology.app, one_stream_time=True, caching=bool(self._config.get("cache")))
+            driver = self._start(topology.app, bool(self._config.get("cache")))
         except UnsupportedCaseError:
             raise
         except MillstreamError as error:

@@ -1,0 +1,164 @@
+"""Cases on Spark: a few of all groups record by record, and all with a single input as one batch.
+
+A whole input in one batch gives what its records give one by one, as long as every stage has a single input: a task
+then gets its records in the same order either way. So that this takes minutes and not hours, many cases are one app.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from millstream.errors import MillstreamError
+from millstream.plan.processors import PROCESSORS
+from millstream.plan.sinks import Sink
+from millstream.plan.topology import Plan
+from millstream.queries.rows import TableReader
+from millstream.testing.conformance.cases import Case
+from millstream.testing.conformance.comparing import new_records, step_difference, store_differences
+from millstream.testing.conformance.replay import Outcome, replay
+from millstream.testing.conformance.topology import Topology
+from millstream.testing.driver import TestDriver
+from millstream.testing.spark_driver import SparkDriver
+from millstream.testing.topic import TestTopic
+
+_MOST_CASES = 40
+_MOST_RECORDS = 1_500
+_NAMES = ("id", "in", "topic", "topics", "prefix", "store", "stores", "name", "default", "global")
+
+
+def replay_on_spark(case: Case) -> Outcome:
+    """Replay a case with a batch, and a run of the app, for each record."""
+    reason = _why_not(case)
+    if reason is not None:
+        return Outcome(case.id, case.group, "unsupported", (reason,))
+    return replay(case, lambda app, caching: SparkDriver(app, caching=caching))
+
+
+def sample(cases: Iterable[Case], least: int = 60) -> list[Case]:
+    """Choose cases for a replay record by record: the shortest of each group that runs on Spark, then the next."""
+    groups: dict[str, list[Case]] = defaultdict(list)
+    for case in cases:
+        if _why_not(case) is None:
+            groups[case.group].append(case)
+    chosen: list[Case] = []
+    for group in groups.values():
+        group.sort(key=lambda case: (len(case.steps), case.id))
+    while len(chosen) < least and any(groups.values()):
+        chosen += [group.pop(0) for group in groups.values() if group]
+    return chosen
+
+
+def _why_not(case: Case) -> str | None:
+    """Say why a case cannot run on Spark as it does on the driver."""
+    if any("pipe" not in step for step in case.steps):
+        return "the wall clock of a run on Spark is the real one"
+    plan = _plan_of(case)
+    if plan is not None and len(plan.stages) > 1 and any(isinstance(node, PROCESSORS) for node in plan.nodes):
+        return "stages of a run on Spark have stream times of their own"
+    return None
+
+
+def _plan_of(case: Case) -> Plan | None:
+    try:
+        return Topology(case.topology, case.config or {}).app.plan
+    except MillstreamError:
+        return None
+
+
+def has_single_input(case: Case) -> bool:
+    """Whether a case may be replayed as one batch: one input in all, and one for each stage."""
+    if case.config or case.queries or case.headers or case.expect.error or case.expect.final or _why_not(case):
+        return False
+    plan = _plan_of(case)
+    if plan is None or len({step["pipe"][0] for step in case.steps}) != 1:
+        return False
+    writers: dict[str, set[str]] = defaultdict(set)
+    for stage in plan.stages:
+        for node in stage.nodes:
+            if isinstance(node, Sink) and isinstance(node.topic, str):
+                writers[node.topic].add(stage.name)
+    read = plan.source_topics
+    return (
+        len(read) == 1
+        and all(len(stage.inputs) == 1 for stage in plan.stages)
+        and all(len(stages) == 1 and topic not in read for topic, stages in writers.items())
+    )
+
+
+def replay_whole(cases: Iterable[Case]) -> Iterator[Outcome]:
+    """Replay cases with a single input, each as one batch, many of them in one app."""
+    for group in _packed(case for case in cases if has_single_input(case)):
+        yield from _together(group)
+
+
+def _packed(cases: Iterable[Case]) -> Iterator[list[Case]]:
+    group: list[Case] = []
+    for case in cases:
+        records = sum(len(one.steps) for one in (*group, case))
+        if group and (len(group) == _MOST_CASES or records > _MOST_RECORDS):
+            yield group
+            group = []
+        group.append(case)
+    if group:
+        yield group
+
+
+def _together(cases: list[Case]) -> list[Outcome]:
+    """Run cases as one app; if that fails, one by one, to see whose fault it is."""
+    names = {case.id: f"c{number}-" for number, case in enumerate(cases)}
+    nodes = [_prefixed(node, names[case.id]) for case in cases for node in case.topology]
+    try:
+        with SparkDriver(Topology(nodes, {}).app) as driver:
+            with driver.holding():
+                for case in cases:
+                    _pipe(case, names[case.id], driver)
+            return [_outcome(case, Part(driver, names[case.id])) for case in cases]
+    except MillstreamError as error:
+        if len(cases) > 1:
+            return [outcome for case in cases for outcome in _together([case])]
+        return [Outcome(cases[0].id, cases[0].group, "failed", (f"{type(error).__name__}: {error}",))]
+
+
+def _prefixed(node: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a node with names of its own, so that cases do not meet."""
+
+    def renamed(value: Any) -> Any:
+        return [prefix + one for one in value] if isinstance(value, list) else prefix + value
+
+    changed = {name: renamed(value) if name in _NAMES else value for name, value in node.items()}
+    if "branches" in node:
+        changed["branches"] = [{**branch, "id": prefix + branch["id"]} for branch in node["branches"]]
+    return changed
+
+
+def _pipe(case: Case, prefix: str, driver: TestDriver) -> None:
+    for step in case.steps:
+        topic, key, value, timestamp = step["pipe"][:4]
+        driver.topic(prefix + topic).pipe(value, key=key, timestamp=timestamp)
+
+
+class Part:
+    """The part of a shared driver that belongs to one case, under the names that the case uses."""
+
+    def __init__(self, driver: TestDriver, prefix: str) -> None:
+        self._driver = driver
+        self._prefix = prefix
+        read = driver.app.plan.source_topics
+        self.topics = [
+            topic.removeprefix(prefix) for topic in driver.topics if topic.startswith(prefix) and topic not in read
+        ]
+
+    def topic(self, name: str) -> TestTopic:
+        return self._driver.topic(self._prefix + name)
+
+    def table(self, name: str) -> TableReader:
+        return self._driver.table(self._prefix + name)
+
+
+def _outcome(case: Case, part: Part) -> Outcome:
+    expected = [record for step in case.expect.steps for record in step]
+    difference = step_difference(new_records({}, part, None), expected, case.compare, headers=False)
+    differences = [*([difference] if difference else []), *store_differences(case, case.expect.stores, part)]
+    return Outcome(case.id, case.group, "failed" if differences else "passed", tuple(differences))
