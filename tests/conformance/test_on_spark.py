@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.conformance.test_cases import CASES, DEVIATIONS, GROUPS
 
 from millstream.spark.run import stop_spark
 from millstream.testing.conformance.on_spark import has_single_input, replay_on_spark, replay_whole, sample
-from tests.conformance.test_cases import CASES, DEVIATIONS, GROUPS
 
 NOT_ON_SPARK = {
     "process/cancel-punctuator": "each of its cases moves the wall clock, which is the real one on Spark",

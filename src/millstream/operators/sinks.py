@@ -11,7 +11,7 @@ from millstream.native import PRESENCE, value_codec
 from millstream.operators.runtime import Columns, Process, Runtime, operator
 from millstream.plan.sinks import Sink
 from millstream.plan.stateless import Repartition
-from millstream.serdes import JSON, READABLE, Serde, encode_error
+from millstream.serdes import JSON, READABLE, TEXT, Serde, encode_error
 
 
 @operator.register(Sink)
@@ -20,12 +20,13 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
     key_serde, value_serde = declared.key or READABLE, declared.value or JSON
     encode_value, route_of = value_serde.encode, key_serde.encode
     context, failed = runtime.context, runtime.failed
-    choose = _chooser(node, runtime)
+    fixed = None if isinstance(node.topic, Function) else runtime.to_topic(node.topic)
+    choose, text_as_it_is = _chooser(node, runtime), key_serde is READABLE or key_serde is TEXT
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         try:
-            columns = choose(key, value)
-            route = None if key is None else route_of(key)
+            columns = choose(key, value) if fixed is None else fixed
+            route = key.encode() if type(key) is str and text_as_it_is else None if key is None else route_of(key)
             data = None if value is None else encode_value(value)
             size = (0 if route is None else len(route)) + (0 if data is None else len(data))
             if size > columns.most_bytes or (route is None and columns.needs_key):
@@ -54,10 +55,9 @@ def _refusal(columns: Columns, size: int) -> MillstreamError:
 
 
 def _chooser(node: Sink, runtime: Runtime) -> Any:
-    """Return what finds the columns for a record: fixed, or by a topic computed from it."""
+    """Return what finds the columns for a record by the topic that is computed from it."""
     if not isinstance(node.topic, Function):
-        columns = runtime.to_topic(node.topic)
-        return lambda _key, _value: columns
+        return None
     topic_of, to_topic = node.topic.bind(runtime.context), runtime.to_topic
     known: dict[str, Columns] = {}
 

@@ -40,7 +40,8 @@ class Aggregation:
         self.node = node
         self.final = node.final
         self.initial = node.initial
-        self.step: Step = with_key(adder)
+        self.added: Step = with_key(adder) if node.initial is not None else _or_first(with_key(adder))
+        """Returns the aggregate with one more value."""
         self.merge: Step | None = None if node.merger is None else with_key(node.merger)
         codec = value_codec(runtime.plan.declared[node].value)
         self.store: TimedStore = runtime.timed_store(
@@ -61,12 +62,6 @@ class Aggregation:
         """Return the aggregate before its first record."""
         return None if self.initial is None else self.initial()
 
-    def added(self, key: Any, aggregate: Any, value: Any) -> Any:
-        """Return the aggregate with one more value; without an initial value the first value is the first result."""
-        if aggregate is None and self.initial is None:
-            return value
-        return self.step(key, aggregate, value)
-
     def visible(self, start: int) -> bool:
         """Whether entries of a time are in reach of a look-up."""
         expired = self.store.expired
@@ -77,7 +72,8 @@ class Aggregation:
         if self._regrouped:
             old = entry.value
         entry.value, entry.timestamp = value, timestamp
-        self.store.mark(entry)
+        if not entry.changed:
+            self.store.mark(entry)
         if not self._held_back:
             self._forward(self._named(entry.key, entry.at), value, old, timestamp)
 
@@ -98,6 +94,11 @@ class Aggregation:
             self._forward(self._named(entry.key, entry.at), entry.value, before, entry.timestamp)
 
 
+def _or_first(step: Step) -> Step:
+    """Without an initial value the first value is the first result."""
+    return lambda key, aggregate, value: value if aggregate is None else step(key, aggregate, value)
+
+
 @singledispatch
 def windowed(windows: Windows, aggregation: Aggregation) -> Process:
     """Return what a kind of windows does with a record."""
@@ -108,10 +109,9 @@ def windowed(windows: Windows, aggregation: Aggregation) -> Process:
 @windowed.register(UnlimitedWindows)
 def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation) -> Process:
     store, clock, grace, size = aggregation.store, aggregation.clock, windows.grace, windows.size
-    skips_nulls = aggregation.skips_nulls
-    starts, put, added, begin, visible = (
-        windows.starts, aggregation.put, aggregation.added, aggregation.begin, aggregation.visible,
-    )  # fmt: skip
+    skips_nulls, put, added, begin = aggregation.skips_nulls, aggregation.put, aggregation.added, aggregation.begin
+    find, starts = store.entry, windows.starts
+    first_visible = 0 if aggregation.final else 1
     emit = closer(aggregation, lambda close: close - size) if aggregation.final else None
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -120,18 +120,22 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
         if timestamp > clock.time:
             clock.time = timestamp
         close = clock.time - grace
+        open_from = close - size
+        visible_from = store.observed - store.retention + first_visible  # later windows do not hide earlier ones
         for start in starts(timestamp):
-            if start + size <= close:
+            if start <= open_from:
                 aggregation.drop("late")
                 continue
-            entry = store.entry(key, (start,))
-            found = visible(start) and entry.value is not None
+            entry = find(key, (start,))
+            old = entry.value if start >= visible_from else None
+            at = timestamp if old is None or timestamp > entry.timestamp else entry.timestamp
             try:
-                old = entry.value if found else begin()
+                if old is None:
+                    old = begin()
                 new = added(key, old, value)
             except Exception as error:
                 return aggregation.fail(error, key)
-            put(entry, new, max(timestamp, entry.timestamp) if found else timestamp, old)
+            put(entry, new, at, old)
         if emit is not None:
             emit(close)
         return None

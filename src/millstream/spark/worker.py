@@ -162,7 +162,8 @@ def _plan(header: AppHeader) -> Plan:
     if known not in _plans:
         reference = header.reference
         plan: Plan = follow(reference).plan if reference is not None else cloudpickle.loads(header.pickled)
-        if fingerprint(plan) != header.fingerprint:
+        # what was pickled is the plan itself, but for the names of classes that were made inside of functions
+        if reference is not None and fingerprint(plan) != header.fingerprint:
             raise StateError(
                 f"the topology of {header.app!r} is another one in a worker than it was at the start",
                 hint="its file was changed while it ran, or it depends on something outside of it; restart the app",

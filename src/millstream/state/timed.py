@@ -67,8 +67,12 @@ class Bucket:
         self.order: list[At] = []
 
     def take(self, entry: Entry) -> None:
-        self.entries[entry.at] = entry
-        insort(self.order, entry.at)
+        at, order = entry.at, self.order
+        self.entries[at] = entry
+        if not order or at > order[-1]:
+            order.append(at)
+        else:
+            insort(order, at)
 
 
 class TimedStore:
@@ -85,11 +89,14 @@ class TimedStore:
         self.codec = codec
         self._encode, self._decode = codec.encode, codec.decode
         self._layout = layout
-        self._retention = retention
+        self.retention = retention
         self.segment_length = max(retention // 2, _SHORTEST_SEGMENT)
         self._buckets: dict[Any, Bucket] = {}
         self._changed: list[Entry] = []
         self._indexed = indexed
+        self._cursor: Any = None
+        self._stored: list[bytes] = []
+        """The segments that lie on disk when the first key is read; what is written later is in memory too."""
         self._next_due = -1
         self.observed = observed_time(txn, database)
         """The latest time that was written."""
@@ -106,7 +113,7 @@ class TimedStore:
     @property
     def expired(self) -> int:
         """Entries at this time or before it are out of reach."""
-        return self.observed - self._retention
+        return self.observed - self.retention
 
     def is_kept(self, time: int) -> bool:
         """Whether entries of a time are still stored, be they in reach or not."""
@@ -120,13 +127,17 @@ class TimedStore:
         if bucket is None:
             bucket = self._buckets[handle] = Bucket(key, max(0, since))
             self._load(bucket, bucket.since, None)
-        elif since < bucket.since:
+        elif since < bucket.since and bucket.since > 0:
             until, bucket.since = bucket.since, max(0, since)
             self._load(bucket, bucket.since, until)
         return bucket
 
     def entry(self, key: Any, at: At) -> Entry:
         """Return an entry, an empty one if there is none; changes to it must be marked."""
+        kind = type(key)  # most entries are known: they need no more than two look-ups
+        known = self._buckets.get(key if kind is str or kind is int else encode_key(key))
+        if known is not None and (found := known.entries.get(at)) is not None:
+            return found
         bucket = self.bucket(key, at[0])
         entry = bucket.entries.get(at)
         if entry is None:
@@ -139,6 +150,8 @@ class TimedStore:
         bucket = self.bucket(key, low)
         order, entries = bucket.order, bucket.entries
         found: list[Entry] = []
+        if not order or order[-1][0] < low:
+            return found
         for place in range(bisect_left(order, (max(0, low),)), len(order)):
             at = order[place]
             if at[0] > high:
@@ -250,35 +263,48 @@ class TimedStore:
 
     def _load(self, bucket: Bucket, since: int, until: int | None) -> None:
         """Read a key's entries with ``since <= time < until`` into its bucket."""
-        name, length = bucket.name, _SEGMENT.size + len(bucket.name) + self._layout.size
-        for segment in self._segments(since, until):
-            prefix = segment + name
-            for physical, entry in scan_timed(self._txn, self._database, self._decode, self._layout, prefix):
-                time = entry.at[0]
-                if len(physical) == length and time >= since and (until is None or time < until):
-                    entry.key = bucket.key
-                    bucket.take(entry)
-
-    def _segments(self, since: int, until: int | None) -> Iterator[bytes]:
-        """Yield the prefixes of the stored segments in a range of time."""
-        last = None if until is None else self._segment(until)
-        return _stored_segments(self._txn, self._database, self._segment(max(since, 0)), last)
+        key, name, unpack, size, decode = bucket.key, bucket.name, self._layout.unpack, self._layout.size, self._decode
+        whole = _SEGMENT.size + len(name) + size
+        skip = KEY_LENGTH.size + len(encode_key(key)) if is_fitted(name, _LONGEST_NAME) else 0
+        if self._cursor is None:
+            self._cursor = self._txn.cursor(self._database)
+            self._stored = list(_stored_segments(self._txn, self._database, self._segment(0), None))
+        cursor = self._cursor
+        for segment in self._stored:
+            begin = _SEGMENT.unpack(segment)[1] * self.segment_length
+            end = begin + self.segment_length
+            low, high = max(begin, since), end if until is None else min(end, until)
+            if low >= high:
+                continue
+            stop = (
+                segment + name + high.to_bytes(8, "big")
+            )  # longer names may lie between
+            found = cursor.set_range(segment + name + low.to_bytes(8, "big"))
+            while found and (physical := cursor.key()) < stop:
+                if len(physical) == whole:
+                    stored = cursor.value()
+                    (timestamp,) = _stamp.unpack_from(stored, skip)
+                    value = decode(stored[skip + _stamp.size :])
+                    bucket.take(Entry(key, unpack(physical[-size:]), value, timestamp))
+                found = cursor.next()
 
     def _write(self, entries: list[Entry]) -> None:
         puts: list[tuple[bytes, bytes]] = []
+        encode, pack, stamp, length = self._encode, self._layout.pack, _stamp.pack, self.segment_length
+        first_kept = max(0, self.expired) // length
         for entry in entries:
-            key = encode_key(entry.key)
-            name = fitted(key, _LONGEST_NAME)
-            physical = self._segment(entry.at[0]) + name + self._layout.pack(*entry.at)
-            index = _INDEX + self._layout.pack(*entry.at) + name
-            if entry.value is None or not self.is_kept(entry.at[0]):
+            at = entry.at
+            key, place, segment = encode_key(entry.key), pack(*at), at[0] // length
+            name = key if len(key) < _LONGEST_NAME else fitted(key, _LONGEST_NAME)
+            physical = _SEGMENT.pack(_ENTRIES, segment) + name + place
+            if entry.value is None or segment < first_kept:
                 self._txn.delete(physical, db=self._database)
                 if self._indexed:
-                    self._txn.delete(index, db=self._database)
+                    self._txn.delete(_INDEX + place + name, db=self._database)
                 continue
             if self._indexed:
-                puts.append((index, key))
-            data = _stamp.pack(entry.timestamp) + self._encode(entry.value)
+                puts.append((_INDEX + place + name, key))
+            data = stamp(entry.timestamp) + encode(entry.value)
             puts.append((physical, data if name is key else KEY_LENGTH.pack(len(key)) + key + data))
         if puts:
             puts.sort()

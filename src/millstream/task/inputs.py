@@ -6,7 +6,6 @@ each keeps its own order: as a Kafka Streams task does. So the result of a batch
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -129,53 +128,43 @@ Run = tuple[int, Decoded, int, int]
 class _Head:
     """The next record of an input."""
 
-    __slots__ = ("chunk", "feed", "number", "row")
+    __slots__ = ("chunk", "feed", "number", "row", "time")
 
     def __init__(self, number: int, feed: Iterator[Decoded], chunk: Decoded) -> None:
         self.number = number
         self.feed = feed
         self.chunk = chunk
         self.row = 0
-
-    @property
-    def timestamp(self) -> int:
-        return self.chunk.timestamps[self.row]
+        self.time = chunk.timestamps[0]
 
 
 def merged(feeds: list[Iterator[Decoded]]) -> Iterator[Run]:
     """Yield the records of several inputs in the order in which a task processes them."""
     heads = [_Head(number, feed, chunk) for number, feed in enumerate(feeds) if (chunk := _next(feed)) is not None]
     while heads:
-        head = min(heads, key=_timestamp)
-        stop = _end_of_run(head, heads)
-        yield head.number, head.chunk, head.row, stop
-        head.row = stop
-        if stop == len(head.chunk.timestamps):
-            following = _next(head.feed)
-            if following is None:
-                heads.remove(head)
-            else:
-                head.chunk, head.row = following, 0
+        head, limit = heads[0], _NEVER
+        for other in heads[1:]:  # those before are declared earlier, so this one goes on only until just before them
+            if other.time < head.time:
+                head, limit = other, head.time - 1
+            elif other.time < limit:
+                limit = other.time
+        start, timestamps = head.row, head.chunk.timestamps
+        stop, rows = start + 1, len(timestamps)
+        if len(heads) == 1:
+            stop = rows
+        while stop < rows and timestamps[stop] <= limit:
+            stop += 1
+        yield head.number, head.chunk, start, stop
+        if stop < rows:
+            head.row, head.time = stop, timestamps[stop]
+        elif (following := _next(head.feed)) is None:
+            heads.remove(head)
+        else:
+            head.chunk, head.row, head.time = following, 0, following.timestamps[0]
 
 
-_timestamp = operator.attrgetter("timestamp")
+_NEVER = 1 << 63
 
 
 def _next(feed: Iterator[Decoded]) -> Decoded | None:
     return next((chunk for chunk in feed if chunk.timestamps), None)
-
-
-def _end_of_run(head: _Head, heads: list[_Head]) -> int:
-    """Return how far this input may go on before another one has an earlier record."""
-    timestamps = head.chunk.timestamps
-    if len(heads) == 1:
-        return len(timestamps)
-    earlier = min((other.timestamp for other in heads if other.number < head.number), default=None)
-    later = min((other.timestamp for other in heads if other.number > head.number), default=None)
-    stop = head.row + 1
-    while stop < len(timestamps):
-        timestamp = timestamps[stop]
-        if (earlier is not None and timestamp >= earlier) or (later is not None and timestamp > later):
-            break
-        stop += 1
-    return stop

@@ -291,6 +291,11 @@ class TaskRun:
 
 def _process_rows(process: Process, context: Current, chunk: Decoded, start: int, stop: int) -> None:
     """The innermost loop: nothing here but moving on and calling the first operator."""
+    if stop - start == 1:  # as when two inputs take turns
+        context.row, timestamp = start, chunk.timestamps[start]
+        if timestamp > context.stream_time:
+            context.stream_time = timestamp
+        return process(chunk.keys[start], chunk.values[start], timestamp)
     if start == 0 and stop == len(chunk.timestamps):
         rows = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
     else:
@@ -300,6 +305,7 @@ def _process_rows(process: Process, context: Current, chunk: Decoded, start: int
         if timestamp > stream_time:
             context.stream_time = stream_time = timestamp
         process(key, value, timestamp)
+    return None
 
 
 def _process_rows_and_timers(
