@@ -276,9 +276,7 @@ class TimedStore:
             low, high = max(begin, since), end if until is None else min(end, until)
             if low >= high:
                 continue
-            stop = (
-                segment + name + high.to_bytes(8, "big")
-            )  # longer names may lie between
+            stop = segment + name + high.to_bytes(8, "big")  # longer names may lie between
             found = cursor.set_range(segment + name + low.to_bytes(8, "big"))
             while found and (physical := cursor.key()) < stop:
                 if len(physical) == whole:

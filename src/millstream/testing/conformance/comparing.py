@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -28,14 +29,14 @@ class Outputs(Protocol):
     def table(self, name: str) -> TableReader: ...
 
 
-def new_records(step: dict[str, Any], driver: Outputs, raw_topic: str | None) -> Found:
+def new_records(step: dict[str, Any], driver: Outputs, holds_text: Callable[[str], bool]) -> Found:
     """Return the records that a step has put on topics, without the one that was piped.
 
-    Topics that are read, and ``raw_topic``, the one of dead letters, hold plain text.
+    Topics that are read, and the one of dead letters, hold plain text.
     """
     found: Found = {}
     for topic in driver.topics:
-        is_raw = topic == raw_topic or any(source.reads(topic) for source in driver.app.plan.sources)
+        is_raw = holds_text(topic)
         records = driver.topic(topic).read_raw() if is_raw else driver.topic(topic).read()
         own = 1 if "pipe" in step and step["pipe"][0] == topic else 0
         if records[own:]:

@@ -127,6 +127,8 @@ def _prefixed(node: dict[str, Any], prefix: str) -> dict[str, Any]:
     def renamed(value: Any) -> Any:
         return [prefix + one for one in value] if isinstance(value, list) else prefix + value
 
+    if "versioned_history_ms" in node:
+        node = {"store": f"versioned-{node['id']}", **node}  # the name that it would get from its id
     changed = {name: renamed(value) if name in _NAMES else value for name, value in node.items()}
     if "branches" in node:
         changed["branches"] = [{**branch, "id": prefix + branch["id"]} for branch in node["branches"]]
@@ -159,6 +161,6 @@ class Part:
 
 def _outcome(case: Case, part: Part) -> Outcome:
     expected = [record for step in case.expect.steps for record in step]
-    difference = step_difference(new_records({}, part, None), expected, case.compare, headers=False)
+    difference = step_difference(new_records({}, part, lambda _topic: False), expected, case.compare, headers=False)
     differences = [*([difference] if difference else []), *store_differences(case, case.expect.stores, part)]
     return Outcome(case.id, case.group, "failed" if differences else "passed", tuple(differences))

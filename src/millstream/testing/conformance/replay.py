@@ -10,6 +10,7 @@ import msgspec
 
 from millstream.app import App
 from millstream.errors import MillstreamError
+from millstream.plan.sources import Source
 from millstream.plan.stateful import AGGREGATIONS
 from millstream.testing.conformance.cases import Case
 from millstream.testing.conformance.comparing import last_per_key, new_records, step_difference, store_differences
@@ -56,11 +57,13 @@ class Replay:
         self._start = start
         self._config = case.config or {}
         self.drops = ""
+        self._sources: tuple[Source, ...] = ()
 
     def differences(self) -> list[str]:
         """Return what differs from what Kafka Streams answered, step by step."""
         try:
             topology = Topology(self._case.topology, self._config)
+            self._sources = topology.app.plan.sources
             driver = self._start(topology.app, bool(self._config.get("cache")))
         except UnsupportedCaseError:
             raise
@@ -97,7 +100,7 @@ class Replay:
         expect, records = self._case.expect, dict[str, list[list[Any]]]()
         for step in self._case.steps:
             _do(step, driver)
-            for topic, found in new_records(step, driver, None).items():
+            for topic, found in new_records(step, driver, self._holds_text).items():
                 records.setdefault(topic, []).extend(record[:3] for record in found)
         final = expect.final if expect.uncached is None else expect.uncached["final"]
         stores = expect.stores if expect.uncached is None else expect.uncached["stores"]
@@ -108,8 +111,11 @@ class Replay:
                 differences.append(f"topic {topic!r} ends with {mine}, expected {(final or {}).get(topic, [])}")
         return differences
 
+    def _holds_text(self, topic: str) -> bool:
+        return topic == self._config.get("dead_letter_topic") or any(one.reads(topic) for one in self._sources)
+
     def _step_difference(self, number: int, step: dict[str, Any], driver: TestDriver) -> str | None:
-        case, got = self._case, new_records(step, driver, self._config.get("dead_letter_topic"))
+        case, got = self._case, new_records(step, driver, self._holds_text)
         expected = case.expect.steps[number] if number < len(case.expect.steps) else []
         difference = step_difference(got, expected, case.compare, headers=case.headers)
         return None if difference is None else f"step {number} {msgspec.json.encode(step).decode()}: {difference}"
@@ -127,7 +133,7 @@ class Replay:
         """Compare the dead letters of a step that failed; its other records were never published, unlike Kafka's."""
         topic = self._config.get("dead_letter_topic")
         expected = [record for record in self._case.expect.failing_step or [] if record[0] == topic]
-        got = {name: records for name, records in new_records(step, driver, topic).items() if name == topic}
+        got = {name: records for name, records in new_records(step, driver, self._holds_text).items() if name == topic}
         difference = step_difference(got, expected, {}, headers=self._case.headers)
         return [] if difference is None else [f"the failing step: {difference}"]
 
