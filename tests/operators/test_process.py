@@ -145,6 +145,21 @@ def test_records_go_to_all_readers_or_to_one_by_its_name() -> None:
         assert driver.topic("evens").read_values() == [0, 2]
 
 
+def test_a_reader_behind_an_edge_is_meant_by_its_own_name() -> None:
+    class Route(Processor):
+        def process(self, record: Record) -> None:
+            self.context.forward(record, key=record.value % 3, to="odd" if record.value % 2 else "even")
+
+    app = App("test")
+    routed = app.stream("n", value=int).process(Route)
+    routed.group_by_key().count(name="odd")
+    routed.repartition(name="even").to("out")
+    with TestDriver(app, partitions=2) as driver:
+        driver.topic("n").pipe(1, 2, 3, 7)
+        assert dict(driver.table("odd").items()) == {0: 1, 1: 2}
+        assert driver.topic("out").read_values() == [2]
+
+
 def test_an_unknown_reader_is_told_when_a_record_is_sent_there() -> None:
     class Lost(Processor):
         def process(self, record: Record) -> None:

@@ -60,7 +60,7 @@ def build(stage: Stage, runtime: Runtime) -> dict[Node, Process]:
         if isinstance(node, Split):
             return _branches(node, runtime, after)
         if isinstance(node, ProcessNode | ProcessValues):
-            return Children(after(node), {reader.name or "": process for reader, process in readers_of(node)})
+            return Children(after(node), _named(readers_of(node), runtime))
         return after(node) if not isinstance(node, Repartition) else _ignore
 
     heads: dict[Node, Process] = {}
@@ -71,6 +71,17 @@ def build(stage: Stage, runtime: Runtime) -> dict[Node, Process]:
             assert isinstance(head, StreamSource | Repartition)
             heads[head] = after(head)
     return heads
+
+
+def _named(readers: list[tuple[Node, Process]], runtime: Runtime) -> dict[str, Process]:
+    """Return readers by name; a step that is reached over an edge of its own is meant by its own name too."""
+    named: dict[str, Process] = {}
+    for reader, process in readers:
+        named[reader.name or ""] = process
+        behind = runtime.plan.readers[reader] if isinstance(reader, Repartition) else []
+        if len(behind) == 1:
+            named[behind[0][0].name or ""] = process
+    return named
 
 
 def _branches(split: Split, runtime: Runtime, after: Callable[[Node], Process]) -> tuple[Process, Process]:
