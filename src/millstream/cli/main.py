@@ -32,6 +32,8 @@ PLACES = {
     "replay": Place("millstream.cli.replay:replay", "Run a new version of an app beside the old one."),
     "savepoints": Place("millstream.cli.savepoints:savepoints", "Copy the state of an app, and go back to a copy."),
     "dlq": Place("millstream.cli.dlq:dlq", "See dead letters, and send them back."),
+    "init": Place("millstream.cli.init:init", "Make a project with an app, its test and a README."),
+    "datagen": Place("millstream.cli.datagen:datagen", "Feed a topic with made-up records."),
     "apps": Place("millstream.cli.apps:apps", "List the apps that have run."),
     "completion": Place("millstream.cli.completion:completion", "Print a script that completes commands with TAB."),
 }

@@ -1,0 +1,37 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.conftest import Call
+
+
+def test_a_new_project_passes_its_own_test(call: Call, tmp_path: Path) -> None:
+    place = tmp_path / "my-shop"
+    made = call("init", "my-shop", "--into", str(place))
+    assert made.exit_code == 0, made.stderr
+    assert sorted(path.name for path in place.iterdir()) == [".gitignore", "README.md", "my_shop.py", "test_my_shop.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=place,
+        env=os.environ.copy(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "run my_shop.py" in (place / "README.md").read_text()
+
+
+def test_nothing_is_overwritten(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("dear to me")
+    refused = call("init", "shop", "--into", str(tmp_path))
+    assert refused.exit_code == 2
+    assert "is not empty" in refused.stderr
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_name_that_no_file_can_have_is_refused(call: Call, tmp_path: Path) -> None:
+    assert call("init", "7days", "--into", str(tmp_path / "x")).exit_code == 2
+    assert call("init", "a b", "--into", str(tmp_path / "x")).exit_code == 1
+    assert not (tmp_path / "x").exists()
