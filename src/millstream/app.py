@@ -14,7 +14,7 @@ from millstream.dsl.global_table import GlobalTable
 from millstream.dsl.handle import Handle
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
-from millstream.durations import Duration
+from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
 from millstream.loading import check_not_loading, imported_twin
 from millstream.names import check_name
@@ -84,6 +84,7 @@ class App:
         value: SerdeLike = None,
         timestamp: TimestampLike = None,
         on_invalid: OnInvalid = "fail",
+        idle_after: Duration | None = None,
         name: str | None = None,
     ) -> Stream:
         """Read one topic, or several as one stream, or all topics whose whole name matches ``pattern``.
@@ -91,8 +92,8 @@ class App:
         ``timestamp`` computes event time from a record, as a datetime or in milliseconds; by default it is the
         record's own, ``"append"`` is the log's and ``"wall_clock"`` that of processing. ``on_invalid`` says what
         becomes of a record without a valid time: the app fails, or the record is skipped, or it gets the latest time
-        of its partition. Asking for the same topics again gives the same stream. Topics that match a pattern and come
-        later join with the next batch.
+        of its partition. Without a record for ``idle_after`` time follows the wall clock, so much behind it. Asking for
+        the same topics again gives the same stream. Topics that match a pattern and come later join the next batch.
         """
         if bool(topics) is (pattern is not None):
             raise DefinitionError(
@@ -100,7 +101,7 @@ class App:
                 hint='for example app.stream("rides") or app.stream(pattern="rides-.*")',
             )
         node = StreamSource(
-            topics=topics, pattern=pattern, name=name, **_source_settings(key, value, timestamp, on_invalid)
+            topics=topics, pattern=pattern, name=name, **_source_settings(key, value, timestamp, on_invalid, idle_after)
         )
         return self._source(node, Stream)
 
@@ -112,6 +113,7 @@ class App:
         value: SerdeLike = None,
         timestamp: TimestampLike = None,
         on_invalid: OnInvalid = "fail",
+        idle_after: Duration | None = None,
         history: Duration | None = None,
         name: str | None = None,
     ) -> Table:
@@ -137,7 +139,7 @@ class App:
             name=name,
             named=name is not None,
             history=checked_history("table", history),
-            **_source_settings(key, value, timestamp, on_invalid),
+            **_source_settings(key, value, timestamp, on_invalid, idle_after),
         )
         return self._source(node, Table)
 
@@ -156,7 +158,7 @@ class App:
         >>> outputs(app, rates=[("EUR", 1.1)], sales=["9 EUR", "9 CHF"])
         [(None, '9 EUR at 1.1')]
         """
-        node = GlobalTableSource(topics=(topic,), name=name, **_source_settings(key, value, "record", "fail"))
+        node = GlobalTableSource(topics=(topic,), name=name, **_source_settings(key, value))
         return self._source(node, GlobalTable)
 
     def _source(self, node: Source, kind: type[H]) -> H:
@@ -326,7 +328,11 @@ def _check_same(known: Handle, node: Source) -> None:
 
 
 def _source_settings(
-    key: SerdeLike, value: SerdeLike, timestamp: TimestampLike, on_invalid: OnInvalid
+    key: SerdeLike,
+    value: SerdeLike,
+    timestamp: TimestampLike = None,
+    on_invalid: OnInvalid = "fail",
+    idle_after: Duration | None = None,
 ) -> dict[str, Any]:
     """Return what all sources have; what is as by default stays out of the plan."""
     found, policy = timestamp_source(timestamp), checked_on_invalid(on_invalid)
@@ -335,4 +341,12 @@ def _source_settings(
         "value": serde_for(value) or JSON,
         "timestamp": None if found == "record" else found,
         "on_invalid": None if policy == "fail" else policy,
+        "idle_after": None if idle_after is None else _silence(idle_after),
     }
+
+
+def _silence(idle_after: Duration) -> int:
+    length = milliseconds(idle_after)
+    if length < 1:
+        raise DefinitionError(f"idle_after={idle_after!r} is not possible", hint='use 1 ms or more, such as "10 s"')
+    return length

@@ -33,6 +33,7 @@ def work_of(layout: Layout, plan: BatchPlan, task: int, version: Version, arriva
         ranges=tuple(one for one in plan.ranges if one.partition == partition and stage.reads(one.topic)),
         arrivals=tuple(arrivals),
         has_timer=stage.round == 0 and f"{stage.name}/{partition}" in plan.timers,
+        tick=plan.ticks.get(f"{stage.name}/{partition}", -1) if stage.round == 0 else -1,
         global_tables=plan.global_tables,
     )
 

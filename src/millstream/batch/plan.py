@@ -18,6 +18,10 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     ranges: tuple[Range, ...]
     timers: tuple[str, ...] = ()
     """The tasks that have a timer due."""
+    ticks: dict[str, int] = {}
+    """The tasks whose inputs are idle, and the time that has come for them."""
+    watches: bool = False
+    """Whether it has to be remembered when records came."""
     global_tables: dict[str, tuple[int, ...]] = {}
     """For the topic of each global table the offsets up to which every task sees it, by partition."""
 
@@ -35,6 +39,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, Version] = {}
     timers: dict[str, dict[str, int]] = {}
     """By task and step, when the wall clock has to call it next."""
+    seen: dict[str, int] = {}
+    """By partition, the wall time of the last batch with records of it; only if a source may be idle."""
+    ticks: dict[str, int] = {}
+    """By task, to when its time has last moved on by itself."""
 
     def position(self, topic: str, partition: int) -> int | None:
         """Return the next offset to read, or None if the partition was never read."""
@@ -50,6 +58,8 @@ def advanced(progress: Progress, plan: BatchPlan, names: list[str], reports: lis
         done=plan.number,
         positions={**progress.positions, **positions},
         versions={**progress.versions, **versions},
+        seen={**progress.seen, **dict.fromkeys(positions, plan.wall_time)} if plan.watches else progress.seen,
+        ticks={**progress.ticks, **plan.ticks},
         timers={**progress.timers, **{names[one.task]: one.timers for one in ran if one.timers}},
     )
 

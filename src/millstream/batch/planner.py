@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from types import MappingProxyType
 
+from millstream.batch.idle import IdleInputs
 from millstream.batch.plan import BatchPlan, Progress
 from millstream.batch.timers import TimedTasks, due_tasks, next_due
 from millstream.broker import Broker
 from millstream.errors import OffsetOutOfRangeError
 from millstream.records import TopicPartition
 from millstream.task.work import Range
+from millstream.windows import FOREVER
 
 _SMALLEST_BATCH = 1_000
 _NEVER = 2**63 - 1
@@ -53,6 +55,7 @@ class Planner:
         *,
         timed: TimedTasks = MappingProxyType({}),
         whole: Collection[str] = frozenset(),
+        idle: IdleInputs | None = None,
         clock: Callable[[], int] = wall_clock,
     ) -> None:
         """Topics in ``whole`` are those of global tables: each batch reads all there is, whatever its time."""
@@ -60,6 +63,7 @@ class Planner:
         self._topics = topics
         self._size = size
         self._timed = timed
+        self._idle_inputs = idle
         self._whole = whole
         self._clock = clock
 
@@ -100,7 +104,8 @@ class Planner:
         """Return the next batch out of what could be read; one for timers alone only if that is ``idle``."""
         now = self._clock()
         due = due_tasks(self._timed, progress, now)
-        if not backlog and not (due and idle):
+        ticks = self._idle_inputs.due(progress, backlog, now) if self._idle_inputs and idle else {}
+        if not backlog and not (idle and (due or ticks)):
             return None
         ranges = backlog
         if self.is_too_much(backlog):
@@ -112,6 +117,8 @@ class Planner:
             wall_time=now,
             ranges=tuple(ranges),
             timers=due,
+            ticks=ticks,
+            watches=bool(self._idle_inputs),
             global_tables=self._global_tables(progress, ranges),
         )
 
@@ -127,8 +134,9 @@ class Planner:
         }
 
     def seconds_to_timer(self, progress: Progress) -> float:
-        """Return how long it is until a timer is due."""
-        return max(0.0, (next_due(self._timed, progress) - self._clock()) / 1000)
+        """Return how long it is until a timer is due, or an input counts as idle."""
+        silent = self._idle_inputs.next_due(progress) if self._idle_inputs else FOREVER
+        return max(0.0, (min(next_due(self._timed, progress), silent) - self._clock()) / 1000)
 
     def is_too_much(self, backlog: list[Range]) -> bool:
         """Whether a backlog is more than one batch takes."""
@@ -175,8 +183,9 @@ class SmallPlanner(Planner):
         *,
         timed: TimedTasks = MappingProxyType({}),
         whole: Collection[str] = frozenset(),
+        idle: IdleInputs | None = None,
     ) -> None:
-        super().__init__(broker, topics, BatchSize(most, 1.0), timed=timed, whole=whole)
+        super().__init__(broker, topics, BatchSize(most, 1.0), timed=timed, whole=whole, idle=idle)
         self._most = most
         self.too_much = False
 

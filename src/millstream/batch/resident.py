@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from millstream.batch.execute import run_here, task_names
+from millstream.batch.idle import IdleInputs
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.loop import BatchLoop, Until
@@ -52,7 +53,8 @@ def _loop(site: Worksite, terms: Residence, wire: TaskEnd) -> BatchLoop:
     size = BatchSize(terms.most, terms.seconds)
     topics = SourceTopics(site.layout, site.broker, dead_letters=site.policies.dead_letter_topic)
     whole = site.layout.plan.global_tables
-    planner = SmallPlanner(site.broker, topics, terms.most, timed=timed_tasks(site.layout), whole=whole)
+    idle = IdleInputs(site.layout)
+    planner = SmallPlanner(site.broker, topics, terms.most, timed=timed_tasks(site.layout), whole=whole, idle=idle)
     deadline = time.monotonic() + terms.seconds
     return BatchLoop(
         app=site.app,

@@ -35,9 +35,9 @@ class CogroupedStream(Verbs):
         adder = by_arity("cogroup", add, _ADDER)
         return dataclasses.replace(self, _sources=(*self._sources, grouped._node), _adders=(*self._adders, adder))
 
-    def windowed_by(self, windows: Windows) -> WindowedCogroup:
-        """Aggregate by key and window."""
-        return WindowedCogroup(self, windows)
+    def windowed_by(self, windows: Windows, *, late_to: str | None = None) -> WindowedCogroup:
+        """Aggregate by key and window; records that come too late can go to the topic ``late_to``."""
+        return WindowedCogroup(self, windows, late_to)
 
     def aggregate(self, initial: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Table:
         """Aggregate the records of all streams by key; records without key or value are dropped and counted.
@@ -68,6 +68,7 @@ class WindowedCogroup(Verbs):
 
     _streams: CogroupedStream
     _windows: Windows
+    _late_to: str | None = None
 
     def aggregate(
         self,
@@ -90,6 +91,7 @@ class WindowedCogroup(Verbs):
             merger=None if merge is None else by_arity("aggregate", merge, _MERGER),
             retention=None if retention is None else milliseconds(retention),
             value=serde_for(value),
+            late_to=self._late_to,
             name=name,
         )
         return Table(streams._draft, node)

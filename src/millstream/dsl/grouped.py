@@ -88,9 +88,13 @@ class GroupedStream(Handle, ReadyAggregations):
         )
         return Table(self._draft, node)
 
-    def windowed_by(self, windows: Windows) -> WindowedStream:
-        """Group by key and window: ``tumbling``, ``hopping``, ``sliding``, ``session`` or ``unlimited``."""
-        return WindowedStream(self._draft, self._node, windows)
+    def windowed_by(self, windows: Windows, *, late_to: str | None = None) -> WindowedStream:
+        """Group by key and window: ``tumbling``, ``hopping``, ``sliding``, ``session`` or ``unlimited``.
+
+        Records that come too late for a window are counted and, with ``late_to``, sent to that topic as they arrived,
+        with headers that say what they have missed.
+        """
+        return WindowedStream(self._draft, self._node, windows, _late_to=late_to)
 
     def cogroup(self, add: AnyFunction) -> CogroupedStream:
         """Begin to aggregate several grouped streams into one table: ``.cogroup(other, add).aggregate(initial)``."""

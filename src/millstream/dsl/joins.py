@@ -31,6 +31,7 @@ class JoinSettings(NamedTuple):
     key: AnyFunction | None = None
     value: SerdeLike = None
     name: str | None = None
+    late_to: str | None = None
 
 
 def join_node(stream: Handle, kind: Kind, other: Handle, joiner: AnyFunction, settings: JoinSettings) -> Node:
@@ -64,6 +65,7 @@ def join_node(stream: Handle, kind: Kind, other: Handle, joiner: AnyFunction, se
         within=settings.within,
         value=serde_for(settings.value),
         name=settings.name,
+        late_to=settings.late_to,
     )
 
 
@@ -105,6 +107,8 @@ def _with_global_table(
 
 
 def _check_lookup(kind: Kind, settings: JoinSettings) -> None:
+    if settings.late_to is not None:
+        raise DefinitionError("only a join of two streams has late records", hint="take late_to= away")
     if kind == "outer" or settings.within is not None:
         what = "an outer join" if kind == "outer" else "a window"
         raise DefinitionError(

@@ -251,6 +251,7 @@ class Stream(Handle):
         grace: Duration | None = None,
         key: AnyFunction | None = None,
         value: SerdeLike = None,
+        late_to: str | None = None,
         name: str | None = None,
     ) -> Stream:
         """Join each record with records of another stream that are close in time, or with a table's row of its key.
@@ -259,7 +260,8 @@ class Stream(Handle):
         time, and table changes emit nothing; with ``grace`` the record first waits so long for late table updates. With
         a stream every pair inside the window is passed on once, when its second record comes, with the later timestamp
         of the two. What has no partner, no key or no value is not passed on. Both sides need equally many partitions.
-        Of a global table any row can be asked for: ``key`` says which, without it the one of the record's key.
+        Of a global table any row can be asked for: ``key`` says which, without it the one of the record's key. With
+        ``late_to`` records that come too late to wait for partners in another stream also go to that topic.
 
         >>> app = App("doc")
         >>> clicks, views = app.stream("clicks", value=str), app.stream("views", value=str)
@@ -268,7 +270,7 @@ class Stream(Handle):
         [('u1', 'page/buy')]
         """
         return Stream(
-            self._draft, join_node(self, "inner", other, joiner, JoinSettings(within, grace, key, value, name))
+            self._draft, join_node(self, "inner", other, joiner, JoinSettings(within, grace, key, value, name, late_to))
         )
 
     def left_join(
@@ -280,6 +282,7 @@ class Stream(Handle):
         grace: Duration | None = None,
         key: AnyFunction | None = None,
         value: SerdeLike = None,
+        late_to: str | None = None,
         name: str | None = None,
     ) -> Stream:
         """Join each record with its partner, or with None if there is none.
@@ -288,7 +291,7 @@ class Stream(Handle):
         its own timestamp, as soon as a later record of either stream shows it. A record without key has no partner.
         """
         return Stream(
-            self._draft, join_node(self, "left", other, joiner, JoinSettings(within, grace, key, value, name))
+            self._draft, join_node(self, "left", other, joiner, JoinSettings(within, grace, key, value, name, late_to))
         )
 
     def outer_join(
@@ -298,11 +301,13 @@ class Stream(Handle):
         *,
         within: JoinWindow | None = None,
         value: SerdeLike = None,
+        late_to: str | None = None,
         name: str | None = None,
     ) -> Stream:
         """Join the records of two streams that are close in time; either side may be None, see ``left_join``."""
         return Stream(
-            self._draft, join_node(self, "outer", other, joiner, JoinSettings(within, value=value, name=name))
+            self._draft,
+            join_node(self, "outer", other, joiner, JoinSettings(within, value=value, name=name, late_to=late_to)),
         )
 
     def process(

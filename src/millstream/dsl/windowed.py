@@ -35,6 +35,7 @@ class WindowedStream(ReadyAggregations, Verbs):
     _source: Node
     _windows: Windows
     _final: bool = False
+    _late_to: str | None = None
 
     def emit(self, when: Literal["updates", "final"]) -> WindowedStream:
         """Say when results are passed on: at each update (default), or once when the window has closed.
@@ -94,6 +95,7 @@ class WindowedStream(ReadyAggregations, Verbs):
             adder=Function(ready.add, 2),
             merger=Function(lambda one, other: other if one is None else ready.merge(one, other), 2),
             final=self._final,
+            late_to=self._late_to,
             retention=None if retention is None else milliseconds(retention),
             ready=ready,
             build=build,
@@ -118,6 +120,7 @@ class WindowedStream(ReadyAggregations, Verbs):
             adder=by_arity(verb, add, _ADDER),
             merger=None if merge is None else by_arity(verb, merge, _MERGER),
             final=self._final,
+            late_to=self._late_to,
             retention=None if retention is None else milliseconds(retention),
             value=serde_for(value),
             name=name,

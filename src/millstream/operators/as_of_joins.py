@@ -59,12 +59,19 @@ def _after_grace(node: StreamTableJoin, grace: int, join: Process, runtime: Runt
         if timestamp < buffer.observed - grace:
             return join(key, value, timestamp)
         buffer.put(key, value, timestamp, context.headers if context.has_headers else ())
+        return release()
+
+    def release() -> None:
         for waiting_key, waiting, at, headers in buffer.take_until(buffer.observed - grace):
             own = context.carry(headers)
             try:
                 join(waiting_key, waiting, at)
             finally:
                 context.restore(own)
-        return None
 
+    def move_on(time: int) -> None:
+        buffer.observed = max(buffer.observed, time)
+        release()
+
+    runtime.on_time(node, move_on)
     return process

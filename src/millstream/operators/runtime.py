@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import Any, Protocol, TypeAlias
 
@@ -13,7 +13,7 @@ from millstream.functions import Context
 from millstream.native import encode_key
 from millstream.plan.node import Node
 from millstream.plan.topology import Plan
-from millstream.records import Headers, Record
+from millstream.records import Headers, Record, Windowed
 from millstream.serdes import Serde
 from millstream.state.buffer import WaitingBuffer
 from millstream.state.keyvalue import KeyValueStore
@@ -164,8 +164,17 @@ class Runtime(Protocol):
     def on_flush(self, node: Node, flush: Callable[[], None]) -> None:
         """Have ``flush`` called when all records of the batch have been processed."""
 
+    def on_time(self, node: Node, move_on: Callable[[int], None]) -> None:
+        """Have ``move_on`` called with the time that has come when the inputs of the task are idle.
+
+        It is not called for nodes behind such that hold records back: what comes out of those would be late.
+        """
+
     def dropped(self, node: Node, reason: str) -> None:
         """Count a record that ends here without an effect."""
+
+    def to_late(self, node: Node, topic: str, windows: Sequence[Windowed] = ()) -> None:
+        """Send the record at hand, as it arrived, to a topic for late ones; ``windows`` are those that it missed."""
 
     def failed(self, node: Node, error: Exception, key: Any) -> None:
         """Deal with an error of user code by the app's policy; raises if that is to fail."""

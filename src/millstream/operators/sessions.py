@@ -20,6 +20,7 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
     store, clock, gap, grace = aggregation.store, aggregation.clock, windows.gap, windows.grace
     skips_nulls = aggregation.skips_nulls
     context = aggregation.context
+    aggregation.on_time((lambda time: _emit(aggregation, time - grace - gap)) if aggregation.final else None)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or (value is None and skips_nulls):
@@ -34,7 +35,8 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
         start = min([timestamp, *(one.at[1] for one in near)])
         end = max([timestamp, *(one.at[0] for one in near)])
         if end < close:
-            aggregation.drop("late")
+            aggregation.late(key, (end, start))
+            aggregation.tell_late()
         else:
             try:
                 new = _merged(aggregation, key, near, value)

@@ -20,6 +20,8 @@ from millstream.windows import SlidingWindows
 def _sliding_windows(windows: SlidingWindows, aggregation: Aggregation) -> Process:
     clock, difference = aggregation.clock, windows.difference
     emit = closer(aggregation, lambda close: close - difference - 1) if aggregation.final else None
+    aggregation.on_time(None if emit is None else lambda time: emit(time - windows.grace))
+    tells_late = aggregation.node.late_to is not None
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
@@ -30,12 +32,15 @@ def _sliding_windows(windows: SlidingWindows, aggregation: Aggregation) -> Proce
             clock.time = timestamp
         close = clock.time - windows.grace
         if timestamp + difference < close:
-            return aggregation.drop("late")
+            aggregation.late(key, (max(0, timestamp - difference),))
+            return aggregation.tell_late()
         update = Update(aggregation, difference, key, value, timestamp, close)
         try:
             update.early() if timestamp < difference else update.usual()
         except Exception as error:
             return aggregation.fail(error, key)
+        if tells_late:
+            aggregation.tell_late()
         if emit is not None and timestamp >= difference:
             emit(close)
         return None
@@ -135,7 +140,7 @@ class Update:
     def _put(self, entry: Entry, aggregate: Any, timestamp: int) -> None:
         end = entry.at[0] + self.difference
         if end < self.close:
-            return self.aggregation.drop("late")
+            return self.aggregation.late(self.key, entry.at)
         new = self.aggregation.added(self.key, aggregate, self.value)
         return self.aggregation.put(entry, new, timestamp, aggregate)
 

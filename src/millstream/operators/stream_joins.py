@@ -37,6 +37,7 @@ def _join(node: StreamStreamJoin, forward: Process, runtime: Runtime) -> tuple[P
     first = _Side(shared, _LEFT, left, right, joiner, pads=node.kind != "inner")
     second = _Side(shared, _RIGHT, right, left, mirrored, pads=node.kind == "outer")
     shared.sides = {_LEFT: first, _RIGHT: second}
+    runtime.on_time(node, shared.move_on)
     return (
         first.processing(within.before, within.after),
         second.processing(within.after, within.before),
@@ -71,6 +72,12 @@ class _Shared:
             )
         within = node.within
         self._waits = {_LEFT: within.after + within.grace, _RIGHT: within.before + within.grace}
+
+    def move_on(self, time: int) -> None:
+        """Let time go on without records: whoever has waited long enough goes on alone."""
+        self.clock.time = max(self.clock.time, time)
+        if self.unmatched is not None:
+            self.pass_on_unmatched(-FOREVER)
 
     def remember(self, side: int, key: Any, timestamp: int, data: bytes) -> None:
         """Keep a record that has found no partner."""
@@ -134,7 +141,7 @@ class _Side:
         """Return what is done with a record; it meets those up to ``back`` earlier and ``ahead`` later."""
         shared, other, meet, pads = self._shared, self._other, self._meet, self._pads
         runtime, clock, node = shared.runtime, shared.clock, shared.node
-        pads_some, keep, is_kept = shared.unmatched is not None, _keeping(self._mine), self._mine.is_kept
+        mine, pads_some, keep = self._mine, shared.unmatched is not None, _keeping(self._mine)
 
         def process(key: Any, value: Any, timestamp: int) -> None:
             if timestamp > clock.time:
@@ -153,13 +160,21 @@ class _Side:
                 self._pass_on(key, value, timestamp)
             elif pads:
                 shared.remember(self._side, key, timestamp, self._codec.encode(value))
-            if is_kept(timestamp):
+            if timestamp > mine.expired or self._is_still_kept(timestamp):
                 keep(key, value, timestamp)
-            else:
-                runtime.dropped(node, "late")
             return None
 
         return process
+
+    def _is_still_kept(self, timestamp: int) -> bool:
+        """Say of a record that no later partner can find whether it is stored all the same, as in Kafka Streams."""
+        shared = self._shared
+        if shared.node.late_to is not None:
+            shared.runtime.to_late(shared.node, shared.node.late_to)
+        if self._mine.is_kept(timestamp):
+            return True
+        shared.runtime.dropped(shared.node, "late")
+        return False
 
     def _meet(self, key: Any, value: Any, timestamp: int, partners: list[Entry]) -> None:
         shared, join = self._shared, self._join

@@ -86,6 +86,13 @@ def _suppress(node: Suppress, forward: Process, runtime: Runtime) -> Process:
     enforce = _bounds(node, buffer, release)
     by_first_change = isinstance(node.until, UntilTimeLimit)
 
+    def move_on(time: int) -> None:
+        clock.time = max(clock.time, time)
+        for due in buffer.due(0, clock.time - delay):
+            release(due)
+
+    runtime.on_time(node, move_on)
+
     def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
         if timestamp > clock.time:
             clock.time = timestamp

@@ -15,7 +15,8 @@ from millstream.native import value_codec
 from millstream.operators.aggregation import Step, showing, with_key
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
-from millstream.state.timed import Entry, TimedStore, layout_of
+from millstream.records import Windowed
+from millstream.state.timed import At, Entry, TimedStore, layout_of
 from millstream.windows import TimeWindows, UnlimitedWindows, Windows
 
 
@@ -55,6 +56,8 @@ class Aggregation:
         self.skips_nulls = node.ready is not None
         self._held_back = runtime.caching or node.final
         self._dropped, self._failed = runtime.dropped, runtime.failed
+        self._runtime = runtime
+        self._missed: list[Windowed] = []
         if runtime.caching and not node.final:
             runtime.on_flush(node, self._flush)
 
@@ -83,6 +86,29 @@ class Aggregation:
 
     def drop(self, reason: str) -> None:
         self._dropped(self.node, reason)
+
+    def late(self, key: Any, at: At) -> None:
+        """Count a window that has closed before the record came."""
+        self._dropped(self.node, "late")
+        if self.node.late_to is not None:
+            self._missed.append(self._named(key, at))
+
+    def tell_late(self) -> None:
+        """Send the record to the topic for late ones, once for all windows that it has missed."""
+        if self._missed and self.node.late_to is not None:
+            self._runtime.to_late(self.node, self.node.late_to, self._missed)
+            self._missed.clear()
+
+    def on_time(self, close: Callable[[int], None] | None) -> None:
+        """Let time go on when the inputs are idle; ``close`` passes on what closes then."""
+
+        def move_on(time: int) -> None:
+            if time > self.clock.time:
+                self.clock.time = time
+                if close is not None:
+                    close(time)
+
+        self._runtime.on_time(self.node, move_on)
 
     def fail(self, error: Exception, key: Any) -> None:
         self._failed(self.node, error, key)
@@ -113,6 +139,8 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
     find, starts = store.entry, windows.starts
     first_visible = 0 if aggregation.final else 1
     emit = closer(aggregation, lambda close: close - size) if aggregation.final else None
+    aggregation.on_time(None if emit is None else lambda time: emit(time - grace))
+    tells_late = aggregation.node.late_to is not None
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or (value is None and skips_nulls):
@@ -124,7 +152,7 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
         visible_from = store.observed - store.retention + first_visible  # later windows do not hide earlier ones
         for start in starts(timestamp):
             if start <= open_from:
-                aggregation.drop("late")
+                aggregation.late(key, (start,))
                 continue
             entry = find(key, (start,))
             old = entry.value if start >= visible_from else None
@@ -136,6 +164,8 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
             except Exception as error:
                 return aggregation.fail(error, key)
             put(entry, new, at, old)
+        if tells_late:
+            aggregation.tell_late()
         if emit is not None:
             emit(close)
         return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millstream.functions import Function
+from millstream.names import check_name
 from millstream.plan.node import Node
 from millstream.serdes import Serde
 from millstream.windows import JoinWindow
@@ -21,6 +22,11 @@ class StreamStreamJoin(Node):
     kind: Literal["inner", "left", "outer"]
     within: JoinWindow
     value: Serde | None = None
+    late_to: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.late_to is not None:
+            check_name("topic", self.late_to)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

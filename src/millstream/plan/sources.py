@@ -18,7 +18,8 @@ from millstream.timestamps import Clock, OnInvalid
 class Source(Node):
     """Records of one or several topics, or of all topics whose whole name matches ``pattern``.
 
-    ``timestamp`` says where event time comes from, ``on_invalid`` what becomes of a record that has none.
+    ``timestamp`` says where event time comes from, ``on_invalid`` what becomes of a record that has none. Without a
+    record for ``idle_after`` (milliseconds) time follows the wall clock.
     """
 
     topics: tuple[str, ...]
@@ -27,6 +28,7 @@ class Source(Node):
     value: Serde
     timestamp: Function | Clock | None = None
     on_invalid: OnInvalid | None = None
+    idle_after: int | None = None
 
     def __post_init__(self) -> None:
         for topic in self.topics:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from millstream.aggregations import Aggregation
 from millstream.errors import DefinitionError
 from millstream.functions import AnyFunction, Function
+from millstream.names import check_name
 from millstream.plan.histories import history_of, origin_of_history
 from millstream.plan.node import Node
 from millstream.serdes import Serde
@@ -67,8 +68,11 @@ class WindowedAggregate(Node):
     value: Serde | None = None
     ready: Aggregation | None = None
     build: type | None = None
+    late_to: str | None = None
 
     def __post_init__(self) -> None:
+        if self.late_to is not None:
+            check_name("topic", self.late_to)
         needed = self.windows.retention
         if self.retention is not None and self.retention < needed:
             raise DefinitionError(

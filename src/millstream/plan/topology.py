@@ -17,6 +17,7 @@ from millstream.plan.sinks import Sink
 from millstream.plan.sources import GlobalTableSource, Source
 from millstream.plan.stages import Stage, cut_into_stages
 from millstream.plan.validate import check_topology
+from millstream.plan.waiting import waiting_nodes
 
 N = TypeVar("N", bound=Node)
 
@@ -86,6 +87,11 @@ class Plan:
         return regrouped_tables(self.nodes)
 
     @cached_property
+    def waiting(self) -> frozenset[Node]:
+        """The nodes behind such that hold records back."""
+        return waiting_nodes(self.nodes)
+
+    @cached_property
     def declared(self) -> dict[Node, Declared]:
         return declared_serdes(self.nodes)
 
@@ -116,7 +122,8 @@ class Plan:
     def sink_topics(self) -> tuple[str, ...]:
         """Topics that are known to be written; computed ones are not."""
         fixed = (node.topic for node in self.nodes if isinstance(node, Sink) and isinstance(node.topic, str))
-        return tuple(dict.fromkeys(fixed))
+        late = (topic for node in self.nodes if (topic := getattr(node, "late_to", None)) is not None)
+        return tuple(dict.fromkeys((*fixed, *late)))
 
     @property
     def levels(self) -> int:

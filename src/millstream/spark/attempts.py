@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 
 from millstream.batch.activity import Activity
 from millstream.batch.execute import task_names
+from millstream.batch.idle import IdleInputs
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.loop import BatchLoop
@@ -98,7 +99,12 @@ class Attempts:
             broker=self.broker,
             journal=self.journal,
             planner=Planner(
-                self.broker, topics, size, timed=timed_tasks(self.layout), whole=self.layout.plan.global_tables
+                self.broker,
+                topics,
+                size,
+                timed=timed_tasks(self.layout),
+                whole=self.layout.plan.global_tables,
+                idle=IdleInputs(self.layout),
             ),
             size=size,
             task_names=task_names(self.layout),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -10,7 +11,9 @@ import msgspec
 from millstream.config import Config
 from millstream.errors import MillstreamError
 from millstream.operators.runtime import Columns
-from millstream.records import Headers
+from millstream.plan.node import Node
+from millstream.records import Headers, Windowed
+from millstream.task.current import Current
 
 OnError = Literal["fail", "skip", "dead_letter"]
 
@@ -46,6 +49,19 @@ class FailedRecordError(Exception):
         self.error = error
         self.topic = topic
         self.letter = letter
+
+
+def late_headers(node: Node, context: Current, windows: Sequence[Windowed]) -> Headers:
+    """Return the headers that tell for what a record came too late."""
+    facts = {
+        "__millstream.late.node": node.name or "",
+        "__millstream.late.windows": ",".join(f"{window.start}-{window.end}" for window in windows),
+        "__millstream.late.stream_time": str(context.stream_time),
+        "__millstream.late.topic": context.topic,
+        "__millstream.late.partition": str(context.partition),
+        "__millstream.late.offset": str(context.offset),
+    }
+    return tuple((name, text.encode()) for name, text in facts.items())
 
 
 def error_headers(error: BaseException, topic: str, partition: int, offset: int, stage: str, node: str) -> Headers:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 from millstream.blocks import from_bytes
-from millstream.errors import MillstreamError, ProcessingError, SerdeError
+from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
 from millstream.operators.build import build
 from millstream.operators.runtime import Columns, EdgeColumns, Process
 from millstream.operators.sinks import edge_codec
@@ -19,7 +19,7 @@ from millstream.plan.node import Node
 from millstream.plan.sources import Source
 from millstream.plan.stages import BUFFER, HISTORY, part_name
 from millstream.plan.stateless import Repartition
-from millstream.records import Headers
+from millstream.records import Headers, Windowed
 from millstream.serdes import JSON, READABLE, Serde
 from millstream.state.buffer import WaitingBuffer
 from millstream.state.keyvalue import KeyValueStore
@@ -32,7 +32,7 @@ from millstream.task.current import Current
 from millstream.task.inputs import Decoded, Decoder, Reject, merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
-from millstream.task.policy import FailedRecordError, OnError, error_headers
+from millstream.task.policy import FailedRecordError, OnError, error_headers, late_headers
 from millstream.task.stamps import Stamps
 from millstream.task.work import Work
 from millstream.task.worksite import Worksite
@@ -67,6 +67,7 @@ class TaskRun:
         self._copies: dict[str, KeyValueStore] = {}
         self._open = ExitStack()
         self._flushes: list[tuple[Node, Callable[[], None]]] = []
+        self._moves: list[tuple[Node, Callable[[int], None]]] = []
         self._order = {node: number for number, node in enumerate(self.plan.nodes)}
 
     # What operators ask for
@@ -150,6 +151,20 @@ class TaskRun:
     def on_flush(self, node: Node, flush: Callable[[], None]) -> None:
         self._flushes.append((node, flush))
 
+    def on_time(self, node: Node, move_on: Callable[[int], None]) -> None:
+        if self._work.tick >= 0 and node not in self.plan.waiting:
+            self._moves.append((node, move_on))
+
+    def to_late(self, node: Node, topic: str, windows: Sequence[Windowed] = ()) -> None:
+        columns, (key, value) = self.to_topic(topic), self.context.raw
+        size = len(key or b"") + len(value or b"")
+        if size > columns.most_bytes:
+            raise RecordTooLargeError.of(topic, size, columns.most_bytes)
+        columns.keys.append(key)
+        columns.values.append(value)
+        columns.timestamps.append(self.context.timestamp)
+        columns.note_headers((*self.context.source_headers, *late_headers(node, self.context, windows)))
+
     def dropped(self, node: Node, reason: str) -> None:
         self.drops[f"{node.name}: {reason}"] += 1
 
@@ -185,14 +200,28 @@ class TaskRun:
             self.records_in += stop - start
             process_rows(inputs[number][0], context, chunk, start, stop)
         context.leave()
-        for _, flush in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):
-            flush()
+        self._flush()
+        if self._work.tick > context.stream_time:
+            self._move_on(self._work.tick)
+            self._flush()
         for store in self.stores.values():
             store.flush()
 
     def close(self) -> None:
         """Let go of what was opened beside the task's own state."""
         self._open.close()
+
+    def _flush(self) -> None:
+        for _, flush in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):
+            flush()
+
+    def _move_on(self, time: int) -> None:
+        """Let time go on without records: what has been waiting for it happens now."""
+        self.context.stream_time = time
+        for _, move_on in sorted(self._moves, key=lambda entry: self._order[entry[0]]):
+            move_on(time)
+        if self.timers.stream_due <= time:
+            self.timers.fire("stream", time)
 
     def _call_due_timers(self) -> None:
         """Call what the wall clock has made due, and what stream time has if the batch moves it."""

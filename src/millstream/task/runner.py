@@ -29,7 +29,7 @@ _unpack = msgspec.msgpack.Decoder(tuple[TaskReport, list[Letter]]).decode
 
 def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
     """Run a task and publish what it has for topics; return its report and the letters for other stages."""
-    if not work.ranges and not work.arrivals and not work.has_timer:
+    if not work.ranges and not work.arrivals and not work.has_timer and work.tick < 0:
         expected = work.expected
         return TaskReport(task=work.task, version=expected.batch, commit=expected.commit), []
     state = site.state(work.task)

@@ -37,5 +37,7 @@ class Work(msgspec.Struct, frozen=True):
     """A timer is due, so that the task has to run although nothing may have come in."""
     stream_time: int = -1
     """The stream time that the task has at least."""
+    tick: int = -1
+    """The time that has come although the inputs are idle; -1 if it follows them."""
     global_tables: dict[str, tuple[int, ...]] = {}
     """For the topic of each global table the offsets up to which it is read."""

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from millstream.app import App
 from millstream.batch.execute import run_here, task_names
+from millstream.batch.idle import IdleInputs
 from millstream.batch.plan import BatchPlan, Progress, advanced
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.timers import SharedTime, timed_tasks
@@ -95,6 +96,7 @@ class TestDriver:
             BatchSize(config.max_batch_records, 1.0),
             timed=timed,
             whole=self._plan.global_tables,
+            idle=IdleInputs(self._site.layout),
             clock=lambda: self.wall_clock,
         )
         self._shared = SharedTime(timed) if one_stream_time else None

@@ -1,0 +1,29 @@
+"""Which nodes get records late because a node before them holds them back.
+
+When time goes on by itself, such a node must not go along: what is still held back would be late for it.
+"""
+
+from __future__ import annotations
+
+from millstream.plan.joins import StreamStreamJoin
+from millstream.plan.node import Node, Nodes, fold, inputs
+from millstream.plan.stateful import StreamTableJoin, WindowedAggregate
+from millstream.plan.suppress import Suppress
+
+
+def waiting_nodes(nodes: Nodes) -> frozenset[Node]:
+    """Return the nodes behind such that hold records back."""
+    late = fold(nodes, _leaves_late)
+    return frozenset(node for node in nodes if any(late[source] for source in inputs(node)))
+
+
+def _leaves_late(node: Node, sources: tuple[bool, ...]) -> bool:
+    return any(sources) or _holds_back(node)
+
+
+def _holds_back(node: Node) -> bool:
+    if isinstance(node, WindowedAggregate):
+        return node.final
+    if isinstance(node, StreamStreamJoin):
+        return node.kind != "inner"
+    return isinstance(node, Suppress) or (isinstance(node, StreamTableJoin) and node.grace is not None)

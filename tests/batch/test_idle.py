@@ -1,0 +1,98 @@
+"""Ticks of idle inputs are planned, remembered, and part of a plan that may be run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from millstream import App, tumbling
+from millstream.batch.execute import run_here, task_names
+from millstream.batch.idle import IdleInputs
+from millstream.batch.plan import BatchPlan, Progress, advanced
+from millstream.batch.planner import BatchSize, Planner
+from millstream.broker import TopicConfig
+from millstream.log import EmbeddedLog
+from millstream.plan.layout import Layout
+from millstream.task.policy import Policies
+from millstream.task.worksite import Worksite
+
+AFTER = 20_000
+
+
+class Steps:
+    """Plans and runs batches of a windowed count one by one."""
+
+    def __init__(self, log: EmbeddedLog, directory: Path) -> None:
+        app = App("test")
+        stream = app.stream("n", value=int, idle_after="20 s")
+        windows = stream.group_by_key().windowed_by(tumbling("1 s")).emit("final").count(name="counts")
+        windows.to_stream().map(lambda window, count: (window.key, count)).to("out")
+        log.create_topic("out", TopicConfig(partitions=1))
+        layout = Layout.of(app.plan, {"n": log.topic("n").partitions})
+        policies = Policies(dead_letter_topic="dead")
+        self.site = Worksite(app="test", layout=layout, broker=log, state_dir=directory, policies=policies)
+        self.now = 1_000_000
+        self.planner = Planner(log, ["n"], BatchSize(100, 1.0), idle=IdleInputs(layout), clock=lambda: self.now)
+        self.progress = Progress()
+
+    def plan(self) -> BatchPlan | None:
+        return self.planner.plan(self.progress)
+
+    def run(self, plan: BatchPlan | None) -> None:
+        assert plan is not None
+        reports = run_here(self.site, plan, self.progress.versions)
+        self.progress = advanced(self.progress, plan, task_names(self.site.layout), reports)
+
+
+def results(log: EmbeddedLog) -> int:
+    return sum(offsets.end for offsets in log.offsets("out"))
+
+
+def test_each_partition_ticks_by_itself(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> None:
+    topic([1_000_000], [1_000_000])
+    steps = Steps(log, tmp_path / "state")
+    steps.run(steps.plan())
+    assert steps.progress.seen == {"n/0": 1_000_000, "n/1": 1_000_000}
+    assert steps.planner.seconds_to_timer(steps.progress) == 20
+    steps.now += AFTER
+    plan = steps.plan()
+    assert plan is not None
+    assert plan.ticks == {"n/0": 1_000_000, "n/1": 1_000_000}
+    steps.run(plan)
+    assert steps.plan() is None
+    assert steps.planner.seconds_to_timer(steps.progress) == 20
+
+
+def test_nothing_ticks_before_the_first_record(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> None:
+    topic([], [])
+    steps = Steps(log, tmp_path / "state")
+    steps.now += 10 * AFTER
+    assert steps.plan() is None
+
+
+def test_an_app_that_is_to_catch_up_does_not_wait_for_ticks(
+    log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic([1_000_000])
+    steps = Steps(log, tmp_path / "state")
+    steps.run(steps.plan())
+    steps.now += AFTER
+    assert steps.planner.choose(steps.progress, [], idle=False) is None
+
+
+def test_a_plan_with_a_tick_gives_the_same_when_it_is_run_again(
+    log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic([1_000_000])
+    steps = Steps(log, tmp_path / "state")
+    steps.run(steps.plan())
+    steps.now += 2 * AFTER
+    planned = msgspec.json.encode(steps.plan())
+    before = steps.progress
+    for _ in range(2):
+        steps.progress, steps.now = before, steps.now + AFTER  # the wall clock of a second run is another one
+        steps.run(msgspec.json.decode(planned, type=BatchPlan))
+        assert results(log) == 1
+        assert steps.progress.ticks == {"n/0": 1_020_000}
