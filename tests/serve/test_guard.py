@@ -164,7 +164,7 @@ def test_every_answer_tells_the_browser_what_to_refuse(served: Served, path: str
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert "access-control-allow-origin" not in headers
     assert "server" not in headers
 

@@ -24,6 +24,7 @@ def login_page(csrf: str, problem: str = "", status: int = 401) -> HTMLResponse:
         "form",
         element("h1", "Millstream"),
         element("p", "This dashboard is open to the network, so it asks for its token."),
+        element("input", name="user", value="millstream", autocomplete="username", hidden=True),
         element("label", "Token", for_="token"),
         element("input", id="token", name="token", type="password", autocomplete="current-password", required=True),
         element("input", name="csrf", type="hidden", value=csrf),

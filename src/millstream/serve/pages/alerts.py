@@ -5,7 +5,19 @@ from __future__ import annotations
 from millstream.serve.alert_rules import AlertEvent
 from millstream.serve.api.alerts import list_alerts
 from millstream.serve.html import Content, Markup, element, joined
-from millstream.serve.pages.parts import action, badge, card, choice, empty, field, moment, number, table, url
+from millstream.serve.pages.parts import (
+    NAME_PATTERN,
+    action,
+    badge,
+    card,
+    choice,
+    empty,
+    field,
+    moment,
+    number,
+    table,
+    url,
+)
 from millstream.serve.site import Site
 from millstream.serve.watch import Standing
 
@@ -88,7 +100,7 @@ def _form(apps: list[str]) -> Content:
             "name",
             required=True,
             maxlength=200,
-            pattern="[A-Za-z0-9_-][A-Za-z0-9._-]*",
+            pattern=NAME_PATTERN,
             hint="letters, digits, . _ -",
         ),
         choice("App", "app", [(app, app) for app in apps]),

@@ -48,7 +48,8 @@ class Frame:
             id="main",
             tabindex=-1,
         )
-        body = (element("a", "Skip to the content", href="#main", class_="skip"), self._side(here), main)
+        toast = element("div", id="toast", role="status", hidden=True)
+        body = (element("a", "Skip to the content", href="#main", class_="skip"), self._side(here), main, toast)
         return HTMLResponse(page_text(head, *body))
 
     def _side(self, here: str) -> Markup:

@@ -12,6 +12,8 @@ from millstream.browse.text import plain
 from millstream.serve.html import Content, Markup, element, joined
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+NAME_PATTERN = r"[A-Za-z0-9_\-][A-Za-z0-9._\-]*"
+"""What a name may be, as browsers read patterns."""
 NOTHING = Markup('<span class="none">&ndash;</span>')
 
 

@@ -16,6 +16,7 @@ from millstream.serve.api.records import (
 from millstream.serve.api.topics import GroupLag, TopicDetail, TopicParams, TopicSummary, get_topic, list_topics
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
+    NAME_PATTERN,
     action,
     card,
     choice,
@@ -89,7 +90,7 @@ def _create() -> Markup:
         "Create a topic",
         action(
             "/api/topics",
-            field("Name", "topic", required=True, maxlength=200, pattern="[A-Za-z0-9_-][A-Za-z0-9._-]*"),
+            field("Name", "topic", required=True, maxlength=200, pattern=NAME_PATTERN),
             field("Partitions", "partitions", "number", value=4, min=1, max=1000, data_type="number"),
             field("Keep for (ms)", "retention_ms", "number", min=1, data_type="number", hint="empty: for ever"),
             choice("Compact", "compact", (("false", "no"), ("true", "last of each key")), data_type="json"),

@@ -55,6 +55,15 @@
     return data;
   }
 
+  // What was done is told outside of the form, which a refresh of the page may replace.
+  function toast(text) {
+    const found = document.getElementById("toast");
+    found.textContent = text;
+    found.hidden = false;
+    clearTimeout(toast.timer);
+    toast.timer = setTimeout(() => { found.hidden = true; }, 8000);
+  }
+
   document.addEventListener("submit", async (event) => {
     const form = event.target.closest("form[data-action]");
     if (!form) return;
@@ -69,7 +78,10 @@
       output.textContent = told(data);
       const then = form.dataset.then;
       if (then.startsWith("/") && !told(data).startsWith("nothing")) location.assign(then);
-      else if (then === "reload") window.millstream.refresh();
+      else if (then === "reload") {
+        toast(told(data));
+        window.millstream.refresh();
+      }
     } catch (error) {
       output.className = "bad";
       output.textContent = error instanceof SyntaxError ? `this is not JSON: ${error.message}` : error.message;

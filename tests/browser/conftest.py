@@ -1,0 +1,142 @@
+"""A real Chromium, driven by selenium, in front of a real server; skipped where there is no Chromium."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.support.wait import WebDriverWait
+from tests.cli.running import run_to_end
+from tests.serve.conftest import fill, rides_app, words_app
+
+from millstream.log import EmbeddedLog
+from millstream.producer import Producer
+from millstream.serve.server import Address, WebServer
+from millstream.storage import close_under
+
+PATIENCE = 60
+
+
+def chromium() -> tuple[str, str] | None:
+    """Return the browser and its driver, as Debian's packages chromium and chromium-driver install them."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    return (browser, driver) if browser and driver else None
+
+
+def new_browser(width: int, height: int, *, dark: bool = False) -> WebDriver:
+    """Start a browser with a window of some size, which notes every problem in its log."""
+    found = chromium()
+    assert found is not None
+    options = webdriver.ChromeOptions()
+    options.binary_location = found[0]
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(found[1]))
+    resize(driver, width, height)
+    if dark:
+        features = [{"name": "prefers-color-scheme", "value": "dark"}]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    return driver
+
+
+def resize(driver: WebDriver, width: int, height: int) -> None:
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def picture(driver: WebDriver, path: Path, tallest: int = 2000) -> None:
+    """Save what the whole page looks like."""
+    width, height = driver.execute_script(
+        "return [document.documentElement.clientWidth, document.documentElement.scrollHeight]"
+    )
+    clip = {"x": 0, "y": 0, "width": width, "height": min(height, tallest), "scale": 1}
+    shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    path.write_bytes(base64.b64decode(shot["data"]))
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[WebDriver]:
+    if chromium() is None:
+        pytest.skip("there is no chromium with chromedriver; on Debian: apt-get install chromium chromium-driver")
+    found = new_browser(1280, 900)
+    yield found
+    found.quit()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """Serve two apps that have run over hostile data."""
+    data_dir = tmp_path_factory.mktemp("browsed")
+    data_dir.chmod(0o700)
+    fill(data_dir)
+    run_to_end(rides_app(data_dir))
+    run_to_end(words_app(data_dir))
+    found = WebServer(data_dir, address=Address(port=0))
+    yield found
+    found.close()
+    close_under(data_dir)
+
+
+class Browser:
+    """A browser in front of a server: opens pages, waits, and tells what went wrong in them."""
+
+    def __init__(self, driver: WebDriver, server: WebServer) -> None:
+        self.driver = driver
+        self.server = server
+        self.expected: tuple[str, ...] = ()
+        """What the browser may complain about."""
+
+    def open(self, path: str) -> None:
+        self.driver.get(f"{self.server.url}{path}")
+
+    def until(self, what: str, is_so: Callable[[], object]) -> None:
+        WebDriverWait(self.driver, PATIENCE, 0.1).until(lambda _: is_so(), what)
+
+    def text(self, selector: str = "main") -> str:
+        return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
+
+    def run(self, script: str, *arguments: object) -> object:
+        return self.driver.execute_script(script, *arguments)
+
+    def click(self, selector: str) -> None:
+        self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
+        self.driver.find_element("css selector", selector).click()
+
+    def type(self, selector: str, text: str) -> None:
+        found = self.driver.find_element("css selector", selector)
+        found.clear()
+        found.send_keys(text)
+
+    def problems(self) -> list[str]:
+        """Return what the browser has complained about, among it every breach of the content security policy."""
+        told = [str(entry["message"]) for entry in self.driver.get_log("browser")]
+        return [one for one in told if not any(known in one for known in self.expected)]
+
+    def send(self, *lines: str) -> None:
+        data_dir = self.server._place.data_dir
+        with EmbeddedLog(data_dir) as log, Producer(log, value=str) as producer:
+            for line in lines:
+                producer.send("lines", line, key=line[:40])
+
+    def process(self) -> None:
+        """Let the app of words do what there is to do."""
+        run_to_end(words_app(self.server._place.data_dir))
+
+
+@pytest.fixture
+def browser(driver: WebDriver, server: WebServer) -> Iterator[Browser]:
+    resize(driver, 1280, 900)
+    found = Browser(driver, server)
+    found.problems()
+    yield found
+    if driver.current_url.startswith("http"):
+        assert found.problems() == []
+    driver.get("about:blank")

@@ -1,0 +1,194 @@
+"""What people do in the dashboard: follow, search, choose, write, delete, replay, ask; all of it without a reload."""
+
+from __future__ import annotations
+
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.alert import Alert
+from selenium.webdriver.common.keys import Keys
+from tests.browser.conftest import Browser
+
+from millstream.serve.server import Address, WebServer
+
+EVIL = "<img src=x onerror=\"document.title='owned'\">"
+
+
+def loaded_once(browser: Browser) -> None:
+    """Mark the page, so that a reload would be seen."""
+    browser.run("window.marked = true")
+
+
+def still_the_same(browser: Browser) -> bool:
+    return browser.run("return window.marked === true") is True
+
+
+def test_figures_move_without_a_reload(browser: Browser) -> None:
+    browser.open("/tables/words-app/words?prefix=fresh")
+    loaded_once(browser)
+    assert "No rows" in browser.text("#rows")
+    browser.send("fresh")
+    browser.process()
+    browser.until("the new row is shown", lambda: "fresh" in browser.text("#rows tbody"))
+    assert still_the_same(browser)
+
+
+def test_the_overview_moves_without_a_reload(browser: Browser) -> None:
+    browser.open("/")
+    loaded_once(browser)
+    before = browser.text("#app-words-app .figures")
+    browser.send("one", "two")
+    browser.process()
+    browser.until("the number of the batch moves", lambda: browser.text("#app-words-app .figures") != before)
+    assert still_the_same(browser)
+
+
+def test_a_topic_is_followed_live_and_hostile_records_are_text(browser: Browser) -> None:
+    browser.open("/topics/lines")
+    loaded_once(browser)
+    browser.click("#tail")
+    browser.until("it follows", lambda: browser.run("return document.getElementById('tail').ariaPressed") == "true")
+    browser.until("the stream is open", lambda: _sends_until_seen(browser))
+    assert EVIL in browser.text("#record-rows")
+    assert browser.run("return document.title") != "owned"
+    assert browser.run("return document.querySelectorAll('#record-rows img').length") == 0
+    assert still_the_same(browser)
+    browser.click("#tail")
+    assert browser.text("#tail") == "Follow live"
+
+
+def _sends_until_seen(browser: Browser) -> bool:
+    browser.send(EVIL)
+    return EVIL in browser.text("#record-rows tr.fresh")
+
+
+def test_records_are_searched_and_paged(browser: Browser) -> None:
+    browser.open("/topics/rides")
+    browser.type("input[name=where]", "value.zone = 3 and value.amount > 30")
+    browser.driver.find_element("css selector", "input[name=where]").send_keys(Keys.ENTER)
+    browser.until("the search is done", lambda: "where=" in browser.driver.current_url)
+    assert browser.text("#record-rows").count('"zone":3') == browser.run(
+        "return document.querySelectorAll('#record-rows tr').length"
+    )
+    browser.open("/topics/rides")
+    first = browser.text("#record-rows tr td")
+    browser.click(".paging a")
+    browser.until("the next page is shown", lambda: browser.text("#record-rows tr td") not in ("", first))
+
+
+def test_a_record_is_written_from_the_page(browser: Browser) -> None:
+    browser.open("/topics/lines")
+    browser.type("form.action input[name=key]", "typed")
+    browser.type("textarea[name=value]", 'typed "here"')
+    browser.click("form[data-action$='/records'] button[type=submit]")
+    browser.until("it is told", lambda: "written to lines" in browser.text("form[data-action$='/records'] output"))
+    browser.open("/topics/lines?key=typed")
+    assert 'typed "here"' in browser.text("#record-rows")
+
+
+def test_a_topic_is_made_and_deleted_with_its_name_as_confirmation(browser: Browser) -> None:
+    browser.open("/topics")
+    browser.click("#create summary")
+    browser.type("#create input[name=topic]", "made-here")
+    browser.click("#create button[type=submit]")
+    browser.until("it is listed", lambda: "made-here" in browser.text("#topics"))
+    browser.open("/topics/made-here")
+    browser.click("#delete summary")
+    browser.type("#delete input[name=confirm]", "something-else")
+    browser.click("#delete button[type=submit]")
+    browser.until("it is refused", lambda: "nothing was deleted" in browser.text("#delete output"))
+    browser.type("#delete input[name=confirm]", "made-here")
+    browser.click("#delete button[type=submit]")
+    browser.until("it is gone", lambda: browser.driver.current_url.endswith("/topics"))
+    assert "made-here" not in browser.text("#topics")
+
+
+def test_an_error_of_the_server_is_told_beside_the_form(browser: Browser) -> None:
+    browser.expected = ("409 (Conflict)",)
+    browser.open("/topics")
+    browser.click("#create summary")
+    browser.type("#create input[name=topic]", "lines")
+    browser.click("#create button[type=submit]")
+    browser.until("it is told", lambda: "exists" in browser.text("#create output.bad"))
+
+
+def test_a_node_tells_its_figures_and_its_rows_by_mouse_and_keyboard(browser: Browser) -> None:
+    browser.open("/topology?app=rides-app")
+    browser.run("document.querySelector('[data-detail=\"node-per_zone\"]').focus()")
+    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
+    browser.until("its rows are shown", lambda: "zone-" in browser.text("#panel .samples"))
+    assert "tumbling" in browser.text("#panel") or '"size":60000' in browser.text("#panel")
+    browser.run(
+        "document.querySelector('.edge[aria-label=\"Edge from topic:rides to rides\"]')"
+        ".dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    )
+    browser.until("records of the edge are shown", lambda: "vendor" in browser.text("#panel .samples"))
+    assert browser.run("return document.querySelectorAll('.chosen').length") == 1
+
+
+def test_the_drawing_is_zoomed_and_stays_so(browser: Browser) -> None:
+    browser.open("/topology?app=words-app")
+
+    def view() -> list[float]:
+        return [
+            float(one)
+            for one in str(browser.run("return document.querySelector('#graph svg').getAttribute('viewBox')")).split()
+        ]
+
+    before = view()
+    browser.click("[data-zoom=in]")
+    zoomed = view()
+    assert zoomed[2] < before[2]
+    figures = browser.text("#stage-figures")
+    browser.send("again")
+    browser.process()
+    browser.until("the page was refreshed", lambda: browser.text("#stage-figures") != figures)
+    assert view() == zoomed
+
+
+def test_letters_are_opened_and_sent_back(browser: Browser) -> None:
+    browser.open("/letters?app=rides-app")
+    browser.click(".letter summary")
+    assert "Traceback" in browser.text(".letter[open] pre")
+    waiting = browser.text("#letters p")
+    browser.click(".letter[open] button[type=submit]")
+    Alert(browser.driver).accept()
+    browser.until("it is told", lambda: "1 sent back" in browser.text("#toast"))
+    browser.click("#letters > form button")
+    Alert(browser.driver).accept()
+    browser.until("all are sent", lambda: "0 were not sent back yet" in browser.text("#letters p"))
+    assert waiting != browser.text("#letters p")
+
+
+def test_the_page_tells_why_a_record_is_late(browser: Browser) -> None:
+    browser.open("/time?app=rides-app")
+    browser.type("form.filter input[name=key]", "zone-1")
+    browser.type("form.filter input[name=time]", "2026-01-01T06:00:01Z")
+    browser.click("form.filter button")
+    browser.until("it is answered", lambda: "it is late" in browser.text(".answer"))
+
+
+def test_an_alert_is_watched_and_let_go(browser: Browser) -> None:
+    browser.open("/alerts")
+    browser.type("input[name=name]", "late-rides")
+    browser.run("document.querySelector('#what').value = 'late'")
+    browser.click("form[data-action='/api/alerts'] button[type=submit]")
+    browser.until("it is listed", lambda: "late-rides" in browser.text("#rules"))
+    browser.click("#rules article form[data-action$='/delete'] button")
+    Alert(browser.driver).accept()
+    browser.until("it is gone", lambda: "late-rides" not in browser.text("#rules"))
+
+
+def test_a_page_asks_for_the_token_and_lets_in(browser: Browser) -> None:
+    server = WebServer(browser.server._place.data_dir, address=Address("0.0.0.0", 0))
+    assert server.token_file is not None
+    browser.expected = ("401 (Unauthorized)",)
+    browser.driver.get(f"{server.url}/topics")
+    assert "asks for its token" in browser.text("body")
+    browser.type("#token", "wrong")
+    browser.click("button")
+    browser.until("it is refused", lambda: "That is not the token" in browser.text("body"))
+    browser.type("#token", server.token_file.read_text().strip())
+    browser.click("button")
+    browser.until("it lets in", lambda: "Overview" in browser.text("main h1"))
+    browser.driver.delete_all_cookies()
+    browser.driver.get("about:blank")
+    server.close()
