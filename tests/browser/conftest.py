@@ -117,7 +117,8 @@ class Browser:
 
     def problems(self) -> list[str]:
         """Return what the browser has complained about, among it every breach of the content security policy."""
-        told = [str(entry["message"]) for entry in self.driver.get_log("browser")]
+        entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        told = [str(entry["message"]) for entry in entries]
         return [one for one in told if not any(known in one for known in self.expected)]
 
     def send(self, *lines: str) -> None:
