@@ -1,0 +1,21 @@
+from examples.reprocessing import Trip, app, fixed
+
+from millstream import App
+from millstream.testing import TestDriver
+
+
+def driven(version: App) -> float:
+    with TestDriver(version) as driver:
+        driver.topic("trips").pipe(Trip(100.0, "mi"), Trip(10.0, "km"), key="lorry")
+        found: float = driver.table("driven")["lorry"]
+        return round(found, 1)
+
+
+def test_version_two_knows_miles() -> None:
+    assert driven(app) == 110.0
+    assert driven(fixed) == 170.9
+
+
+def test_the_versions_keep_apart() -> None:
+    assert app.id != fixed.id
+    assert app.plan.source_topics == fixed.plan.source_topics
