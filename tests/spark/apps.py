@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from millstream import App, Config, hopping, tumbling
+from millstream import App, Config, Processor, Record, hopping, key_value_store, punctuate, tumbling
 
 
 class Ride(msgspec.Struct):
@@ -85,3 +85,21 @@ _rates = prices.global_table("rates", value=str, name="rates")
     .join(_rates, lambda sale, rate: f"{sale} {rate}", key=lambda sale: sale[-1])
     .to("bills")
 )
+
+
+class Ticks(Processor):
+    """Tells the number of records so far, again and again."""
+
+    stores = {"seen": key_value_store()}
+
+    def process(self, record: Record) -> None:
+        seen = self.context.store("seen")
+        seen.put("n", seen.get("n", 0) + 1)
+
+    @punctuate(every="20 ms", on="wall")
+    def tell(self, now: int) -> None:
+        self.context.forward(key=str(self.context.partition), value=self.context.store("seen").get("n", 0))
+
+
+ticking = App("ticking", config=Config(partitions=2, caching=False))
+ticking.stream("n", value=int).process(Ticks, name="ticks").group_by_key().count(name="told").to_stream().to("told")

@@ -127,6 +127,18 @@ def test_transformers_are_asked_directly() -> None:
         context.transform("k", "v")
 
 
+def test_global_tables_are_read_without_being_declared() -> None:
+    class Country(Processor):
+        def process(self, record: Record) -> None:
+            self.context.forward(record, value=dict(self.context.store("countries").items()))
+            self.context.store("countries").put("fr", "France")
+
+    with TestContext(Country, tables={"countries": {"de": "Germany"}}) as context:
+        with pytest.raises(DefinitionError, match="'countries' belongs to a table and is read only"):
+            context.process("x")
+        assert context.forwarded == [Forwarded(None, {"de": "Germany"}, 0)]
+
+
 def test_what_is_missing_is_told() -> None:
     with TestContext(Everything) as context:
         with pytest.raises(DefinitionError, match="the test gives no table 'users'"):

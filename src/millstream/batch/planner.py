@@ -7,7 +7,7 @@ ahead of another and take its records for late: a replay gives what the live run
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import MappingProxyType
 
 from millstream.batch.idle import IdleInputs
@@ -112,17 +112,28 @@ class Planner:
             parted = [one for one in backlog if one.topic not in self._whole]
             whole = [one for one in backlog if one.topic in self._whole]
             ranges = whole + self._aligned(parted, shares(parted, self._size.records))
+        return self.batch(progress, ranges, timers=due, ticks=ticks)
+
+    def batch(
+        self,
+        progress: Progress,
+        ranges: Sequence[Range] = (),
+        *,
+        timers: tuple[str, ...] = (),
+        ticks: dict[str, int] | None = None,
+    ) -> BatchPlan:
+        """Return a batch with these ranges, timers and ticks, as of now."""
         return BatchPlan(
             number=progress.done + 1,
-            wall_time=now,
+            wall_time=self._clock(),
             ranges=tuple(ranges),
-            timers=due,
-            ticks=ticks,
+            timers=timers,
+            ticks=ticks or {},
             watches=bool(self._idle_inputs),
             global_tables=self._global_tables(progress, ranges),
         )
 
-    def _global_tables(self, progress: Progress, ranges: list[Range]) -> dict[str, tuple[int, ...]]:
+    def _global_tables(self, progress: Progress, ranges: Sequence[Range]) -> dict[str, tuple[int, ...]]:
         """Return the offsets up to which global tables go in a batch, also of those that it does not change."""
         stops = {(one.topic, one.partition): one.stop for one in ranges}
         return {

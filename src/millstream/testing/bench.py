@@ -6,9 +6,10 @@ import contextlib
 import shutil
 import struct
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, TypeVar
 
 from millstream.plan.node import Node
 from millstream.plan.stages import HISTORY
@@ -63,6 +64,13 @@ class AtHand:
 
 class Bench:
     """What a task would be to the processor."""
+
+    global_tables: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+
+    @property
+    def plan(self) -> Self:
+        """The plan, of which a processor only asks for global tables; the context knows those."""
+        return self
 
     def __init__(self, app: str, partition: int, wall_time: int, databases: tuple[str, ...]) -> None:
         self.app, self.task_name, self.partition = app, f"test/{partition}", partition

@@ -211,6 +211,11 @@ class _Stores(AttachedStores):
         self._tables = tables
         self._bench = context._bench
 
+    def _opened(self, name: str) -> Any:
+        if name in self._tables and name not in self._uses:  # a global table, which needs no declaration
+            return self._table(name, name, self._bench.context, self._trouble)
+        return super()._opened(name)
+
     def _table(self, table: str, *arguments: Any) -> Any:
         if table not in self._tables:
             raise DefinitionError(

@@ -190,7 +190,7 @@ class TestDriver:
 
     def _next_plan(self) -> BatchPlan | None:
         if self._shared is not None and not self._shared.is_known:
-            return BatchPlan(number=self._progress.done + 1, wall_time=self.wall_clock, ranges=())
+            return self._planner.batch(self._progress)
         return self._planner.plan(self._progress)
 
     def _count_unread(self, topic: str) -> int:

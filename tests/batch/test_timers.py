@@ -1,0 +1,196 @@
+"""Timers as a reason for batches: due ones are planned, waited for, and do not keep a run from being caught up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream import App, Processor, Record, key_value_store, punctuate
+from millstream.batch.execute import run_here, task_names
+from millstream.batch.journal import Journal
+from millstream.batch.loop import BatchLoop
+from millstream.batch.plan import Progress, advanced
+from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.report import BatchReport
+from millstream.batch.timers import next_due, timed_tasks
+from millstream.blocks import block_of
+from millstream.broker import Output, TopicConfig
+from millstream.log import EmbeddedLog
+from millstream.plan.layout import Layout
+from millstream.storage import close_under
+from millstream.task.policy import Policies
+from millstream.task.worksite import Worksite
+from millstream.windows import FOREVER
+
+
+class Ticks(Processor):
+    stores = {"number": key_value_store()}
+
+    @punctuate(every="10 ms", on="wall")
+    def tick(self, now: int) -> None:
+        number = self.context.store("number")
+        number.put("n", number.get("n", 0) + 1)
+        self.context.forward(key="tick", value=[number["n"], now])
+
+    def process(self, record: Record) -> None:
+        self.context.forward(record)
+
+
+class Later(Ticks):
+    """Begins with a record, and so has nothing to do at the start."""
+
+    stores = Ticks.stores
+
+    def tick(self, now: int) -> None:
+        super().tick(now)
+
+    def process(self, record: Record) -> None:
+        self.context.schedule(self.tick, every="10 ms", on="wall")
+
+
+Site = Callable[..., Worksite]
+
+
+@pytest.fixture
+def place(log: EmbeddedLog, tmp_path: Path) -> Iterator[Site]:
+    def place(kind: type[Processor], partitions: int = 1) -> Worksite:
+        for topic in ("n", "out"):
+            log.create_topic(topic, TopicConfig(partitions=partitions))
+        app = App("test")
+        app.stream("n", value=int).process(kind, name="ticks").to("out", key=str)
+        layout = Layout.of(app.plan, {"n": partitions})
+        policies = Policies.of(app.id, app.config)
+        return Worksite("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
+
+    yield place
+    close_under(tmp_path)
+
+
+def values(log: EmbeddedLog) -> list[bytes]:
+    (offsets,) = log.offsets("out")
+    return [value for chunk in log.read("out", 0, 0, offsets.end) for value in chunk.block.column(1).to_pylist()]
+
+
+class Steps:
+    """Plans and runs batches by hand, at times of the test's choice."""
+
+    def __init__(self, site: Worksite) -> None:
+        self.now = 1_000
+        self.site = site
+        self.progress = Progress()
+        self.timed = timed_tasks(site.layout)
+        self.planner = Planner(site.broker, ["n"], BatchSize(100, 1.0), timed=self.timed, clock=lambda: self.now)
+
+    def step(self) -> tuple[str, ...] | None:
+        plan = self.planner.plan(self.progress)
+        if plan is None:
+            return None
+        reports = run_here(self.site, plan, self.progress.versions)
+        self.progress = advanced(self.progress, plan, task_names(self.site.layout), reports)
+        return plan.timers
+
+
+def test_a_batch_is_planned_to_start_and_then_for_each_timer(place: Site, log: EmbeddedLog) -> None:
+    steps = Steps(place(Ticks))
+    assert steps.step() == ("n/0",)
+    assert (steps.step(), values(log)) == (None, [])
+    assert next_due(steps.timed, steps.progress) == 1_010
+    steps.now = 1_010
+    assert (steps.step(), steps.step()) == (("n/0",), None)
+    steps.now = 1_055
+    assert (steps.step(), steps.step()) == (("n/0",), None)
+    assert values(log) == [b"[1,1010]", b"[2,1055]"]
+    assert steps.planner.seconds_to_timer(steps.progress) == 0.005
+
+
+def test_timers_that_are_due_go_with_the_records_and_before_them(place: Site, log: EmbeddedLog) -> None:
+    steps = Steps(place(Ticks))
+    steps.step()
+    steps.now = 1_010
+    log.append([Output("n", 0, block_of([b"k"], [b"5"], [0]))])
+    assert steps.step() == ("n/0",)
+    assert values(log) == [b"[1,1010]", b"5"]
+
+
+def test_each_partition_has_its_own_timers(place: Site) -> None:
+    steps = Steps(place(Later, partitions=2))
+    assert (steps.step(), next_due(steps.timed, steps.progress)) == (None, FOREVER)
+    steps.site.broker.append([Output("n", 1, block_of([b"k"], [b"5"], [0]))])
+    assert steps.step() == ()
+    steps.now = 1_010
+    assert steps.step() == ("n/1",)
+
+
+def loop(site: Worksite, tmp_path: Path, **options: Any) -> BatchLoop:
+    size = BatchSize(100, 1.0)
+    return BatchLoop(
+        app="test",
+        broker=site.broker,
+        journal=Journal(tmp_path / "journal", durable=False),
+        planner=Planner(site.broker, ["n"], size, timed=timed_tasks(site.layout)),
+        size=size,
+        task_names=task_names(site.layout),
+        execute=lambda plan, versions: run_here(site, plan, versions),
+        **options,
+    )
+
+
+def test_the_loop_wakes_for_timers_although_no_record_comes(place: Site, tmp_path: Path, log: EmbeddedLog) -> None:
+    enough = threading.Event()
+    reports: list[BatchReport] = []
+
+    def note(report: BatchReport) -> None:
+        reports.append(report)
+        if sum(task.records_out for one in reports for task in one.tasks) == 3:
+            enough.set()
+
+    running = loop(place(Ticks), tmp_path, on_batch=note)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    assert enough.wait(30)
+    running.stop()
+    thread.join(30)
+    assert [int(value.strip(b"[").split(b",")[0]) for value in values(log)][:3] == [1, 2, 3]
+    assert {report.records_in for report in reports} == {0}
+
+
+def test_a_run_that_is_caught_up_ends_although_timers_go_on(place: Site, tmp_path: Path, log: EmbeddedLog) -> None:
+    site = place(Ticks)
+    reports: list[BatchReport] = []
+    loop(site, tmp_path, on_batch=reports.append).run("caught-up")
+    assert [report.plan.timers for report in reports] == [("n/0",)]
+    log.append([Output("n", 0, block_of([b"k"], [b"5"], [0]))])
+    loop(site, tmp_path, on_batch=reports.append).run("caught-up")
+    assert len(reports) == 2
+
+
+def test_a_batch_of_timers_that_was_cut_short_is_run_again_with_its_time(
+    place: Site, tmp_path: Path, log: EmbeddedLog
+) -> None:
+    site = place(Ticks)
+    size = BatchSize(100, 1.0)
+    journal = Journal(tmp_path / "journal", durable=False)
+    steps = Steps(site)
+    steps.step()
+    steps.now = 1_010
+    plan = steps.planner.plan(steps.progress)
+    assert plan is not None
+    journal.write(steps.progress, plan)
+    run_here(site, plan, steps.progress.versions)  # and now the process dies, before the batch is noted as done
+    again = BatchLoop(
+        app="test",
+        broker=log,
+        journal=journal,
+        planner=Planner(log, ["n"], size, timed=steps.timed, clock=lambda: 1_015),
+        size=size,
+        task_names=task_names(site.layout),
+        execute=lambda plan, versions: run_here(site, plan, versions),
+    )
+    again.run("caught-up")
+    assert values(log) == [b"[1,1010]"]
+    progress, planned = journal.read()
+    assert (progress.timers, planned) == ({"n/0": {"ticks": 1_020}}, None)

@@ -1,0 +1,58 @@
+"""Timers of a task: it runs for them alone, and what a batch did is not done twice."""
+
+import uuid
+from collections.abc import Callable
+
+from millstream import App, Processor, Record, punctuate
+from millstream.state.task import Version
+from millstream.task.runner import run_task
+from millstream.task.work import Work
+from millstream.task.worksite import Worksite
+
+Site = Callable[..., Worksite]
+Read = Callable[[str], list[bytes]]
+
+
+class Tick(Processor):
+    @punctuate(every="10 ms", on="wall")
+    def tick(self, now: int) -> None:
+        self.context.forward(key="k", value=uuid.uuid4().hex)
+
+    def process(self, record: Record) -> None: ...
+
+
+def at(batch: int, wall_time: int, expected: Version | None = None, *, has_timer: bool = True) -> Work:
+    return Work(0, batch, wall_time, expected or Version(), has_timer=has_timer)
+
+
+def test_a_task_runs_for_a_timer_and_reports_when_the_next_is_due(site: Site, read: Read) -> None:
+    app = App("test")
+    app.stream("n").process(Tick, name="ticks").to("out")
+    place = site(app)
+    report, _ = run_task(place, at(1, 100))
+    assert (report.timers, read("out")) == ({"ticks": 110}, [])
+    report, _ = run_task(place, at(2, 125, Version(1, report.commit)))
+    assert report.timers == {"ticks": 130}
+    assert len(read("out")) == 1
+
+
+def test_without_a_timer_that_is_due_nothing_is_opened(site: Site) -> None:
+    app = App("test")
+    app.stream("n").process(Tick, name="ticks").to("out")
+    place = site(app)
+    report, _ = run_task(place, at(1, 100, has_timer=False))
+    assert (report.commit, report.timers) == ("", {})
+    assert not place.state_dir.exists()
+
+
+def test_a_batch_of_timers_that_is_run_again_is_served_again(site: Site, read: Read) -> None:
+    app = App("test")
+    app.stream("n").process(Tick, name="ticks").to("out")
+    place = site(app)
+    first, _ = run_task(place, at(1, 100))
+    done = Version(1, first.commit)
+    once, _ = run_task(place, at(2, 110, done))
+    published = read("out")
+    again, _ = run_task(place, at(2, 110, done))
+    assert (again.replayed, again.timers) == (True, once.timers)
+    assert read("out") == published
