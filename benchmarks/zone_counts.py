@@ -50,13 +50,14 @@ app = App(
     "zone-counts",
     config=Config(caching=os.environ.get("ZONE_COUNTS_CACHING", "1") == "1", partitions=PARTITIONS),
 )
+SOURCE, TARGET = os.environ.get("ZONE_COUNTS_TOPICS", "rides,zone-counts").split(",")
 (
-    app.stream("rides", value=Ride)
+    app.stream(SOURCE, value=Ride)
     .filter(lambda ride: ride.amount > 1.0)
     .group_by(lambda ride: ride.zone)
     .count(name="zones")
     .to_stream()
-    .to("zone-counts")
+    .to(TARGET)
 )
 
 
@@ -175,13 +176,29 @@ def in_own_process(side: str, records: int) -> dict[str, Any]:
         return found
 
 
+def beside_kafka_streams(records: int, *, every_update: bool) -> None:
+    """Do it on a Kafka broker, beside Kafka Streams."""
+    command = [sys.executable, "-m", "benchmarks.peers.kafka_streams", "--records", str(records)]
+    command += ["--every-update"] if every_update else []
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[1])
+
+
 def main() -> None:
     """Run both sides and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--only", choices=["millstream", "structured streaming"])
+    parser.add_argument("--broker", choices=["embedded", "kafka"], default="embedded")
+    parser.add_argument("--every-update", action="store_true", help="with Kafka: no caching on either side")
+    parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
+    if arguments.run:
+        app.run()
+        return
+    if arguments.broker == "kafka":
+        beside_kafka_streams(arguments.records, every_update=arguments.every_update)
+        return
     if arguments.only is None:
         results = {side: in_own_process(side, arguments.records) for side in ("millstream", "structured streaming")}
     else:
