@@ -150,3 +150,12 @@ def test_the_size_of_batches_follows_their_speed_within_bounds() -> None:
         size.adapt(size.records, 1_000.0)
     assert size.records == 1_000
     assert BatchSize(7, 1.0).records == 7
+
+
+@pytest.mark.parametrize(("fixed", "per_record"), [(0.0, 1e-5), (0.3, 1e-5), (2.5, 1e-5), (2.5, 1e-3), (0.0, 1e-3)])
+def test_a_batch_that_costs_much_by_itself_does_not_shrink_for_that(fixed: float, per_record: float) -> None:
+    size = BatchSize(500_000, 1.0)
+    for _ in range(40):
+        size.adapt(size.records, fixed + per_record * size.records)
+    for_records = per_record * size.records
+    assert 0.3 <= for_records <= 1.5 or size.records == 500_000

@@ -19,24 +19,49 @@ from millstream.records import TopicPartition
 from millstream.task.work import Range
 from millstream.windows import FOREVER
 
+_MOST_FIXED = 0.9  # of a batch's time, however the line falls
+_REMEMBERED = 0.7
+_LEAST_SPREAD = 0.1
 _SMALLEST_BATCH = 1_000
 _NEVER = 2**63 - 1
 
 
 class BatchSize:
-    """How many records a batch may take, so that it takes about as long as wanted."""
+    """How many records a batch may take, so that it takes about as long as wanted.
+
+    A batch costs something whatever its size: taking fewer records does not make that less. So this part is told from
+    what the records cost, and where it alone takes too long, half of the wanted time is still given to records.
+    """
 
     def __init__(self, most: int, target_seconds: float) -> None:
         self._most = most
         self._target = target_seconds
+        self._fixed = 0.0
+        self._sums = [0.0] * 5
+        """Of weights, records, seconds, records squared and records times seconds, the last batches counting most."""
         self.records = min(most, 50_000)
 
     def adapt(self, records: int, seconds: float) -> None:
         """Learn from a batch; a small one says little about large ones, and a slow one may just have been the first."""
-        if records >= self.records // 2 and seconds > 0:
-            wanted = int(records / seconds * self._target)
-            bounded = max(self.records // 2, min(wanted, self.records * 2))
-            self.records = min(self._most, max(_SMALLEST_BATCH, bounded))
+        if records < self.records // 2 or seconds <= 0:
+            return
+        self._learn(records, seconds)
+        fixed = min(self._fixed, _MOST_FIXED * seconds)
+        room = max(self._target - fixed, self._target / 2)
+        wanted = int(room * records / (seconds - fixed))
+        bounded = max(self.records // 2, min(wanted, self.records * 2))
+        self.records = min(self._most, max(_SMALLEST_BATCH, bounded))
+
+    def _learn(self, records: int, seconds: float) -> None:
+        """Draw the straight line through the last batches; what it says of no records is the fixed part."""
+        sample = (1.0, records, seconds, records * records, records * seconds)
+        self._sums = [_REMEMBERED * old + new for old, new in zip(self._sums, sample, strict=True)]
+        weight, by_records, by_seconds, squares, products = self._sums
+        mean, mean_seconds = by_records / weight, by_seconds / weight
+        spread = squares / weight - mean * mean
+        if spread > (_LEAST_SPREAD * mean) ** 2:
+            slope = (products / weight - mean * mean_seconds) / spread
+            self._fixed = max(0.0, mean_seconds - max(0.0, slope) * mean)
 
 
 def wall_clock() -> int:
