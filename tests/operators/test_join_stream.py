@@ -81,7 +81,7 @@ def test_a_stream_joined_with_itself_meets_itself() -> None:
         assert driver.topic("out").read_values() == ["A-A", "B-A", "A-B", "B-B"]
 
 
-def test_a_joiner_that_raises_costs_its_pair_only() -> None:
+def test_a_joiner_that_raises_costs_the_record_its_further_partners() -> None:
     def picky(left: str, right: str) -> str:
         if right == "bad":
             raise ValueError("no")
@@ -91,10 +91,12 @@ def test_a_joiner_that_raises_costs_its_pair_only() -> None:
     left, right = app.stream("left", key=str, value=str), app.stream("right", key=str, value=str)
     left.join(right, picky, within=join_window("10 ms")).to("out", value=str)
     with TestDriver(app) as driver:
-        for value in ("bad", "good"):
+        for value in ("good", "bad", "fine"):
             driver.topic("right").pipe(value, key="k", timestamp=0)
         driver.topic("left").pipe("A", key="k", timestamp=0)
         assert driver.topic("out").read_values() == ["Agood"]
+        driver.topic("right").pipe("new", key="k", timestamp=1)
+        assert driver.topic("out").read_values() == ["Anew"]
 
 
 @pytest.mark.parametrize(

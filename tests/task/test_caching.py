@@ -4,11 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from millstream import App
+from millstream import App, session, tumbling
+from millstream.dsl.grouped import GroupedStream
+from millstream.dsl.table import Table
 from millstream.state.task import Version
 from millstream.task.runner import run_task
 from millstream.task.work import Range, Work
 from millstream.task.worksite import Worksite
+from millstream.testing import TestDriver
 
 Site = Callable[..., Worksite]
 Send = Callable[..., None]
@@ -61,3 +64,24 @@ def test_a_join_sees_the_newest_row_whether_it_was_passed_on_or_not(site: Site, 
     send("ask", "0")
     run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 2), Range("ask", 0, 0, 1))))
     assert read("out") == [b"2"]
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (lambda grouped: grouped.count(), (("h", b"2"),)),
+        (lambda grouped: grouped.windowed_by(tumbling("1 s")).count(), (("h", b"2"),)),
+        (lambda grouped: grouped.windowed_by(session(gap="1 s")).count(), ()),
+    ],
+)
+def test_what_was_held_back_carries_the_headers_of_the_last_update(
+    write: Callable[[GroupedStream], Table], expected: tuple[tuple[str, bytes], ...]
+) -> None:
+    app = App("test")
+    write(app.stream("n", value=int).group_by_key()).to_stream().map(lambda _, count: ("k", count)).to("out")
+    with TestDriver(app, caching=True) as driver:
+        for header in (b"1", b"2"):
+            driver.topic("n").pipe(1, key="k", headers={"h": header})
+        assert driver.topic("out").read()[-1].headers == expected
+        driver.topic("n").pipe(1, key="k")
+        assert driver.topic("out").read()[-1].headers == ()

@@ -130,7 +130,7 @@ def _answer(node: ForeignKeyAnswer, forward: Process, runtime: Runtime) -> tuple
 def _result(node: ForeignKeyResult, forward: Process, runtime: Runtime) -> Process:
     """Answers of earlier batches have all arrived, so the newest version need only be known within a batch."""
     store, decode = store_of(node, runtime), value_codec(node.value).decode
-    emit = emitter(node, store, forward, runtime)
+    emit, context = emitter(node, store, forward, runtime), runtime.context
     newest: dict[Any, Any] = {}
 
     def process(key: Any, answer: Answer, timestamp: int) -> None:
@@ -144,5 +144,7 @@ def _result(node: ForeignKeyResult, forward: Process, runtime: Runtime) -> Proce
         store.mark(row)
         if emit is not None:
             emit(key, row.value, old, timestamp)
+        elif context.has_headers or row.headers:
+            row.headers = context.headers
 
     return process

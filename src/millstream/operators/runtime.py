@@ -112,6 +112,10 @@ class Runtime(Protocol):
     @property
     def caching(self) -> bool: ...
     @property
+    def goes_on(self) -> bool:
+        """Whether the app goes on after an error of user code."""
+
+    @property
     def app(self) -> str: ...
     @property
     def task_name(self) -> str: ...

@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.operators.aggregation import Step, showing, with_key
 from millstream.operators.histories import newest_only, store_with_history, taking_versions
+from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.operators.tables import emitter, store_of
 from millstream.plan.histories import origin_of_history
@@ -105,7 +106,8 @@ def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Proc
     """Nothing is taken out of a group that is not there; the result's timestamp never goes back."""
     if node.history is not None:
         return _aggregate_versions(node, forward, runtime)
-    store, step = store_of(node, runtime), _taking_out_and_adding(node)
+    store, step = store_of(node, runtime), protected(_taking_out_and_adding(node), node, runtime)
+    context = runtime.context
     emit, failed = emitter(node, store, showing(node, forward, runtime), runtime), runtime.failed
     select = None if node.select is None else node.select.bind(runtime.context)
 
@@ -127,6 +129,8 @@ def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Proc
         store.mark(row)
         if emit is not None:
             emit(key, aggregate, before, timestamp)
+        elif context.has_headers or row.headers:
+            row.headers = context.headers
         return None
 
     return process

@@ -15,6 +15,7 @@ from millstream.operators.as_of_joins import join_as_of
 from millstream.operators.histories import store_with_history, taking_versions
 from millstream.operators.lookup import lookup
 from millstream.operators.missing import asking
+from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.histories import origin_of_history
 from millstream.plan.node import Node
@@ -35,13 +36,14 @@ def _reduce(node: Reduce, forward: Process, runtime: Runtime) -> Process:
     def step(key: Any, result: Any, value: Any) -> Any:
         return value if result is None else reducer(key, result, value)
 
-    return _aggregation(node, forward, runtime, lambda: None, step)
+    return _aggregation(node, forward, runtime, lambda: None, protected(step, node, runtime))
 
 
 @operator.register(Aggregate)
 def _aggregate(node: Aggregate, forward: Process, runtime: Runtime) -> tuple[Process, ...]:
     adders, forward = (node.adder, *node.other_adders), showing(node, forward, runtime)
-    return tuple(_aggregation(node, forward, runtime, node.initial, with_key(adder)) for adder in adders)
+    steps = (protected(with_key(adder), node, runtime) for adder in adders)
+    return tuple(_aggregation(node, forward, runtime, node.initial, step) for step in steps)
 
 
 @operator.register(ToTable)
@@ -52,7 +54,7 @@ def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Pr
         return _versions(node, forward, runtime)
     store = store_of(node, runtime)
     find, mark, emit = store.row, store.mark, emitter(node, store, forward, runtime)
-    dropped = runtime.dropped
+    dropped, context = runtime.dropped, runtime.context
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None:
@@ -62,6 +64,8 @@ def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Pr
         mark(row)
         if emit is not None:
             emit(key, value, old, timestamp)
+        elif context.has_headers or row.headers:
+            row.headers = context.headers
         return None
 
     return process
@@ -88,6 +92,7 @@ def _aggregation(node: Node, forward: Process, runtime: Runtime, initial: AnyFun
     store = store_of(node, runtime)
     find, mark, emit = store.row, store.mark, emitter(node, store, forward, runtime)
     dropped, failed, regrouped = runtime.dropped, runtime.failed, node in runtime.plan.regrouped
+    context = runtime.context
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
@@ -106,6 +111,8 @@ def _aggregation(node: Node, forward: Process, runtime: Runtime, initial: AnyFun
             mark(row)
         if emit is not None:
             emit(key, new, found if regrouped else old, timestamp)
+        elif context.has_headers or row.headers:
+            row.headers = context.headers
         return None
 
     return process
@@ -117,15 +124,21 @@ def store_of(node: Node, runtime: Runtime) -> KeyValueStore:
 
 
 def emitter(node: Node, store: KeyValueStore, forward: Process, runtime: Runtime) -> Process | None:
-    """Return what passes each update on, or None if that waits until the end of the batch."""
+    """Return what passes each update on, or None if that waits until the end of the batch.
+
+    What waits carries the headers of the last update then, which its operator leaves at the row.
+    """
     if not runtime.caching:
         return forward
+    context = runtime.context
 
     def flush() -> None:
         for row in store.take_changed():
-            before = row.before
+            before, carried = row.before, context.carry(row.headers) if row.headers else None
             store.settle(row)
             forward(row.key, row.value, before, row.timestamp)
+            if carried is not None:
+                context.restore(carried)
 
     runtime.on_flush(node, flush)
     return None

@@ -13,11 +13,12 @@ from typing import Any
 from millstream.functions import Function
 from millstream.native import value_codec
 from millstream.operators.aggregation import Step, showing, with_key
+from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.records import Windowed
 from millstream.state.timed import At, Entry, TimedStore, layout_of
-from millstream.windows import TimeWindows, UnlimitedWindows, Windows
+from millstream.windows import SlidingWindows, TimeWindows, UnlimitedWindows, Windows
 
 
 @operator.register(WindowedAggregate)
@@ -41,9 +42,11 @@ class Aggregation:
         self.node = node
         self.final = node.final
         self.initial = node.initial
-        self.added: Step = with_key(adder) if node.initial is not None else _or_first(with_key(adder))
+        shares = isinstance(node.windows, SlidingWindows)  # a new window begins with the aggregate of another
+        step = protected(with_key(adder), node, runtime, always=shares)
+        self.added: Step = step if node.initial is not None else _or_first(step)
         """Returns the aggregate with one more value."""
-        self.merge: Step | None = None if node.merger is None else with_key(node.merger)
+        self.merge: Step | None = None if node.merger is None else protected(with_key(node.merger), node, runtime)
         codec = value_codec(runtime.plan.declared[node].value)
         self.store: TimedStore = runtime.timed_store(
             node, codec, layout_of(node.windows), node.kept_for, indexed=node.final
@@ -79,6 +82,8 @@ class Aggregation:
             self.store.mark(entry)
         if not self._held_back:
             self._forward(self._named(entry.key, entry.at), value, old, timestamp)
+        elif self.context.has_headers or entry.headers:
+            entry.headers = self.context.headers
 
     def pass_on(self, entry: Entry) -> None:
         """Pass on a final result."""
@@ -115,9 +120,11 @@ class Aggregation:
 
     def _flush(self) -> None:
         for entry in self.store.take_changed():
-            before = entry.before
+            before, carried = entry.before, self.context.carry(entry.headers) if entry.headers else None
             self.store.settle(entry)
             self._forward(self._named(entry.key, entry.at), entry.value, before, entry.timestamp)
+            if carried is not None:
+                self.context.restore(carried)
 
 
 def _or_first(step: Step) -> Step:

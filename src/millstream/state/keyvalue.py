@@ -8,6 +8,7 @@ from typing import Any
 
 from millstream.errors import SerdeError
 from millstream.native import decode_key, encode_key
+from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.state.encoding import KEY_LENGTH, fitted, is_fitted
 
@@ -18,7 +19,7 @@ _timestamp = struct.Struct(">q")
 class Row:
     """A row in memory; ``value`` None means that there is none. ``before`` is its value at the start of the batch."""
 
-    __slots__ = ("before", "changed", "key", "timestamp", "value")
+    __slots__ = ("before", "changed", "headers", "key", "timestamp", "value")
 
     def __init__(self, key: Any, value: Any, timestamp: int) -> None:
         self.key = key
@@ -26,6 +27,8 @@ class Row:
         self.timestamp = timestamp
         self.changed = False
         self.before = value
+        self.headers: Headers = ()
+        """Those of the last update, if it is passed on later."""
 
 
 class KeyValueStore:
@@ -127,6 +130,7 @@ class KeyValueStore:
         """Start a new round of changes for a row that has been written and passed on."""
         row.changed = False
         row.before = row.value
+        row.headers = ()
 
 
 def scan(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from millstream.native import decode_key, encode_key
+from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.state.encoding import KEY_LENGTH, fitted, is_fitted
 from millstream.windows import FOREVER, SessionWindows, Windows
@@ -34,7 +35,7 @@ _NUMBERS = 2
 class Entry:
     """An entry in memory; ``value`` None means that there is none."""
 
-    __slots__ = ("at", "before", "changed", "key", "timestamp", "value")
+    __slots__ = ("at", "before", "changed", "headers", "key", "timestamp", "value")
 
     def __init__(self, key: Any, at: At, value: Any, timestamp: int) -> None:
         self.key = key
@@ -43,6 +44,8 @@ class Entry:
         self.timestamp = timestamp
         self.before = value
         self.changed = False
+        self.headers: Headers = ()
+        """Those of the last update, if it is passed on later."""
 
 
 class Clock:
@@ -182,6 +185,7 @@ class TimedStore:
         """Start a new round of changes for an entry that has been written and passed on."""
         entry.changed = False
         entry.before = entry.value
+        entry.headers = ()
 
     def due(self, low: int, high: int) -> list[Entry]:
         """Return the entries of all keys with a time in ``low`` … ``high``, by where they stand, then by key."""

@@ -47,6 +47,7 @@ class TaskRun:
         self.app = site.app
         self.plan = site.layout.plan
         self.caching = site.caching
+        self.goes_on = site.policies.on_error != "fail"
         self.wall_time = work.wall_time
         self.timers = Timers(state.timers(txn), work.wall_time)
         self.context = Current(stream_time)
