@@ -29,6 +29,7 @@ PLACES = {
     "status": Place("millstream.cli.status:status", "Show how an app is doing, also after it has died."),
     "top": Place("millstream.cli.top:top", "Watch the apps that run, live."),
     "reset": Place("millstream.cli.reset:reset", "Let an app begin anew."),
+    "rescale": Place("millstream.cli.rescale:rescale", "Give an app another number of partitions."),
     "replay": Place("millstream.cli.replay:replay", "Run a new version of an app beside the old one."),
     "savepoints": Place("millstream.cli.savepoints:savepoints", "Copy the state of an app, and go back to a copy."),
     "dlq": Place("millstream.cli.dlq:dlq", "See dead letters, and send them back."),

@@ -154,6 +154,11 @@ def fetch(txn: Any, database: Any, decode: Any, key: Any) -> tuple[Any, int] | N
     return None if stored is None else _read(encoded, stored, decode)
 
 
+def stored_key(physical: bytes, stored: bytes) -> Any:
+    """Return the key of a stored row."""
+    return decode_key(_logical(physical, stored))
+
+
 def _physical(key: bytes) -> bytes:
     """Return the key under which LMDB keeps a row."""
     return fitted(key, _ROOM)

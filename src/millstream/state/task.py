@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,6 +118,11 @@ class TaskState:
         """Return how much of the disk a store takes, as a transaction sees it."""
         found = txn.stat(self.database(store))
         return int(found["psize"] * (found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]))
+
+    def scan(self, store: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield what lies in a store, as it lies there."""
+        with self._environment.read() as txn, txn.cursor(self.database(store)) as cursor:
+            yield from cursor
 
     @property
     def is_open(self) -> bool:
