@@ -30,8 +30,9 @@ from millstream.plan.layout import Layout
 from millstream.plan.stages import Stage
 from millstream.plan.topology import Plan
 from millstream.queries.rows import TableEntry, TableReader
-from millstream.state import keyvalue, timed
+from millstream.state.stored_keys import key_of_entry, key_of_row, later
 from millstream.state.task import TaskState, Version
+from millstream.state.timed import layout_of
 from millstream.storage import FileLock, close_under
 from millstream.tables import catalog_of, readers_of
 
@@ -172,7 +173,7 @@ class _Rescaling:
         for physical, stored in state.scan(name):
             key = self._key(name, physical, stored)
             if key is None:
-                whole[physical] = timed.later(stored, whole.get(physical, stored))
+                whole[physical] = later(stored, whole.get(physical, stored))
             else:
                 (partition,) = reader.partitions_of(key)
                 parts[partition][physical] = stored
@@ -181,8 +182,8 @@ class _Rescaling:
     def _key(self, name: str, physical: bytes, stored: bytes) -> Any:
         windows = self._tables[name].windows
         if windows is None:
-            return keyvalue.stored_key(physical, stored)
-        return timed.stored_key(physical, stored, timed.layout_of(windows))
+            return key_of_row(physical, stored)
+        return key_of_entry(physical, stored, layout_of(windows))
 
     # Comparing and switching
 

@@ -143,7 +143,7 @@ def scan(
         for physical, stored in cursor:
             if stop is not None and physical >= stop:
                 return
-            key = _logical(physical, stored)
+            key = logical_key(physical, stored)
             yield (decode_key(key), *_read(key, stored, decode))
 
 
@@ -154,17 +154,13 @@ def fetch(txn: Any, database: Any, decode: Any, key: Any) -> tuple[Any, int] | N
     return None if stored is None else _read(encoded, stored, decode)
 
 
-def stored_key(physical: bytes, stored: bytes) -> Any:
-    """Return the key of a stored row."""
-    return decode_key(_logical(physical, stored))
-
-
 def _physical(key: bytes) -> bytes:
     """Return the key under which LMDB keeps a row."""
     return fitted(key, _ROOM)
 
 
-def _logical(physical: bytes, stored: bytes) -> bytes:
+def logical_key(physical: bytes, stored: bytes) -> bytes:
+    """Return the encoded key of a stored row."""
     if not is_fitted(physical, _ROOM):
         return physical
     (length,) = KEY_LENGTH.unpack_from(stored)

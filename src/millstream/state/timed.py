@@ -350,24 +350,6 @@ def scan_timed(
             yield physical, Entry(decode_key(name), layout.unpack(physical[-size:]), value, timestamp)
 
 
-def stored_key(physical: bytes, stored: bytes, layout: struct.Struct) -> Any:
-    """Return the key of a stored entry or of its line in the index, or None for what belongs to the whole store."""
-    if physical[:1] == _INDEX:
-        return decode_key(stored)
-    if physical[:1] != _ENTRIES:
-        return None
-    name = physical[_SEGMENT.size : -layout.size]
-    if is_fitted(name, _LONGEST_NAME):
-        (length,) = KEY_LENGTH.unpack_from(stored)
-        name = stored[KEY_LENGTH.size : KEY_LENGTH.size + length]
-    return decode_key(name)
-
-
-def later(one: bytes, other: bytes) -> bytes:
-    """Return the later of two times that belong to whole stores."""
-    return max(one, other, key=_stamp.unpack)
-
-
 def scan_key(txn: Any, database: Any, decode: Any, layout: struct.Struct, key: Any) -> Iterator[Entry]:
     """Yield the stored entries of one key by time."""
     name = fitted(encode_key(key), _LONGEST_NAME)
