@@ -309,6 +309,21 @@ AnyAggregation: TypeAlias = (
 )  # fmt: skip
 
 
+def told(aggregation: Aggregation) -> str:
+    """Say what is kept, in a word: two aggregations of which the same is said can use each other's state.
+
+    >>> told(Several(("low", "best"), (Min(), Top(3)), (0, 0)))
+    'agg(low=min, best=top(n=3, ranked=False))'
+    """
+    if isinstance(aggregation, Counted):
+        return told(aggregation.of)
+    if isinstance(aggregation, Several):
+        parts = (f"{name}={told(part)}" for name, part in zip(aggregation.names, aggregation.parts, strict=True))
+        return f"agg({', '.join(parts)})"
+    kind, options = type(aggregation).__name__.lower(), msgspec.structs.asdict(aggregation)
+    return f"{kind}({', '.join(f'{name}={value}' for name, value in options.items())})" if options else kind
+
+
 def finisher(ready: Aggregation, build: Callable[..., Any] | None = None) -> Callable[[Any], Any]:
     """Return what turns what is kept into what users see; ``build`` makes an object of several results."""
     finish = ready.finish

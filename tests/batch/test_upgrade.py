@@ -104,7 +104,7 @@ REFUSED: dict[str, tuple[Define, Define, str]] = {
     "another ready aggregation": (
         lambda app: app.stream("words").group_by_key().sum(name="seen"),
         lambda app: app.stream("words").group_by_key().mean(name="seen"),
-        "stage 'words': 'seen' was aggregated by type=sum and would be aggregated by type=mean",
+        "stage 'words': 'seen' was aggregated by sum and would be aggregated by mean",
     ),
     "another type of key": (
         lambda app: app.stream("words", key=str).group_by_key().count(name="seen"),

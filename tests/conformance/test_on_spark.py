@@ -11,7 +11,7 @@ from millstream.spark.run import stop_spark
 from millstream.testing.conformance.on_spark import has_single_input, replay_on_spark, replay_whole, sample
 
 NOT_ON_SPARK = {
-    "process/cancel-punctuator": "each of its cases moves the wall clock, which is the real one on Spark",
+    "process/punctuate-wall-clock": "each of its cases moves the wall clock, which is the real one on Spark",
 }
 """Groups without a case that can be replayed record by record."""
 

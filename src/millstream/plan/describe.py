@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from millstream.aggregations import told
 from millstream.functions import Function
 from millstream.plan.node import Node, inputs
 from millstream.plan.stages import Stage, keeps_table, store_names
@@ -104,8 +105,9 @@ def _stores(stage: Stage, plan: Plan) -> dict[str, Any]:
     for node in (*stage.heads, *stage.nodes):
         key = plan.declared[inputs(node)[0] if inputs(node) else node].key or READABLE  # inside of windows
         value = _carried(node, plan)[1]
-        kinds = {kind: getattr(node, kind, None) for kind in ("windows", "ready")}
-        known = {kind: _setting(value) for kind, value in kinds.items() if value is not None}
+        windows, ready = getattr(node, "windows", None), getattr(node, "ready", None)
+        known = {} if windows is None else {"windows": _setting(windows)}
+        known |= {} if ready is None else {"ready": told(ready)}
         for name in store_names(node):
             shapes[name] = {"op": node.verb, "key": key.name, "value": value, **known}
     for name, spec in stage.processor_stores.items():
