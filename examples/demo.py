@@ -1,6 +1,8 @@
-"""The demo: word count and taxi rides on generated data, live in the terminal, until Ctrl-C or for some seconds.
+"""The demo: taxi rides, stock market and click stream together, on data made up as of now, with a dashboard.
 
-./dev demo [--seconds 45] [--rate 4000] [--data-dir DIRECTORY]
+./dev demo [--seconds 45] [--rate 2000] [--data-dir DIRECTORY]
+
+Some records are late and a few are poisoned, so that there is something to see on every page.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +24,41 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from examples import demo_data, taxi_rides, word_count
+from examples import click_stream, demo_data, stock_market, taxi_rides
 from millstream import App, MillstreamError
 from millstream.batch.report import BatchReport
 from millstream.broker import TopicConfig
 from millstream.cli.progress import Tally
 from millstream.errors import TopicExistsError
+from millstream.serve.alert_rules import AlertBook, Rule
+from millstream.serve.server import WebServer
 from millstream.spark.run import stop_spark
 
-APPS = (word_count.app, taxi_rides.app)
-_SHOWN = {"word-count": "words", "taxi-rides": "trips_per_vendor"}
+APPS = (taxi_rides.app, stock_market.app, click_stream.app)
+_SHOWN = {"taxi-rides": "trips_per_vendor", "click-stream": "clicks_per_city"}
 _TICKS_PER_SECOND = 10
+_SECONDS = 45.0
+ALERTS = (
+    Rule(name="late-trades", app="stock-market", what="late", limit=0),
+    Rule(name="rides-wait", app="taxi-rides", what="lag", limit=20_000),
+    Rule(name="busy-rome", app="click-stream", what="table", table="clicks_per_city", key="Rome", limit=500),
+)
 
 
 class Show:
     """What the screen shows: for each app its figures and the fullest rows of its table."""
 
     def __init__(self) -> None:
+        self.url = ""
         self.tallies = {app.id: Tally(app.id) for app in APPS}
         self.rows: dict[str, list[tuple[Any, Any]]] = {app.id: [] for app in APPS}
 
     def batch(self, app: App, report: BatchReport) -> None:
         """Take note of a batch and look into the table, as any other process could."""
         self.tallies[app.id].add(report)
-        table = app.tables[_SHOWN[app.id]]
-        self.rows[app.id] = sorted(table.items(), key=lambda row: -row[1])[:6]
+        if app.id in _SHOWN:
+            table = app.tables[_SHOWN[app.id]]
+            self.rows[app.id] = sorted(table.items(), key=lambda row: -row[1])[:6]
 
     def picture(self) -> Group:
         """Draw everything."""
@@ -60,30 +73,36 @@ class Show:
                 top = "  ".join(f"{key} {count:,}" for key, count in self.rows[app.id])
                 grid.add_row(Text(_SHOWN[app.id], style="dim"), Text(top, style="green"))
             parts += [grid, Text()]
-        return Group(*parts, Text("Ctrl-C drains and stops", style="dim"))
+        return Group(
+            Text(f"dashboard: {self.url}\n", style="bold"), *parts, Text("Ctrl-C drains and stops", style="dim")
+        )
 
 
 def feed(rate: int, stop: threading.Event) -> None:
-    """Send lines and rides at a steady rate until told to stop."""
-    seed = int.from_bytes(os.urandom(4), "big")
-    lines, rides = demo_data.lines(seed), taxi_rides.made_up(seed)
-    share = max(1, rate // _TICKS_PER_SECOND // 2)
-    with word_count.app.producer(value=str) as text, taxi_rides.app.producer() as objects:
+    """Send records at a steady rate until told to stop."""
+    records = demo_data.records(int.from_bytes(os.urandom(4), "big"))
+    with APPS[0].producer(key=bytes, value=bytes) as producer:
         while not stop.wait(1 / _TICKS_PER_SECOND):
-            for _ in range(share):
-                text.send("lines", next(lines))
-                objects.send("rides", next(rides))
+            for sent in islice(records, max(1, rate // _TICKS_PER_SECOND)):
+                producer.send(sent.topic, sent.value, key=sent.key, timestamp=sent.timestamp)
 
 
-def create_topics() -> None:
-    """Make the input topics, so that there is something to send to before the apps are up."""
-    broker = word_count.app.broker
-    for topic in ("lines", "rides"):
-        try:
+def audit(stop: threading.Event) -> None:
+    """Read what one app writes, as another program would in a group of its own, and rather slowly."""
+    with click_stream.app.consumer("audit", topics=["activity"], auto_offset_reset="earliest") as consumer:
+        while not stop.wait(0.5):
+            consumer.poll("100 ms", 20)
+
+
+def prepare() -> None:
+    """Make the input topics, so that there is something to send to before the apps are up, and watch some figures."""
+    broker = APPS[0].broker
+    for topic in demo_data.TOPICS:
+        with suppress(TopicExistsError):
             broker.create_topic(topic, TopicConfig(partitions=4))
-        except TopicExistsError:
-            continue
     broker.close()
+    for rule in ALERTS:
+        AlertBook(APPS[0].data_dir).put(rule)
 
 
 @contextmanager
@@ -98,13 +117,17 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
 
 
 def run(seconds: float, rate: int, console: Console) -> Show:
-    """Run both apps on fresh data for some time."""
+    """Run all apps on fresh data for some time."""
     show, stop = Show(), threading.Event()
-    create_topics()
+    prepare()
     console.print(f"starting Spark; log and state are in {APPS[0].data_dir}")
     runs = [app.start(on_batch=partial(show.batch, app)) for app in APPS]
-    feeding = threading.Thread(target=feed, args=(rate, stop), daemon=True)
-    feeding.start()
+    server = WebServer(APPS[0].data_dir, APPS[0].broker_url)
+    show.url = server.url
+    console.print(f"dashboard: {server.url}", highlight=False, soft_wrap=True)
+    working = [threading.Thread(target=feed, args=(rate, stop)), threading.Thread(target=audit, args=(stop,))]
+    for thread in working:
+        thread.start()
     with stopped_by_signals(stop):
         if console.is_terminal:
             with Live(get_renderable=show.picture, console=console, refresh_per_second=4):
@@ -112,13 +135,15 @@ def run(seconds: float, rate: int, console: Console) -> Show:
         else:
             _tell(show, stop, seconds, console)
         stop.set()
-        feeding.join()
+        for thread in working:
+            thread.join()
         console.print("draining …")
         for one in runs:
             one.stop()
         for app, one in zip(APPS, runs, strict=True):
             one.wait()
             app.start("caught-up", on_batch=partial(show.batch, app)).wait()
+        server.close()
     return show
 
 
@@ -138,13 +163,13 @@ def farewell(show: Show, console: Console) -> None:
     where = "" if APPS[0].data_dir == Path("millstream-data").absolute() else f" --data-dir {APPS[0].data_dir}"
     console.print("\ntry next:", style="bold")
     for command in (
-        f"tables get words stream --app word-count{where}",
+        f"ui{where}",
         f"tables scan trips_per_vendor --app taxi-rides{where}",
+        f"tables scan clicks_per_city --app click-stream{where}",
         f"consume rides.high_amount --from-beginning --max 5{where}",
-        f"topics list{where}",
-        f"groups describe word-count{where}",
+        f"dlq list --app taxi-rides{where}",
+        f"groups describe audit{where}",
         "describe examples/taxi_rides.py",
-        f"run examples/word_count.py{where}",
     ):
         console.print(f"  .venv/bin/millstream {command}", highlight=False, soft_wrap=True)
 
@@ -152,8 +177,8 @@ def farewell(show: Show, console: Console) -> None:
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=45, help="how long to run (default: 45)")
-    parser.add_argument("--rate", type=int, default=4_000, help="records per second to send (default: 4000)")
+    parser.add_argument("--seconds", type=float, help="how long to run (default: on a terminal until Ctrl-C, else 45)")
+    parser.add_argument("--rate", type=int, default=2_000, help="records per second to send (default: 2000)")
     parser.add_argument("--data-dir", type=Path, help="where log and state go (default: ./millstream-data)")
     arguments = parser.parse_args()
     if arguments.data_dir is not None:
@@ -161,7 +186,8 @@ def main() -> None:
             app.data_dir = arguments.data_dir.absolute()
     console = Console()
     try:
-        farewell(run(arguments.seconds, arguments.rate, console), console)
+        for_ever = 1e9 if console.is_terminal else _SECONDS
+        farewell(run(arguments.seconds or for_ever, arguments.rate, console), console)
     except MillstreamError as error:
         sys.exit(f"error: {error}")
     finally:
