@@ -9,10 +9,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from millstream import App
-from millstream.plan.describe import Format, fingerprint
+from millstream import App, max_of, min_of, tumbling
+from millstream.plan.describe import Format, fingerprint, view
 
 GOLDEN = Path(__file__).parent / "golden"
 SUFFIX: dict[Format, str] = {"text": "txt", "json": "json", "mermaid": "mmd"}
@@ -70,3 +71,10 @@ def test_functions_are_known_by_where_they_are_written() -> None:
     app.stream("n").filter(lambda value: value).to("out")
     line = test_functions_are_known_by_where_they_are_written.__code__.co_firstlineno + 2
     assert f"<lambda>:{line}" in app.describe("json")
+
+
+def test_a_plan_that_was_stored_is_equal_to_the_plan_it_was_stored_from() -> None:
+    app = App("same")
+    numbers = app.stream("numbers", value=dict).group_by_key()
+    numbers.windowed_by(tumbling("1 min")).agg(low=min_of("n"), high=max_of("n"), name="bounds")
+    assert msgspec.json.decode(msgspec.json.encode(view(app.plan))) == view(app.plan)

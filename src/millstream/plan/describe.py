@@ -82,7 +82,7 @@ def _setting(value: Any) -> Any:
     if isinstance(value, type):
         return type_name(value)
     if isinstance(value, msgspec.Struct) and not isinstance(value, Serde):
-        return msgspec.to_builtins(value)  # windows, ready aggregations
+        return msgspec.json.decode(msgspec.json.encode(value))  # windows, aggregations: as a stored plan comes back
     return value.name if isinstance(value, Serde) else Function(value, 0).name
 
 
