@@ -9,6 +9,7 @@ from millstream import (
     Record,
     Windowed,
     key_value_store,
+    punctuate,
     session_store,
     tumbling,
     versioned_store,
@@ -263,6 +264,26 @@ def test_an_object_lives_for_one_batch() -> None:
         driver.topic("n").pipe(1, 2)
         assert driver.topic("out").read_values() == [0, 1, 1]
     assert lives == ["init", "close 0", "init", "close 1", "init", "close 1"]
+
+
+def test_close_comes_once_and_after_time_has_moved_on_by_itself() -> None:
+    class Idle(Processor):
+        def process(self, record: Record) -> None: ...
+
+        @punctuate(every="10 ms")
+        def tick(self, now: int) -> None:
+            self.context.forward(key="tick", value=now)
+
+        def close(self) -> None:
+            self.context.forward(key="close", value=self.context.stream_time)
+
+    app = App("test")
+    app.stream("n", value=int, idle_after="5 ms").process(Idle).to("out")
+    with TestDriver(app, wall_clock=100) as driver:
+        driver.topic("n").pipe(1, timestamp=100)
+        assert driver.topic("out").read_key_values() == [("tick", 100), ("close", 100)]
+        driver.advance_wall_clock("20 ms")
+        assert driver.topic("out").read_key_values() == [("tick", 115), ("close", 115)]
 
 
 def test_errors_go_by_the_policy_at_the_innermost_step() -> None:

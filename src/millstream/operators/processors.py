@@ -183,7 +183,7 @@ def started(node: Process | ProcessValues | TransformValues, context: StepContex
 
     runtime.timers.attach(context.node, fire, punctuations_of(type(step)))
     if type(step).close is not UserStep.close:
-        runtime.on_flush(node, lambda: _guarded(node, context, runtime, step.close))
+        runtime.on_flush(node, lambda: _guarded(node, context, runtime, step.close), last=True)
     return step
 
 

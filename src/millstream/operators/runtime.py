@@ -165,8 +165,11 @@ class Runtime(Protocol):
     def to_edge(self, edge: Node) -> EdgeColumns:
         """Return where records for another stage are collected."""
 
-    def on_flush(self, node: Node, flush: Callable[[], None]) -> None:
-        """Have ``flush`` called when all records of the batch have been processed."""
+    def on_flush(self, node: Node, flush: Callable[[], None], *, last: bool = False) -> None:
+        """Have ``flush`` called when all records of the batch have been processed, and again if time then moves on.
+
+        With ``last`` it is called once, when nothing more can come.
+        """
 
     def on_time(self, node: Node, move_on: Callable[[int], None]) -> None:
         """Have ``move_on`` called with the time that has come when the inputs of the task are idle.

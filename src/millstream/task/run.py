@@ -67,7 +67,7 @@ class TaskRun:
         self.task_name = f"{self._stage.name}/{self.partition}"
         self._copies: dict[str, KeyValueStore] = {}
         self._open = ExitStack()
-        self._flushes: list[tuple[Node, Callable[[], None]]] = []
+        self._flushes: list[tuple[Node, Callable[[], None], bool]] = []
         self._moves: list[tuple[Node, Callable[[int], None]]] = []
         self._order = {node: number for number, node in enumerate(self.plan.nodes)}
 
@@ -149,8 +149,8 @@ class TaskRun:
         assert edge.name is not None
         return self.outbox.edges.setdefault(edge.name, EdgeColumns())
 
-    def on_flush(self, node: Node, flush: Callable[[], None]) -> None:
-        self._flushes.append((node, flush))
+    def on_flush(self, node: Node, flush: Callable[[], None], *, last: bool = False) -> None:
+        self._flushes.append((node, flush, last))
 
     def on_time(self, node: Node, move_on: Callable[[int], None]) -> None:
         if self._work.tick >= 0 and node not in self.plan.waiting:
@@ -201,10 +201,11 @@ class TaskRun:
             self.records_in += stop - start
             process_rows(inputs[number][0], context, chunk, start, stop)
         context.leave()
-        self._flush()
-        if self._work.tick > context.stream_time:
+        moves_on = self._work.tick > context.stream_time
+        self._flush(last=not moves_on)
+        if moves_on:
             self._move_on(self._work.tick)
-            self._flush()
+            self._flush(last=True)
         for store in self.stores.values():
             store.flush()
 
@@ -212,9 +213,10 @@ class TaskRun:
         """Let go of what was opened beside the task's own state."""
         self._open.close()
 
-    def _flush(self) -> None:
-        for _, flush in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):
-            flush()
+    def _flush(self, *, last: bool) -> None:
+        for _, flush, waits in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):
+            if last or not waits:
+                flush()
 
     def _move_on(self, time: int) -> None:
         """Let time go on without records: what has been waiting for it happens now."""

@@ -100,9 +100,6 @@ class Bench:
         databases = self._database(name), self._database(f"{name}.{HISTORY}")
         return self._open(name, lambda: VersionedStore(self._txn, *databases, codec, history, name))
 
-    def on_flush(self, _node: Node, flush: Callable[[], None]) -> None:
-        self.ends.append(flush)
-
     def failed(self, _node: Node, error: Exception, _key: Any) -> None:
         raise error
 
