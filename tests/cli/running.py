@@ -29,14 +29,14 @@ def run_to_end(app: App, *, reset: Collection[str] = ()) -> list[StageChange]:
         layout = Layout.of(plan, {topic: log.topic(topic).partitions for topic in plan.source_topics})
         journal = Journal(journal_dir(app.data_dir, app.id))
         changes = upgrade(journal, state_dir(app.data_dir, app.id), catalog_of(layout), reset)
-        size = BatchSize(1000, 1.0)
+        size = BatchSize(min(1000, app.config.max_batch_records), 1.0)
         site = Worksite(
             app=app.id,
             layout=layout,
             broker=log,
             state_dir=state_dir(app.data_dir, app.id),
             policies=Policies.of(app.id, app.config),
-            caching=True,
+            caching=app.config.caching,
             lineage=journal.lineage(),
             durable=False,
             new_topic=TopicConfig(partitions=2),

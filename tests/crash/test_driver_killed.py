@@ -1,4 +1,4 @@
-"""kill -9 of the driver at random moments: output and state obey their laws every time."""
+"""kill -9 of the process that runs the batches, at random moments and at named ones: all laws hold."""
 
 from __future__ import annotations
 
@@ -7,28 +7,51 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.crash.laws import Victim, check, feed
+from tests.crash.arena import Arena, Mode
+from tests.crash.failpoints import DRAIN, POINTS
 
-from millstream.broker import TopicConfig
 from millstream.log import EmbeddedLog
 
-TRIALS = int(os.environ.get("MILLSTREAM_TRIALS", "20"))
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 
-@pytest.mark.crash
-@pytest.mark.spark
-@pytest.mark.timeout(60 * TRIALS)
-def test_a_killed_driver_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def seeded() -> int:
     seed = int(os.environ.get("MILLSTREAM_SEED", random.randrange(1_000_000)))
-    print(f"seed {seed}, {TRIALS} trials")
-    chance = random.Random(seed)
-    lines: list[str] = []
+    print(f"seed {seed}")
+    return seed
+
+
+@pytest.mark.parametrize(
+    ("mode", "trials", "longest"),
+    [
+        pytest.param("light", int(os.environ.get("MILLSTREAM_TRIALS", "6")), 2.0, id="light"),
+        pytest.param("spark", 1, 6.0, id="spark", marks=pytest.mark.spark),
+    ],
+)
+def test_killed_at_random_moments(tmp_path: Path, mode: Mode, trials: int, longest: float) -> None:
     with EmbeddedLog(tmp_path) as log:
-        log.create_topic("lines", TopicConfig(partitions=2))
-        for _ in range(TRIALS):
-            with Victim(tmp_path) as victim:
-                check(tmp_path, log, lines)
-                lines += feed(log, chance, victim)
-        with Victim(tmp_path):
-            check(tmp_path, log, lines)
-    assert len(lines) > 0
+        arena = Arena(tmp_path, log, seeded(), mode)
+        for _ in range(trials):
+            arena.kill_at_random(longest)
+        verdict = arena.verdict()
+    assert verdict.is_good, verdict.notes
+    assert verdict.records > 0
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_a_named_moment(tmp_path: Path, point: str) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        arena = Arena(tmp_path, log, seeded(), "light", ["stateless", "two_levels", "tables", "chance"])
+        hits = sum(arena.die_at(point) for _ in range(2))
+        verdict = arena.verdict()
+    assert hits > 0, f"{point} never came"
+    assert verdict.is_good, verdict.notes
+
+
+@pytest.mark.spark
+def test_killed_while_it_drains(tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        arena = Arena(tmp_path, log, seeded(), "spark", ["two_levels"])
+        assert arena.die_at(DRAIN, most=1)
+        verdict = arena.verdict()
+    assert verdict.is_good, verdict.notes

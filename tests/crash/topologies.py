@@ -1,6 +1,7 @@
-"""Topologies that are killed: each has a law that its output and its state must obey, whatever happened.
+"""Topologies that are killed, one of each kind; ``laws.py`` says what each must give, whatever happened.
 
-With caching off the updates of a counted key are 1, 2, 3 … in order: a lost record is a gap, a doubled one a repeat.
+Caching is off, so that every update is seen: a lost record is a gap, a doubled one a repeat. ``chance`` is not
+deterministic: running its functions again gives something else.
 """
 
 from __future__ import annotations
@@ -8,51 +9,104 @@ from __future__ import annotations
 import os
 import random
 
-from millstream import App, Config, tumbling
+from tests.crash import failpoints
+from tests.crash.events import KEYS, Event
+
+from millstream import App, Config, join_window, tumbling
+
+failpoints.install()
 
 DATA_DIR = os.environ.get("MILLSTREAM_CRASH_DIR", "crash-data")
-CONFIG = Config(partitions=2, caching=False, max_batch_records=300, small_batch_records=100)
+MASTER = os.environ.get("MILLSTREAM_CRASH_MASTER", "local[2]")
+CONFIG = Config(
+    partitions=2,
+    caching=False,
+    max_batch_records=300,
+    small_batch_records=100,
+    master=MASTER,
+    stuck_after=os.environ.get("MILLSTREAM_CRASH_STUCK") or None,
+)
+NEAR_MS = 15
 
-words = App("words", data_dir=DATA_DIR, config=CONFIG)
+stateless = App("stateless", data_dir=DATA_DIR, config=CONFIG)
+_whole = stateless.stream("events", value=Event).filter(lambda event: event.is_whole)
+_whole.to("stateless-out")
+_whole.to("stateless-copy")  # a task with two outputs can die between them
+
+two_levels = App("two_levels", data_dir=DATA_DIR, config=CONFIG)
 (
-    words.stream("lines", value=str)
-    .flat_map_values(str.split)
-    .group_by(lambda word: word)
-    .count(name="words")
+    two_levels.stream("events", value=Event)
+    .group_by(lambda event: event.value % 13)
+    .count(name="thirteenths")
     .to_stream()
-    .to("word-counts")
+    .to("two_levels-out")
 )
 
-levels = App("levels", data_dir=DATA_DIR, config=CONFIG)
+three_levels = App("three_levels", data_dir=DATA_DIR, config=CONFIG)
 (
-    levels.stream("lines", value=str)
-    .flat_map_values(str.split)
-    .group_by(lambda word: word)
-    .count(name="counts")
+    three_levels.stream("events", value=Event)
+    .group_by(lambda event: event.value % 13)
+    .count(name="first")
     .to_stream()
-    .group_by(lambda word, count: count, name="by_count")
+    .group_by(lambda _, count: count, name="by_count")
     .count(name="reached")
     .to_stream()
-    .to("reached-counts")
+    .to("three_levels-out")
+)
+
+windowed = App("windowed", data_dir=DATA_DIR, config=CONFIG)
+(
+    windowed.stream("events", value=Event)
+    .group_by_key()
+    .windowed_by(tumbling("200 ms", grace="1 d"))
+    .count(name="per_window")
+    .to_stream(lambda window, _: f"{window.key}/{window.start}")
+    .to("windowed-out")
+)
+
+pairs = App("pairs", data_dir=DATA_DIR, config=CONFIG)
+(
+    pairs.stream("events", value=Event)
+    .join(
+        pairs.stream("sides", value=Event),
+        lambda event, side: [event.number, side.number],
+        within=join_window(f"{NEAR_MS} ms", grace="1 d"),
+        name="near",
+    )
+    .to("pairs-out")
+)
+
+tables = App("tables", data_dir=DATA_DIR, config=CONFIG)
+(
+    tables.table("events", value=Event)
+    .join(tables.table("sides", value=Event), lambda event, side: [event.number, side.number], name="joined")
+    .to_stream()
+    .to("tables-out")
+)
+
+foreign = App("foreign", data_dir=DATA_DIR, config=CONFIG)
+(
+    foreign.table("events", value=Event)
+    .join(
+        foreign.table("sides", value=Event),
+        lambda event, side: [event.number, side.number],
+        on=lambda event: f"k{event.value % KEYS}",
+        name="looked_up",
+    )
+    .to_stream()
+    .to_table(name="found")
+    .to_stream()
+    .to("foreign-out")
 )
 
 chance = App("chance", data_dir=DATA_DIR, config=CONFIG)
 (
-    chance.stream("lines", value=str)
-    .group_by(lambda line: random.randrange(7))
+    chance.stream("events", value=Event)
+    .group_by(lambda _: random.randrange(7))
     .count(name="groups")
     .to_stream()
-    .to("group-counts")
+    .to("chance-out")
 )
 
-windows = App("windows", data_dir=DATA_DIR, config=CONFIG)
-(
-    windows.stream("lines", value=str)
-    .group_by(lambda line: len(line) % 5)
-    .windowed_by(tumbling("20 ms", grace="1 d"))
-    .count(name="lengths")
-    .to_stream(lambda window, _: f"{window.key}/{window.start}")
-    .to("length-counts")
-)
-
-APPS = (words, levels, chance, windows)
+APPS = (stateless, two_levels, three_levels, windowed, pairs, tables, foreign, chance)
+CHOSEN = tuple(app for app in APPS if app.id in os.environ.get("MILLSTREAM_CRASH_APPS", app.id).split(","))

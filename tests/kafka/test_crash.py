@@ -7,13 +7,13 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.crash.laws import Victim, check, feed
+from tests.crash.arena import Arena
 from tests.kafka.conftest import settle
 
-from millstream.broker import TopicConfig
 from millstream.kafka import KafkaBroker
 from millstream.testing.kafka import Cluster
 
+APPS = ("two_levels", "three_levels", "windowed", "chance")
 TRIALS = int(os.environ.get("MILLSTREAM_KAFKA_TRIALS", "3"))
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.spark, pytest.mark.timeout(180 * (TRIALS + 1))]
@@ -22,16 +22,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.spark, pytest.ma
 def test_a_killed_driver_loses_and_doubles_nothing(artifacts: None, tmp_path: Path) -> None:
     seed = int(os.environ.get("MILLSTREAM_SEED", random.randrange(1_000_000)))
     print(f"seed {seed}, {TRIALS} trials")
-    chance = random.Random(seed)
-    lines: list[str] = []
     with Cluster() as cluster, KafkaBroker(cluster.url) as broker:
-        broker.create_topic("lines", TopicConfig(partitions=2))
+        arena = Arena(tmp_path, broker, seed, "spark", APPS, cluster.url)
         for _ in range(TRIALS):
-            with Victim(tmp_path, cluster.url) as victim:
-                settle(broker, cluster.bootstrap, *broker.topic_names())
-                check(tmp_path, broker, lines)
-                lines += feed(broker, chance, victim)
-        with Victim(tmp_path, cluster.url):
-            settle(broker, cluster.bootstrap, *broker.topic_names())
-            check(tmp_path, broker, lines)
-    assert len(lines) > 0
+            arena.kill_at_random(3.0)
+        verdict = arena.verdict(lambda: settle(broker, cluster.bootstrap, *broker.topic_names()))
+    assert verdict.is_good, verdict.notes
+    assert verdict.records > 0

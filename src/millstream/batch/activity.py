@@ -42,7 +42,7 @@ class Activity:
     """The present doing of a run; set by the thread that does it, read by others."""
 
     def __init__(self) -> None:
-        self.now = Doing(what="starts", since=_milliseconds())
+        self.now = Doing(what="starts", since=_milliseconds(), effort="idle")
 
     def turn_to(self, what: str, effort: Effort = "waiting") -> None:
         """Say what is done from now on."""

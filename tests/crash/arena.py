@@ -1,0 +1,128 @@
+"""Where trials take place: a log, a feeder, and victims that come and go."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Literal
+
+from tests.crash.events import Feeder
+from tests.crash.laws import LAWS, Verdict, check
+
+from millstream.broker import Broker
+from millstream.records import TopicPartition
+from millstream.storage import close_under
+
+ROOT = Path(__file__).parents[2]
+Mode = Literal["light", "spark"]
+
+
+class Victim:
+    """A victim that has recovered; it is killed in the end, whatever it does."""
+
+    def __init__(self, directory: Path, mode: Mode, broker: str | None = None, **settings: str) -> None:
+        told = {f"MILLSTREAM_CRASH_{name.upper()}": value for name, value in settings.items()}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+            "MILLSTREAM_CRASH_DIR": str(directory),
+            "MILLSTREAM_BROKER": broker or "",
+            **told,
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.victim", mode],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+
+    def has_recovered(self) -> bool:
+        """Wait until it has processed everything; False if it died before."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline() == "recovered\n"
+
+    def go(self) -> None:
+        """Let it run on."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        """Kill the driver alone: its workers learn of it by themselves, as in life."""
+        self.process.kill()
+        self.process.communicate()
+
+
+class Arena:
+    """Trials on one data directory, each fed with what the seed says."""
+
+    def __init__(
+        self,
+        directory: Path,
+        broker: Broker,
+        seed: int,
+        mode: Mode = "light",
+        apps: Iterable[str] = LAWS,
+        url: str | None = None,
+    ) -> None:
+        self.directory = directory
+        self.broker = broker
+        self.mode = mode
+        self.apps = tuple(apps)
+        self.chance = random.Random(seed)
+        self.feeder = Feeder(broker, self.chance)
+        self.feeder.create_topics()
+        self._url = url
+
+    def victim(self, **settings: str) -> Victim:
+        """Start a victim."""
+        return Victim(self.directory, self.mode, self._url, apps=",".join(self.apps), **settings)
+
+    def kill_at_random(self, longest: float) -> None:
+        """Let a victim recover, feed it while it runs, and kill it at some moment within ``longest`` seconds."""
+        victim = self.victim()
+        assert victim.has_recovered()
+        victim.go()
+        killer = threading.Timer(self.chance.uniform(0.0, longest), victim.kill)
+        killer.start()
+        while killer.is_alive():
+            self.feeder.feed(self.chance.randrange(1, 100))
+            killer.join(self.chance.uniform(0.0, 0.1))
+
+    def die_at(self, point: str, most: int = 2) -> bool:
+        """Feed a victim that dies when a named moment comes, up to ``most`` times; False if it did not come."""
+        mark = self.directory / f"hit-{self.chance.randrange(2**32)}"
+        self.feeder.feed(self.chance.randrange(200, 400))
+        victim = self.victim(point=f"{point}:{self.chance.randint(1, most)}", mark=str(mark))
+        if victim.has_recovered():
+            victim.go()
+            victim.process.terminate()
+            assert victim.process.stdout is not None
+            victim.process.stdout.read()
+        victim.kill()
+        return mark.exists()
+
+    def wait_for_output(self, topic: str) -> None:
+        """Wait until something was written to a topic."""
+        there = {TopicPartition(topic, number): 0 for number in range(self.broker.topic(topic).partitions)}
+        assert self.broker.wait(there, 120)
+
+    def verdict(self, settle: Callable[[], None] = lambda: None) -> Verdict:
+        """Let a victim recover once more and, when all has settled, hold what it wrote against what it was fed with."""
+        victim = self.victim()
+        recovered = victim.has_recovered()
+        victim.kill()
+        assert recovered, "the last victim did not recover"
+        settle()
+        found = check(self.directory, self.broker, self.feeder.sent, self.apps)
+        close_under(self.directory / "apps")
+        return found

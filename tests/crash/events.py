@@ -1,0 +1,68 @@
+"""What victims are fed with: each event says who made it, which of its key it is, and carries a checksum."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections import defaultdict
+
+import msgspec
+
+from millstream.blocks import block_of
+from millstream.broker import Broker, Output, TopicConfig
+from millstream.partitioning import partition_of
+
+TOPICS = ("events", "sides")
+KEYS = 20
+PARTITIONS = 2
+
+
+class Event(msgspec.Struct, frozen=True):
+    """The ``number``-th event of a key in a topic."""
+
+    topic: str
+    key: str
+    number: int
+    value: int
+    at: int
+    """Event time, which grows from one event to the next."""
+    check: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        return self.check == zlib.crc32(f"{self.topic} {self.key} {self.number} {self.value} {self.at}".encode())
+
+
+class Feeder:
+    """Makes events and appends them; the same seed gives the same events."""
+
+    def __init__(self, broker: Broker, chance: random.Random) -> None:
+        self._broker = broker
+        self._chance = chance
+        self._numbers: dict[tuple[str, str], int] = defaultdict(int)
+        self.sent: list[Event] = []
+
+    def create_topics(self) -> None:
+        """Create the topics that victims read."""
+        for topic in TOPICS:
+            self._broker.create_topic(topic, TopicConfig(partitions=PARTITIONS))
+
+    def feed(self, count: int) -> None:
+        """Append some events; all of them are acknowledged when this returns."""
+        made = [self._event() for _ in range(count)]
+        places: dict[tuple[str, int], list[Event]] = defaultdict(list)
+        for event in made:
+            places[event.topic, partition_of(event.key.encode(), PARTITIONS)].append(event)
+        for (topic, partition), events in places.items():
+            keys: list[bytes | None] = [event.key.encode() for event in events]
+            values: list[bytes | None] = [msgspec.json.encode(event) for event in events]
+            self._broker.append([Output(topic, partition, block_of(keys, values, [event.at for event in events]))])
+        self.sent += made
+
+    def _event(self) -> Event:
+        topic = self._chance.choices(TOPICS, [3, 1])[0]
+        key = f"k{self._chance.randrange(KEYS)}"
+        self._numbers[topic, key] += 1
+        number, value, at = self._numbers[topic, key], self._chance.randrange(1000), len(self.sent)
+        check = zlib.crc32(f"{topic} {key} {number} {value} {at}".encode())
+        return Event(topic, key, number, value, at, check)

@@ -1,0 +1,76 @@
+"""Named moments at which a process kills or stops itself, chosen by the environment; nothing of it is in the product.
+
+``MILLSTREAM_CRASH_POINT=NAME:N`` means the N-th time that moment NAME comes in a process. A file marks that it came,
+so that it comes once only, whichever process was hit.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from millstream.batch.journal import Journal
+from millstream.batch.loop import BatchLoop
+from millstream.log import EmbeddedLog
+
+POINTS = ("after plan", "after state commit", "between two outputs", "before done", "after done")
+DRAIN = "during drain"
+"""Comes with Spark only: a light victim is between two runs when it is told to stop."""
+
+_left: dict[str, int] = {}
+
+
+def install() -> None:
+    """Patch this process so that it dies at the point that the environment names, if it names one."""
+    name, _, count = os.environ.get("MILLSTREAM_CRASH_POINT", "").rpartition(":")
+    if name and not _left:
+        _left[name] = int(count)
+        _wrap(Journal, "write", _around_write)
+        _wrap(EmbeddedLog, "append_once", _around_append)
+        _wrap(BatchLoop, "_commit", _around_commit)
+
+
+def _hit(name: str) -> None:
+    """Die here if this is the moment."""
+    if name not in _left:
+        return
+    _left[name] -= 1
+    if _left[name] == 0:
+        mark = Path(os.environ["MILLSTREAM_CRASH_MARK"])
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), getattr(signal, os.environ.get("MILLSTREAM_CRASH_SIGNAL", "SIGKILL")))
+
+
+def _wrap(owner: type, name: str, around: Callable[..., Any]) -> None:
+    setattr(owner, name, functools.partialmethod(around, getattr(owner, name)))
+
+
+def _around_write(self: Journal, write: Callable[..., None], progress: Any, planned: Any, report: Any = None) -> None:
+    if report is not None:
+        _hit("before done")
+    write(self, progress, planned, report)
+    if planned is not None:
+        _hit("after plan")
+    if report is not None:
+        _hit("after done")
+
+
+def _around_append(
+    self: EmbeddedLog, append: Callable[..., None], producer: str, sequence: int, outputs: Any, **settings: Any
+) -> None:
+    _hit("after state commit")
+    if "between two outputs" in _left and len(outputs) > 1:
+        append(self, producer, sequence, outputs[:1], **settings)
+        _hit("between two outputs")
+    append(self, producer, sequence, outputs, **settings)
+
+
+def _around_commit(self: BatchLoop, commit: Callable[..., None], progress: Any) -> None:
+    if self._stopping.is_set():
+        _hit(DRAIN)
+    commit(self, progress)

@@ -1,0 +1,91 @@
+"""The disk of the state or of the journal is full: a clear error, nothing half done, and on it goes with space."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from millstream import App, Config
+from millstream.batch import loop as loop_module
+from millstream.batch.execute import run_here, task_names
+from millstream.batch.journal import Journal
+from millstream.batch.loop import BatchLoop
+from millstream.batch.planner import BatchSize, Planner
+from millstream.blocks import block_of
+from millstream.broker import Broker, Output, TopicConfig
+from millstream.errors import StorageFullError
+from millstream.log import EmbeddedLog
+from millstream.plan.layout import Layout
+from millstream.storage import close_under
+from millstream.tables import readers_of
+from millstream.task.policy import Policies
+from millstream.task.worksite import Worksite
+
+pytestmark = pytest.mark.crash
+
+
+@pytest.mark.parametrize("full", ["state", "journal"])
+def test_a_full_disk_stops_the_app_and_nothing_is_lost_or_doubled(
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, full: Literal["state", "journal"]
+) -> None:
+    monkeypatch.setattr(loop_module, "_FIRST_PAUSE_SECONDS", 0.0)
+    places = {"state": tmp_path / "state", "journal": tmp_path / "journal"}
+    places[full] = small_disk / full
+    app = App("full", config=Config(caching=False))
+    app.stream("words", value=str).group_by_key().reduce(lambda _, new: new, name="newest").to_stream().to("out")
+    with EmbeddedLog(tmp_path / "log") as log:
+        for topic in ("words", "out"):
+            log.create_topic(topic, TopicConfig(partitions=1))
+        site = Worksite(
+            app="full",
+            layout=Layout.of(app.plan, {"words": 1}),
+            broker=log,
+            state_dir=places["state"],
+            policies=Policies.of("full", app.config),
+            caching=False,
+        )
+        sent: list[bytes] = []
+        ballast = small_disk / "ballast"
+        _run(site, places["journal"])
+        disk = os.statvfs(small_disk)
+        ballast.write_bytes(b"x" * (disk.f_bavail * disk.f_frsize - (700_000 if full == "state" else 60_000)))
+        with pytest.raises(StorageFullError, match=r"no space left .*; free some space; nothing was lost"):
+            _run_until_it_fails(site, places["journal"], sent)
+        ballast.unlink()
+        _run(site, places["journal"])
+        (offsets,) = log.offsets("out")
+        written = [one for chunk in log.read("out", 0, 0, offsets.end) for one in chunk.block.column(1).to_pylist()]
+        assert Counter(written) == Counter(sent)
+        rows = readers_of(site.layout, places["state"])["newest"]
+        assert sorted(value.encode() for _, value in rows.items()) == sorted(sent)
+    close_under(tmp_path)
+
+
+def _run_until_it_fails(site: Worksite, journal: Path, sent: list[bytes]) -> None:
+    for _ in range(40):
+        sent += _feed(site.broker)
+        _run(site, journal)
+
+
+def _feed(log: Broker) -> list[bytes]:
+    values = [os.urandom(2000).hex().encode() for _ in range(30)]
+    log.append([Output("words", 0, block_of([value[:16] for value in values], values, [0] * len(values)))])
+    return values
+
+
+def _run(site: Worksite, journal: Path) -> None:
+    size = BatchSize(20, 1.0)
+    BatchLoop(
+        app="full",
+        broker=site.broker,
+        journal=Journal(journal),
+        planner=Planner(site.broker, ["words"], size),
+        size=size,
+        task_names=task_names(site.layout),
+        execute=partial(run_here, site),
+    ).run("caught-up")
