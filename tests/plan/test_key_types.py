@@ -54,6 +54,14 @@ def test_a_new_key_of_another_type_is_an_error_where_it_finds_nothing(side: str)
         assert "read 'users' with key=int" in str(caught.value)
 
 
+def test_so_is_a_foreign_key_of_another_type() -> None:
+    app = App("test")
+    orders, users = app.table("orders", value=int), app.table("users", value=str)
+    orders.join(users, lambda user, name: name, on=lambda user: user, name="named")
+    with TestDriver(app) as driver, pytest.raises(ProcessingError, match="the keys of 'users' are str"):
+        driver.topic("orders").pipe(5, key="o1")
+
+
 def test_equal_types_find_their_rows() -> None:
     app = App("test")
     users = app.table("users", key=int, value=str)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from millstream.native import decode_key, encode_key, value_codec
 from millstream.operators.aggregation import with_key
 from millstream.operators.histories import newest_only
-from millstream.operators.lookup import lookup
+from millstream.operators.missing import checked_lookup
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.operators.tables import emitter, store_of
 from millstream.plan.foreign_keys import ForeignKeyAnswer, ForeignKeyMissing, ForeignKeyResult, ForeignKeySubscribe
@@ -96,7 +96,7 @@ def _joining(node: ForeignKeyMissing | ForeignKeyAnswer) -> Callable[[Any, Any, 
 
 @operator.register(ForeignKeyAnswer)
 def _answer(node: ForeignKeyAnswer, forward: Process, runtime: Runtime) -> tuple[Process, Process]:
-    subscribers, find = runtime.member_store(node, "subscriptions"), lookup(node.right, runtime)
+    subscribers, find = runtime.member_store(node, "subscriptions"), checked_lookup(node.right, runtime)
     decode, joined, keeps_left = value_codec(node.left_value).decode, _joining(node), node.keeps_left
 
     def answer(name: bytes, row: bytes | None, version: Any, right: Any, timestamp: int) -> None:
@@ -114,10 +114,14 @@ def _answer(node: ForeignKeyAnswer, forward: Process, runtime: Runtime) -> tuple
         leaves = what in (_LEAVE, _LEAVE_AND_ANSWER)
         subscribers.put(foreign_key, name, None if leaves else [row, version])
         if what == _LEAVE:
-            return
-        right, right_timestamp = find(foreign_key)
+            return None
+        try:
+            right, right_timestamp = find(foreign_key)
+        except Exception as error:
+            return runtime.failed(node, error, decode_key(name))
         if right is not None or what != _SUBSCRIBE:
             answer(name, row, version, right, max(timestamp, right_timestamp))
+        return None
 
     def from_right(key: Any, new: Any, _old: Any, timestamp: int) -> None:
         for name, (row, version) in subscribers.members(key):

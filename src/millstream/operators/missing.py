@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.errors import DefinitionError
+from millstream.operators.lookup import Lookup, lookup
 from millstream.operators.runtime import Runtime
 from millstream.plan.node import Node
 
@@ -23,3 +24,16 @@ def asking(table: Node, runtime: Runtime) -> Callable[[Any], None]:
             )
 
     return check
+
+
+def checked_lookup(table: Node, runtime: Runtime) -> Lookup:
+    """Return what finds the rows of a table, and raises for a key that can never be there."""
+    find, check = lookup(table, runtime), asking(table, runtime)
+
+    def look(key: Any) -> tuple[Any, int]:
+        found = find(key)
+        if found[0] is None:
+            check(key)
+        return found
+
+    return look
