@@ -46,6 +46,16 @@ def test_a_module_in_a_package_and_a_file_elsewhere_are_found(write: Write) -> N
     assert load_app("else where/loading_far.py").id == "one"
 
 
+def test_a_file_in_a_package_may_import_its_neighbours(
+    write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write("loading_house/__init__.py", "")
+    write("loading_house/names.py", 'NAME = "one"\n')
+    target = write("loading_house/app.py", f"{HEAD}from loading_house.names import NAME\napp = App(NAME)\n")
+    monkeypatch.chdir(tmp_path.parent)
+    assert load_app(str(tmp_path / target)).id == "one"
+
+
 def test_of_several_apps_one_must_be_named(write: Write) -> None:
     target = write("loading_two.py", ONE + 'other = App("two")\nalias = app\n')
     with pytest.raises(

@@ -103,6 +103,7 @@ def _import_file(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not path.is_file():
         raise DefinitionError(f"there is no Python file {str(path)!r}", hint="give the path of a .py file with an App")
+    _put_first(str(_package_root(path.absolute().parent)))
     _put_first(str(path.absolute().parent))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -115,6 +116,13 @@ def _import_file(name: str, path: Path) -> ModuleType:
             sys.modules[name] = known
         raise
     return module
+
+
+def _package_root(directory: Path) -> Path:
+    """Return where a package would be imported from, so that a file in it can import its neighbours by their names."""
+    while (directory / "__init__.py").is_file():
+        directory = directory.parent
+    return directory
 
 
 def _import_module(name: str) -> ModuleType:
