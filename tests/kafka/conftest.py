@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from tests.kafka.certificates import Certificates
+from tests.kafka.secure import secure_cluster
 
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
@@ -38,6 +40,18 @@ def cluster(artifacts: None) -> Iterator[Cluster]:
 def kafka(cluster: Cluster) -> Iterator[KafkaBroker]:
     with KafkaBroker(cluster.url) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def certificates(artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def secure(certificates: Certificates) -> Iterator[Cluster]:
+    """A broker with every kind of door."""
+    with secure_cluster(certificates) as cluster:
+        yield cluster
 
 
 _numbers = count()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.kafka.certificates import Certificates
-from tests.kafka.secure import PASSWORD, sasl_url, secure_cluster
+from tests.kafka.secure import PASSWORD, sasl_url
 
 from millstream.testing.kafka import Cluster
 
@@ -30,17 +29,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(scope="module")
-def certificates(artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
-def secure(certificates: Certificates) -> Iterator[Cluster]:
-    with secure_cluster(certificates) as cluster:
-        yield cluster
-
-
 def test_the_secret_is_nowhere(secure: Cluster, certificates: Certificates, tmp_path: Path) -> None:
     events = tmp_path / "events"
     events.mkdir()
@@ -53,16 +41,14 @@ def test_the_secret_is_nowhere(secure: Cluster, certificates: Certificates, tmp_
         ["produce", "canary-in", "--broker", url],
         ["run", "--until", "caught-up", "--no-web", "--broker", url],
         ["describe", "--broker", url],
-        ["describe", "--acls", "--broker", url],
         ["consume", "canary-out", "--from-beginning", "--broker", url],
         ["groups", "list", "--broker", url],
-        ["topics", "list", "--broker", wrong],
         ["topics", "list", "--broker", wrong, "--debug"],
         ["run", "--until", "caught-up", "--no-web", "--broker", wrong],
     ]
     told = [_told(program, command, tmp_path) for command in commands]
-    assert "HELLO" in told[5]
-    assert "AccessDeniedError" in told[8]
+    assert "HELLO" in told[4]
+    assert "AccessDeniedError" in told[6]
     assert len(told[2]) > 10_000, "the client was to be chatty"
     secrets = (PASSWORD, "canary-wrong-pw")
     for command, text in zip(commands, told, strict=True):

@@ -14,7 +14,7 @@ from millstream.kafka import KafkaBroker
 from millstream.testing.kafka import Cluster
 
 APPS = ("two_levels", "three_levels", "windowed", "chance")
-TRIALS = int(os.environ.get("MILLSTREAM_KAFKA_TRIALS", "3"))
+TRIALS = int(os.environ.get("MILLSTREAM_KAFKA_TRIALS", "2"))
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.spark, pytest.mark.timeout(180 * (TRIALS + 1))]
 

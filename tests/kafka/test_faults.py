@@ -21,7 +21,7 @@ from millstream.testing.kafka import Cluster
 from millstream.testing.kafka.node import free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.timeout(120)]
-ROUNDS = int(os.environ.get("MILLSTREAM_KAFKA_ROUNDS", "1"))
+ROUNDS = int(os.environ.get("MILLSTREAM_KAFKA_ROUNDS", "0"))
 QUICK = "socket.timeout.ms=2000&reconnect.backoff.max.ms=200"
 
 
@@ -144,7 +144,8 @@ def test_the_broker_dies_between_commit_and_answer(site: Site, out: str, monkeyp
     assert site.read(out) == [1, 2]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.skipif(not ROUNDS, reason="three brokers that die in turn take minutes: set MILLSTREAM_KAFKA_ROUNDS")
+@pytest.mark.timeout(300 + 60 * ROUNDS)
 def test_brokers_die_in_turn_while_two_processes_publish(artifacts: None, name: str) -> None:
     """Three brokers, three copies: leader, coordinator and controller die, whichever they are at the time."""
     seed = random.randrange(1_000_000)

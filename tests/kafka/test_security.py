@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from confluent_kafka.admin import (
 from tests.kafka.certificates import Certificates
 from tests.kafka.conftest import settle
 from tests.kafka.running import run_to_end
-from tests.kafka.secure import PASSWORD, sasl_url, secure_cluster
+from tests.kafka.secure import PASSWORD, sasl_url
 
 from millstream import App
 from millstream.blocks import block_of
@@ -34,19 +33,8 @@ from millstream.testing.kafka import Cluster
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
 
 
-SAMPLE = int(os.environ.get("MILLSTREAM_KAFKA_RIGHTS", "2"))
-"""How many rights are taken away, one by one: each costs some seconds, and there are eight."""
-
-
-@pytest.fixture(scope="module")
-def certificates(artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
-def secure(certificates: Certificates) -> Iterator[Cluster]:
-    with secure_cluster(certificates) as cluster:
-        yield cluster
+SAMPLE = int(os.environ.get("MILLSTREAM_KAFKA_RIGHTS", "1"))
+"""How many rights are taken away, one by one: each costs some seconds, and there are eight of them."""
 
 
 @pytest.fixture(autouse=True)

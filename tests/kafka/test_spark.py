@@ -14,6 +14,7 @@ from tests.spark.apps import levels, words
 from millstream import App, Config
 from millstream.errors import StateError
 from millstream.kafka import KafkaBroker
+from millstream.loading import load_app
 from millstream.spark.run import stop_spark
 from millstream.storage import close_under
 from millstream.testing.kafka import Cluster
@@ -135,3 +136,18 @@ def test_two_levels_of_shuffling(cluster: Cluster, kafka: KafkaBroker, tmp_path:
     finally:
         app.broker_url, app.config = None, Config(partitions=2)
         kafka.delete_topic("lines")
+
+
+def test_an_example_runs_on_kafka_by_an_environment_variable(
+    cluster: Cluster, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLSTREAM_BROKER", cluster.url)
+    monkeypatch.setenv("MILLSTREAM_DATA_DIR", str(tmp_path))
+    example = load_app(str(Path(__file__).parents[2] / "examples" / "word_count.py"))
+    example.run("caught-up")
+    feed(example, "all streams lead to kafka", "kafka")
+    example.run("caught-up")
+    assert example.tables["words"]["kafka"] == 2
+    assert dict(read(kafka, "word-counts"))["kafka"] == "2"
+    for topic in ("lines", "word-counts"):
+        kafka.delete_topic(topic)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from millstream.testing.kafka.artifacts import NoKafkaError, java_program, kafka
 _STARTED = "Kafka Server started"
 _START_SECONDS = 90.0
 _STOP_SECONDS = 30.0
+_PR_SET_PDEATHSIG = 1
 _QUICK_START = ("-XX:TieredStopAtLevel=1",)
 _LOGGING = """\
 <Configuration status="ERROR">
@@ -25,6 +28,12 @@ _LOGGING = """\
   </Loggers>
 </Configuration>
 """
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel to end this process with the one that started it; only Linux can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
@@ -72,7 +81,12 @@ class Node:
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=detached
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=detached,
+                preexec_fn=None if detached else _die_with_parent,  # noqa: PLW1509 - one call of the kernel, no locks
             )
 
     def wait_until_started(self) -> None:
