@@ -34,6 +34,8 @@ def test_a_run_that_sleeps_keeps_its_state_and_goes_on_when_it_wakes_up(tmp_path
         os.kill(victim.process.pid, signal.SIGCONT)
         victim.process.terminate()
         assert victim.process.stdout is not None
-        assert victim.process.stdout.read() == "drained\n"
+        said = victim.process.stdout.read()
+        victim.kill()
+        assert said == "drained\n"
         verdict = arena.verdict()
     assert verdict.is_good, verdict.notes

@@ -12,9 +12,12 @@ import threading
 from tests.cli.running import run_to_end
 from tests.crash.topologies import CHOSEN
 
+_stopping = threading.Event()
+
 
 def main() -> None:
     """Say ``recovered`` when all there is has been processed, and go on when told so."""
+    signal.signal(signal.SIGTERM, lambda *_: _stopping.set())
     run = _light if sys.argv[1:] == ["light"] else _spark
     run()
     print("drained", flush=True)
@@ -24,10 +27,8 @@ def _light() -> None:
     for app in CHOSEN:
         run_to_end(app)
     print("recovered", flush=True)
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     if sys.stdin.readline().strip() == "go":
-        while not stopping.is_set():
+        while not _stopping.is_set():
             for app in CHOSEN:
                 run_to_end(app)
 
@@ -39,15 +40,12 @@ def _spark() -> None:
     if sys.stdin.readline().strip() != "go":
         return
     runs = [app.start() for app in CHOSEN]
-
-    def drain(*_: object) -> None:
-        for run in runs:
-            run.stop()
-
-    signal.signal(signal.SIGTERM, drain)
+    while not _stopping.wait(0.1) and all(run.is_alive for run in runs):
+        pass
     for run in runs:
-        while not run.wait(0.2):  # short waits, so that the signal is heard
-            pass
+        run.stop()
+    for run in runs:
+        run.wait()
 
 
 if __name__ == "__main__":
