@@ -53,12 +53,15 @@ def resize(driver: WebDriver, width: int, height: int) -> None:
 
 
 def picture(driver: WebDriver, path: Path, tallest: int = 2000) -> None:
-    """Save what the whole page looks like."""
+    """Save what the whole page looks like, in the format that the name of the file says."""
     width, height = driver.execute_script(
         "return [document.documentElement.clientWidth, document.documentElement.scrollHeight]"
     )
     clip = {"x": 0, "y": 0, "width": width, "height": min(height, tallest), "scale": 1}
-    shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    asked = {"format": path.suffix[1:], "quality": 80, "captureBeyondViewport": True, "clip": clip}
+    if path.suffix == ".png":
+        del asked["quality"]
+    shot = driver.execute_cdp_cmd("Page.captureScreenshot", asked)
     path.write_bytes(base64.b64decode(shot["data"]))
 
 

@@ -1,0 +1,96 @@
+"""Take pictures of every page of the dashboard, in front of the running demo, into docs/img: ./dev screenshots."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.support.wait import WebDriverWait
+from tests.browser.conftest import new_browser, picture, resize
+
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "img"
+SIZES = {"desk": (1280, 900), "tablet": (820, 1100), "phone": (390, 844)}
+PAGES = {
+    "overview": "/",
+    "topology": "/topology?app=taxi-rides",
+    "topics": "/topics",
+    "records": "/topics/clicks",
+    "tables": "/tables",
+    "windows": "/tables/taxi-rides/trips_per_minute",
+    "time": "/time?app=taxi-rides",
+    "groups": "/groups",
+    "letters": "/letters?app=taxi-rides",
+    "alerts": "/alerts",
+}
+_READY_SECONDS = 300
+
+
+def is_ready(url: str) -> bool:
+    """Whether there is something to see on every page."""
+    apps = _get(f"{url}/api/apps")
+    enough = len(apps) == 3 and all(app["batch"] > 5 for app in apps)
+    return enough and all(sum(app[what] for app in apps) > 0 for what in ("late", "dead_letters"))
+
+
+def _get(url: str) -> Any:
+    with urllib.request.urlopen(url) as answer:
+        return json.load(answer)
+
+
+def shoot(driver: WebDriver, url: str, into: Path) -> None:
+    """Take all pictures; those of the tablet are dark."""
+    for size, (width, height) in SIZES.items():
+        resize(driver, width, height)
+        scheme = "dark" if size == "tablet" else "light"
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        for name, path in PAGES.items():
+            driver.get(f"{url}{path}")
+            is_live = "return document.getElementById('live-state')?.dataset.state === 'live'"
+            WebDriverWait(driver, 60).until(lambda one, script=is_live: one.execute_script(script))  # type: ignore[misc]
+            if name == "topology":
+                choose = "document.querySelector('[data-detail=\"node-trips_per_minute\"]')"
+                driver.execute_script(f"{choose}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+                WebDriverWait(driver, 60).until(
+                    lambda one: one.execute_script("return !!document.querySelector('.samples p')")
+                )
+            picture(driver, into / f"{name}-{size}.webp", tallest=2 * height)
+
+
+def main() -> None:
+    """Run the demo, wait until it has something to show, and take the pictures."""
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        arguments = ["-m", "examples.demo", "--data-dir", place, "--seconds", "3600", "--rate", "400"]
+        demo = subprocess.Popen(
+            [sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True, process_group=0
+        )
+        try:
+            assert demo.stdout is not None
+            url = next(line.split()[-1] for line in demo.stdout if line.startswith("dashboard: "))
+            until = time.monotonic() + _READY_SECONDS
+            while not is_ready(url) and time.monotonic() < until:
+                demo.stdout.readline()  # a line comes every few seconds
+            driver = new_browser(*SIZES["desk"])
+            try:
+                shoot(driver, url, IMAGES)
+            finally:
+                driver.quit()
+        finally:
+            os.killpg(demo.pid, signal.SIGINT)
+            demo.communicate(timeout=180)
+    sys.stdout.write(f"{len(list(IMAGES.glob('*.webp')))} pictures are in {IMAGES}\n")
+
+
+if __name__ == "__main__":
+    main()
