@@ -280,16 +280,17 @@ class Several(Aggregation, frozen=True):
     places: tuple[int, ...]
 
     def add(self, kept: list[Any] | None, values: list[Any], /) -> list[Any]:
-        return self._each([part.add for part in self.parts], kept, values)
+        kept = kept or [None] * len(self.parts)
+        return [
+            one if (value := values[place]) is None else part.add(one, value)
+            for part, one, place in zip(self.parts, kept, self.places, strict=True)
+        ]
 
     def remove(self, kept: list[Any] | None, values: list[Any], /) -> list[Any]:
-        return self._each([part.remove for part in self.parts], kept, values)
-
-    def _each(self, steps: list[Callable[[Any, Any], Any]], kept: list[Any] | None, values: list[Any]) -> list[Any]:
-        kept = kept or [None] * len(steps)
+        kept = kept or [None] * len(self.parts)
         return [
-            one if (value := values[place]) is None else step(one, value)
-            for step, one, place in zip(steps, kept, self.places, strict=True)
+            one if (value := values[place]) is None else part.remove(one, value)
+            for part, one, place in zip(self.parts, kept, self.places, strict=True)
         ]
 
     def merge(self, one: list[Any], other: list[Any], /) -> list[Any]:

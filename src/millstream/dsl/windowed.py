@@ -128,7 +128,7 @@ class WindowedStream(ReadyAggregations, Verbs):
         return Table(self._draft, node)
 
 
-def _plus_one(count: int, _value: Any) -> int:
+def _plus_one(_key: Any, count: int, _value: Any) -> int:
     return count + 1
 
 
