@@ -12,7 +12,6 @@ from millstream.dsl.cogrouped import CogroupedStream, WindowedCogroup
 from millstream.dsl.global_table import GlobalTable
 from millstream.dsl.grouped_table import GroupedTable
 from millstream.dsl.stream import Stream
-from millstream.dsl.table import Table
 from millstream.dsl.windowed import WindowedStream
 from millstream.errors import DefinitionError
 from millstream.processors import Processor, StoreSpec, ValueTransformer, key_value_store, table_store
@@ -174,8 +173,6 @@ def _join(topology: Topology, node: Node, verb: str) -> Any:
     if "foreign_key" in node:
         on, joiner = of_pair(MAPPERS, node["foreign_key"]), of_three(JOINERS, node["joiner"])
         return getattr(left, verb)(right, joiner, on=on, name=_name(node))
-    if not isinstance(right, Table):
-        raise UnsupportedCaseError(f"{verb} of {type(left).__name__} and {type(right).__name__}")
     settings = _waiting(node) if isinstance(left, Stream) else _stored(node)
     return getattr(left, verb)(right, of_three(JOINERS, node["joiner"]), **settings)
 
