@@ -23,7 +23,14 @@ DEVIATIONS = {
     "time, and an older version comes back to life",
 }
 
-LEAST = 2_780
+OTHER_DROPS = {
+    *(f"composed/random-large/{number}" for number in (1011, 1031, 1043)),
+    "composed/random-small/1044",
+}
+"""One record changes both sides of a foreign-key join: Kafka counts the answer to the row before as dropped, and we let
+the answer to the row after it take its place."""
+
+LEAST = 2_800
 """So many cases pass at least: what works once must not become unsupported in silence."""
 
 
@@ -45,7 +52,7 @@ def test_cases_of_a_group(group: str) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_drops_are_counted_as_kafka_streams_does(group: str) -> None:
     wrong = {outcome.case: outcome.drops for outcome in outcomes(group) if outcome.drops}
-    assert wrong == {}
+    assert wrong.keys() == {case for case in OTHER_DROPS if case.startswith(f"{group}/")}
 
 
 def test_enough_cases_are_supported() -> None:
