@@ -1,13 +1,21 @@
 """Let each event through once: a processor that remembers ids for an hour, and tells every minute what it left out.
 
+python -m examples.unique_events         runs it on made-up doors
+
 millstream run examples/unique_events.py
 millstream produce events --key door-1 --value '{"id": "7", "what": "opened"}'
 millstream consume events.unique --from-beginning
 millstream tables scan dedupe.seen --app unique-events
 """
 
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
 import msgspec
 
+from examples.playing import Sent, play
 from millstream import App, Processor, Record, key_value_store, punctuate, window_store
 
 HOUR = 3_600_000
@@ -45,5 +53,27 @@ events = app.stream("events", key=str, value=Event).process(Dedupe, key=str, nam
 events.to("events.unique", value=Event, name="unique")
 events.to("events.repeated", value=int, name="repeated")
 
+
+def data(seed: int = 7, events: int = 400) -> Iterator[Sent]:
+    """Yield what doors tell; one in three tells it again within the next minutes."""
+    pick = random.Random(seed)
+    for number in range(events):
+        clock, door = number * 30_000, f"door-{pick.randrange(5)}"
+        event = Event(str(number), pick.choice(("opened", "closed")))
+        yield Sent("events", door, event, clock)
+        if pick.random() < 0.33:
+            yield Sent("events", door, event, clock + pick.randrange(20_000))
+
+
+def show(app: App) -> None:
+    """Print how many events there were, and how many of them were new."""
+    broker = app.broker
+    came, passed = (sum(each.end for each in broker.offsets(topic)) for topic in ("events", "events.unique"))
+    broker.close()
+    print(f"\n{came} events came, {passed} passed; still to be told every minute as left out:")
+    for door, count in sorted(app.tables["dedupe.left_out"].items()):
+        print(f"  {door}  {count}")
+
+
 if __name__ == "__main__":
-    app.main()
+    play(app, data(), show)
