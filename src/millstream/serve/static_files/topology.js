@@ -5,7 +5,7 @@
   const box = document.getElementById("graph");
   const panel = document.getElementById("panel");
   if (!box) return;
-  const SMALLEST = 0.62;
+  const SMALLEST = 0.55;
   let view = null;
   let chosen = null;
 
