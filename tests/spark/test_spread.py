@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from millstream import Config
@@ -63,6 +66,16 @@ if __name__ == "__main__":
 """
 
 
+@pytest.fixture
+def _no_leftovers() -> Iterator[None]:
+    """Remove the working directories of executors, which Spark puts beside itself and keeps."""
+    work = Path(pyspark.__file__).parent / "work"
+    before = set(work.glob("app-*"))
+    yield
+    for path in set(work.glob("app-*")) - before:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def executors(driver: int) -> list[int]:
     """Return the executors that descend from a process."""
     found = []
@@ -87,6 +100,7 @@ def ancestors(process: str) -> set[int]:
 @pytest.mark.crash
 @pytest.mark.timeout(280)
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds executors in /proc")
+@pytest.mark.usefixtures("_no_leftovers")
 def test_a_killed_executor_costs_a_restore_and_nothing_else(tmp_path: Path) -> None:
     script = tmp_path / "spread_app.py"
     source = SCRIPT.format(
