@@ -34,6 +34,7 @@ from millstream.testing.kafka import Cluster, java_program, kafka_jars
 PARTITIONS = 2
 CACHE_BYTES = 10 << 20
 _QUIET_SECONDS = 3.0
+_LONGEST_SECONDS = 900.0
 _LATENCY_SECONDS = 15
 _LATENCY_RATE = 1_000
 Start = Callable[[str, str, Path], "subprocess.Popen[bytes]"]
@@ -69,17 +70,20 @@ def _throughput(
     broker.create_topic(target, TopicConfig(partitions=PARTITIONS))
     with running(begin("rides", target, directory / slug)):
         first = last = 0.0
-        seen = 0
-        while not seen or time.perf_counter() - last < _QUIET_SECONDS:
+        seen, began = 0, time.perf_counter()
+        while time.perf_counter() - last < _QUIET_SECONDS or _counted(broker, target) != expected:
             now = sum(there.end for there in broker.offsets(target))
             if now != seen:
                 last = time.perf_counter()
                 first = first or last
                 seen = now
+            assert time.perf_counter() - began < _LONGEST_SECONDS, f"{slug} does not come to the right counts"
             time.sleep(0.05)
-    counts = {int(key): int(value) for key, value in _records(broker, target)}
-    assert counts == expected, f"the counts of {slug} are wrong"
     return {"records_per_second": records / (last - first), "updates": seen}
+
+
+def _counted(broker: KafkaBroker, topic: str) -> dict[int, int]:
+    return {int(key): int(value) for key, value in _records(broker, topic)}
 
 
 def _latency(
