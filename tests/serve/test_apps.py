@@ -151,3 +151,17 @@ def test_why_a_record_is_late(served: Served) -> None:
     assert not in_time["is_late"]
     refused = served.client.get("/api/apps/rides-app/late", params={"table": "per_vendor", "key": "a", "time": "1"})
     assert refused.status_code == 404
+
+
+def test_a_letter_that_somebody_forged_is_shown_and_kept(tmp_path: Path) -> None:
+    fill(tmp_path)
+    run_to_end(rides_app(tmp_path))
+    served = serving(tmp_path)
+    forged = {"value": 1, "headers": {"__streams.errors.topic": "rides", "__streams.errors.partition": "<b>-1"}}
+    assert served.post("/api/topics/rides-app.dead-letters/records", forged).status_code == 200
+    newest = served.get("/api/apps/rides-app/letters", limit=1)["letters"][0]
+    assert newest["origin"] == "rides[<b>-1]@?"
+    replay = served.post("/api/apps/rides-app/letters/replay", {"places": [newest["place"]]})
+    assert replay.json() == {"sent": {}, "kept": {"rides": 1}}
+    served.page("/letters?app=rides-app")
+    served.site.place.close()

@@ -56,7 +56,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
             timestamp=record.timestamp,
             origin=f"{topic}[{partition}]@{told.get('offset', '?')}",
             topic=topic,
-            origin_partition=int(partition),
+            origin_partition=int(partition) if re.fullmatch(r"[0-9]{1,9}", partition) else -1,
             stage=told.get("stage", ""),
             node=told.get("node", ""),
             error=told.get("exception", ""),
@@ -147,7 +147,7 @@ def _output(broker: Broker, letter: DeadLetter) -> Output | None:
         partitions = broker.topic(letter.topic).partitions if letter.topic else 0
     except UnknownTopicError:
         return None
-    if letter.origin_partition >= partitions:
+    if not 0 <= letter.origin_partition < partitions:
         return None
     record = letter.record
     block = block_of([record.key], [record.value], [record.timestamp], [record.headers])
