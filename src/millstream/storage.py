@@ -66,11 +66,20 @@ class Environment:
             self.databases: dict[str, Any] = {}
             try:
                 self._lmdb.reader_check()
-                self._check_format()
-                self.open_databases(databases)
+                self._first_look(databases)
             except BaseException:
                 self._lmdb.close()
                 raise
+
+    def _first_look(self, databases: tuple[str, ...]) -> None:
+        """Check the format and open databases, again with a larger map if another process makes it grow meanwhile."""
+        while True:
+            try:
+                self._check_format()
+                self.open_databases(databases)
+                return
+            except lmdb.MapResizedError:
+                self._lmdb.set_mapsize(0)  # as large as it is by now
 
     def _check_format(self) -> None:
         with self._lmdb.begin() as txn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from time import monotonic
 
 import pyarrow as pa
 import pytest
@@ -38,16 +39,26 @@ def test_ranges_follow_each_other_and_may_begin_anywhere(topic: str, send: Send,
         assert read(topic, start=end, end=100) == [(offset, str(offset)) for offset in range(end, 100)]
 
 
+def wait_for_end(kafka: KafkaBroker, topic: str, end: int) -> None:
+    """Wait until the broker has written the end of a transaction, which it does after it has answered."""
+    deadline = monotonic() + 30
+    while kafka.offsets(topic)[0].end < end:
+        assert monotonic() < deadline
+    assert kafka.offsets(topic)[0].end == end
+
+
 def test_aborted_records_and_control_records_are_passed_over(
     kafka: KafkaBroker, topic: str, send: Send, read: Read, transact: Transact
 ) -> None:
     send(topic, "a")
     transact(topic, "no", "no").abort_transaction()
+    wait_for_end(kafka, topic, 4)
     transact(topic, "b").commit_transaction()
+    wait_for_end(kafka, topic, 6)
     send(topic, "c")
     transact(topic, "no").abort_transaction()
-    end = kafka.offsets(topic)[0].end
-    assert end == 9  # a, no, no, abort, b, commit, c, no, abort
+    end = 9  # a, no, no, abort, b, commit, c, no, abort
+    wait_for_end(kafka, topic, end)
     expected = [(0, "a"), (4, "b"), (6, "c")]
     for cut in range(end + 1):
         found = read(topic, start=0, end=cut) + read(topic, start=cut, end=end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.serve.conftest import Served
 
+import millstream
 from millstream.errors import InvalidNameError
 from millstream.names import check_name
 
@@ -20,6 +22,8 @@ ODD = [
     *("..", "../..", "../../etc/passwd", "/etc/passwd", "....//....//etc/passwd", "~root", "C:\\Windows\\win.ini"),
     *("\\\\host\\share", "%2e%2e", "..%2f..", "a\x00b", ".hidden", "a" * 300, "con", "lines/../rides", "ä", "\n", " "),
 ]
+PACKAGE = Path(millstream.__file__).parent
+"""Static files are read from it, and modules that are imported late."""
 _watchers: list[list[str]] = []
 
 
@@ -62,7 +66,7 @@ def test_odd_names_are_not_found_and_nothing_outside_is_read(served: Served, nam
     assert {path for path, status in statuses.items() if status == 200} <= {
         path for path in statuses if ".." in path or path.endswith(("?app=%20", "?app= "))
     }
-    allowed = (str(served.data_dir), sys.prefix, sys.base_prefix, "/proc/self")
+    allowed = (str(served.data_dir), str(PACKAGE), sys.prefix, sys.base_prefix, "/proc/self")
     assert [path for path in files if path.startswith("/") and not path.startswith(allowed)] == []
 
 
