@@ -82,7 +82,7 @@ def has_single_input(case: Case) -> bool:
     read = plan.source_topics
     return (
         len(read) == 1
-        and all(len(stage.inputs) == 1 for stage in plan.stages)
+        and all(len(stage.inputs) == 1 and stage.round == 0 for stage in plan.stages)  # a further round is an input
         and all(len(stages) == 1 and topic not in read for topic, stages in writers.items())
     )
 
