@@ -93,3 +93,14 @@ def test_what_cannot_be_published_leaves_nothing(kafka: KafkaBroker, topic: str,
 def test_the_marker_tells_what_it_is(kafka: KafkaBroker, topic: str) -> None:
     kafka.append_once(f"one@{topic}.0", 41, [output(topic, "a", partition=1)])
     assert [(each.partition, at) for each, at in kafka.committed(f"{topic}.0.eos").items()] == [(0, 42)]
+
+
+def test_a_producer_that_is_fenced_amid_many_records_begins_again(
+    cluster: Cluster, kafka: KafkaBroker, topic: str, read: Read
+) -> None:
+    many = [str(number) for number in range(150_000)]
+    kafka.append_once(f"one@{topic}.0", 1, [output(topic, "a")])
+    with KafkaBroker(cluster.url) as other:
+        other.append_once(f"one@{topic}.0", 2, [output(topic, "b")])
+    kafka.append_once(f"one@{topic}.0", 3, [output(topic, *many)])
+    assert values(read(topic)) == ["a", "b", *many]

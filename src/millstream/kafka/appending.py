@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from millstream.broker import Acks, Output
 from millstream.errors import BrokerUnavailableError
-from millstream.kafka.failures import explained
+from millstream.kafka.failures import explained, translated
 from millstream.kafka.producing import produce
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class Appender:
         deliveries = [_Delivery() for _ in outputs]
         for output, delivery in zip(outputs, deliveries, strict=True):
             delivery.expected = len(output.block)
-            produce(producer, output, delivery if waits else None)
+            with translated(f"write to topic {output.topic!r}", output.topic):
+                produce(producer, output, delivery if waits else None)
         if not waits:
             producer.poll(0)
             return [UNKNOWN_OFFSET] * len(outputs)

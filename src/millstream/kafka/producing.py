@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
 from millstream.blocks import headers_of
 from millstream.broker import Output
-from millstream.kafka.failures import explained
 
 _QUEUE_FULL_SECONDS = 0.1
 _NOT_NOW = 1  # the client takes the time 0 for "now"; a millisecond later is the nearest that it can send
@@ -31,5 +30,3 @@ def produce(producer: Producer, output: Output, on_delivery: OnDelivery | None =
                 break
             except BufferError:
                 producer.poll(_QUEUE_FULL_SECONDS)
-            except KafkaException as error:
-                raise explained(error.args[0], f"write to topic {topic!r}", topic) from error

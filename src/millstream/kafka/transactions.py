@@ -159,7 +159,8 @@ def _may_pass(error: KafkaError) -> bool:
     """Fenced, aborted, in the wrong state: another attempt is newer, or ours took too long."""
     fenced = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._STATE}
     unknown = {KafkaError.INVALID_TXN_STATE, KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID}
-    return error.txn_requires_abort() or error.retriable() or error.code() in fenced | unknown
+    # _FATAL is what a producer says to the next record once it is fenced
+    return error.txn_requires_abort() or error.retriable() or error.code() in fenced | unknown | {KafkaError._FATAL}
 
 
 def failed_for_good(name: str, lost: int, cause: BaseException) -> MillstreamError:
