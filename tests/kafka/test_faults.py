@@ -131,6 +131,7 @@ def test_the_broker_dies_between_records_and_commit(site: Site, out: str) -> Non
     assert site.read(out) == [1, 2, 3]
 
 
+@pytest.mark.skipif(not ROUNDS, reason="Kafka may leave its transaction open for minutes: set MILLSTREAM_KAFKA_ROUNDS")
 def test_the_broker_dies_between_commit_and_answer(site: Site, out: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that starts again may leave the marker unreadable (docs/kafka.md): then nothing is guessed."""
     monkeypatch.setattr("millstream.kafka.ledger._TRY_SECONDS", 2.0)
