@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.support.wait import WebDriverWait
@@ -110,8 +111,14 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def click(self, selector: str) -> None:
+        """Click on what is found there; if a live update puts it anew in the meantime, on the new one."""
+        waiting = WebDriverWait(self.driver, PATIENCE, 0.1, (StaleElementReferenceException,))
+        waiting.until(lambda _: self._clicked(selector), f"{selector} can be clicked")
+
+    def _clicked(self, selector: str) -> bool:
         self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
         self.driver.find_element("css selector", selector).click()
+        return True
 
     def type(self, selector: str, text: str) -> None:
         found = self.driver.find_element("css selector", selector)
