@@ -14,12 +14,11 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.support.wait import WebDriverWait
 from tests.cli.running import run_to_end
-from tests.serve.conftest import fill, rides_app, words_app
+from tests.serve.conftest import filled, web_server, words_app
 
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
-from millstream.serve.server import Address, WebServer
-from millstream.storage import close_under
+from millstream.serve.server import WebServer
 
 PATIENCE = 60
 
@@ -78,15 +77,8 @@ def driver() -> Iterator[WebDriver]:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     """Serve two apps that have run over hostile data."""
-    data_dir = tmp_path_factory.mktemp("browsed")
-    data_dir.chmod(0o700)
-    fill(data_dir)
-    run_to_end(rides_app(data_dir))
-    run_to_end(words_app(data_dir))
-    found = WebServer(data_dir, address=Address(port=0))
-    yield found
-    found.close()
-    close_under(data_dir)
+    with web_server(filled(tmp_path_factory)) as found:
+        yield found
 
 
 class Browser:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from millstream.producer import Producer
 from millstream.serve.guard import Keys
 from millstream.serve.place import Place
 from millstream.serve.rates import Rates
+from millstream.serve.server import Address, WebServer
 from millstream.serve.site import Site
 from millstream.serve.watch import Watch
 from millstream.serve.web import site_app
@@ -123,15 +125,29 @@ def serving(data_dir: Path, token: str | None = None, hosts: tuple[str, ...] = (
     return Served(site, keys, client, data_dir)
 
 
-@pytest.fixture(scope="session")
-def filled_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory in which both apps have run; tests that change something take a copy."""
-    data_dir = tmp_path_factory.mktemp("filled")
+def filled(places: pytest.TempPathFactory) -> Path:
+    """Make a directory in which both apps have run over hostile data."""
+    data_dir = places.mktemp("filled")
     data_dir.chmod(0o700)
     fill(data_dir)
     run_to_end(rides_app(data_dir))
     run_to_end(words_app(data_dir))
     return data_dir
+
+
+@contextmanager
+def web_server(data_dir: Path) -> Iterator[WebServer]:
+    """Serve a directory on a free port."""
+    server = WebServer(data_dir, address=Address(port=0))
+    yield server
+    server.close()
+    close_under(data_dir)
+
+
+@pytest.fixture(scope="session")
+def filled_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory in which both apps have run; tests that change something take a copy."""
+    return filled(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,11 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from tests.cli.running import run_to_end
-from tests.serve.conftest import fill, rides_app, serving, words_app
+from tests.serve.conftest import filled, serving, web_server
 
 from millstream.serve.openapi import openapi_document
-from millstream.serve.server import Address, WebServer
+from millstream.serve.server import WebServer
 from millstream.serve.web import OPERATIONS
-from millstream.storage import close_under
 
 _CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 _KNOWN = {"topic": "rides", "app": "rides-app", "table": "per_zone", "group": "rides-app", "key": "zone-1"}
@@ -35,15 +33,8 @@ schema = schemathesis.openapi.from_dict(openapi_document(OPERATIONS))
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     """Return a real server over data that may be changed at will."""
-    data_dir = tmp_path_factory.mktemp("fuzzed")
-    data_dir.chmod(0o700)
-    fill(data_dir)
-    run_to_end(rides_app(data_dir))
-    run_to_end(words_app(data_dir))
-    found = WebServer(data_dir, address=Address(port=0))
-    yield found
-    found.close()
-    close_under(data_dir)
+    with web_server(filled(tmp_path_factory)) as found:
+        yield found
 
 
 @schema.exclude(path=sorted(_STREAMS)).parametrize()
