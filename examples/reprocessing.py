@@ -10,7 +10,7 @@ By hand:  millstream run examples/reprocessing.py:app
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -26,10 +26,10 @@ class Trip(msgspec.Struct):
     unit: str
 
 
-def topology(app: App, kilometres_of: object) -> None:
+def topology(app: App, kilometres_of: Callable[[Trip], float]) -> None:
     """Write the program; the versions differ in how they understand a trip."""
     trips = app.stream("trips", key=str, value=Trip)
-    trips.group_by_key().sum(kilometres_of, name="driven").to_stream().to("driven")  # type: ignore[arg-type]
+    trips.group_by_key().sum(kilometres_of, name="driven").to_stream().to("driven")
 
 
 app = App("distances")  # version one takes miles for kilometres
