@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import struct
 import threading
+from contextlib import suppress
 from typing import Self
 
 END_TXN = 26
@@ -76,7 +76,8 @@ class Proxy:
         """Pass on requests one by one; each begins with its length and its number."""
         waiting = b""
         try:
-            while True:
+            while part := client.recv(65_536):
+                waiting += part
                 while len(waiting) >= _HEADER.size and len(waiting) >= (size := _HEADER.unpack_from(waiting)[0] + 4):
                     request, waiting = waiting[:size], waiting[size:]
                     kind = _HEADER.unpack_from(request)[1]
@@ -87,22 +88,24 @@ class Proxy:
                         self._swallowed_kind = _NONE
                         deaf.set()
                     broker.sendall(request)
-                select.select([client], [], [])
-                part = client.recv(65_536)
-                if not part:
-                    return
-                waiting += part
-        except (OSError, ValueError):
-            client.close()
+        except OSError:
+            pass
+        _cut(client, broker)
 
     def _answer(self, broker: socket.socket, client: socket.socket, deaf: threading.Event) -> None:
         try:
             while part := broker.recv(65_536):
                 if deaf.is_set():
                     self.held.set()
-                    client.shutdown(socket.SHUT_RDWR)
-                    return
+                    break
                 client.sendall(part)
-            client.shutdown(socket.SHUT_RDWR)
         except OSError:
-            return
+            pass
+        _cut(client, broker)
+
+
+def _cut(*ends: socket.socket) -> None:
+    """Shut both ends of a connection, so that whoever reads from one, in any thread, is woken."""
+    for end in ends:
+        with suppress(OSError):  # the other thread was here first
+            end.shutdown(socket.SHUT_RDWR)

@@ -74,6 +74,7 @@ def test_an_open_transaction_hides_what_follows(
     assert kafka.offsets(topic)[0].end == 1
     assert read(topic) == [(0, "a")]
     other.commit_transaction()
+    wait_for_end(kafka, topic, 4)  # a, b, c, commit
     assert read(topic) == [(0, "a"), (1, "b"), (2, "c")]
 
 
