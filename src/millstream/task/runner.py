@@ -16,6 +16,7 @@ import msgspec
 
 from millstream.state.recording import Changes
 from millstream.state.task import TaskState, Version
+from millstream.task.garbage import seldom_collected
 from millstream.task.outbox import Letter, Outbox, outputs
 from millstream.task.policy import FailedRecordError
 from millstream.task.report import TaskReport
@@ -88,7 +89,7 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
         return report, letters
     began = time.perf_counter()
     run = TaskRun(site, work, state, txn, found.stream_time)
-    with contextlib.closing(run):
+    with contextlib.closing(run), seldom_collected():
         run.process()
     letters = run.outbox.letters(site.topic_partitions, site.edge_partitions, work.task + work.batch)
     stage, partition = site.stage(work.task)

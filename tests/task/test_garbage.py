@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from millstream.task.garbage import seldom_collected
+
+
+@pytest.fixture(autouse=True)
+def _threshold() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_the_collector_rests_meanwhile_and_is_put_back_after_an_error() -> None:
+    collection = seldom_collected()
+    collection.__enter__()
+    assert gc.get_threshold()[0] > 100_000
+    assert not collection.__exit__(ValueError, ValueError("in user code"), None)
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_two_at_once_leave_the_collector_as_it_was() -> None:
+    first, second = seldom_collected(), seldom_collected()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_a_collector_that_the_user_has_turned_off_stays_off() -> None:
+    gc.set_threshold(0)
+    with seldom_collected():
+        assert gc.get_threshold()[0] == 0
