@@ -8,7 +8,8 @@ gaps (after compaction); a dense block is described by the offset of its first r
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -17,9 +18,34 @@ from millstream.records import Headers
 
 Block: TypeAlias = pa.RecordBatch
 Buffer: TypeAlias = bytes | memoryview
+T = TypeVar("T")
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", pa.binary())])
 SPARSE_SCHEMA = SCHEMA.append(pa.field("offset", pa.int64()))
+
+
+class Rows(NamedTuple):
+    """Records as lists of Python objects, one list per column; ``headers`` is None if no record has any."""
+
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    timestamps: list[int]
+    headers: list[Headers] | None
+
+    def take(self, rows: Sequence[int]) -> Rows:
+        """Return some of the records."""
+        headers = None if self.headers is None else chosen(self.headers, rows)
+        return Rows(chosen(self.keys, rows), chosen(self.values, rows), chosen(self.timestamps, rows), headers)
+
+    def block(self) -> Block:
+        """Return the records as a block."""
+        return block_of(*self)
+
+
+def chosen(items: Sequence[T], places: Sequence[int]) -> list[T]:
+    """Return the items at some places; the loop over them is C."""
+    return list(itemgetter(*places)(items)) if len(places) > 1 else [items[place] for place in places]
+
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Headers).decode
@@ -49,6 +75,12 @@ def headers_of(block: Block) -> list[Headers] | None:
     if column.null_count == len(column):
         return None
     return [() if packed is None else _unpack(packed) for packed in column.to_pylist()]
+
+
+def rows_of(block: Block) -> Rows:
+    """Return the records of a block as Python objects."""
+    keys, values, timestamps = (block.column(number).to_pylist() for number in range(3))
+    return Rows(keys, values, timestamps, headers_of(block))
 
 
 def to_bytes(block: Block) -> bytes:

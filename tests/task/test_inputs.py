@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.blocks import block_of
+from millstream.blocks import Rows
 from millstream.task.inputs import Decoded, merged
 
 Chunks = list[list[int]]
@@ -13,8 +13,8 @@ def feed(number: int, chunks: Chunks) -> Any:
     """Yield chunks with these timestamps; each record's value tells its input and its place in it."""
     place = 0
     for times in chunks:
-        block = block_of([None] * len(times), [b""] * len(times), times)
-        chunk = Decoded(f"topic{number}", 0, block, range(place, place + len(times)))
+        rows = Rows([None] * len(times), [b""] * len(times), times, None)
+        chunk = Decoded(f"topic{number}", 0, rows, range(place, place + len(times)))
         chunk.keys = [None] * len(times)
         chunk.values = [(number, place + row) for row in range(len(times))]
         place += len(times)

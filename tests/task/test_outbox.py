@@ -1,10 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.blocks import from_bytes, headers_of
+from millstream.blocks import headers_of
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.partitioning import partition_of
 from millstream.task.outbox import Letter, Outbox, outputs
+from millstream.task.parcels import unpacked
 
 Keys = list[bytes | None]
 
@@ -51,7 +52,7 @@ def test_over_an_edge_records_go_by_their_key_as_a_topic_would_hold_it(keys: lis
         columns.timestamps.append(number)
     places = {}
     for letter in box.letters(lambda _: 0, lambda _: tasks, 0):
-        places.update(dict.fromkeys(from_bytes(letter.data).column(2).to_pylist(), letter.partition))
+        places.update(dict.fromkeys(unpacked(letter.data).timestamps, letter.partition))
     routes = [b"" if key is None else str(key).encode() for key in keys]
     assert places == {number: partition_of(route, tasks) for number, route in enumerate(routes)}
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from millstream.blocks import rows_of
 from millstream.broker import Broker
 from millstream.native import value_codec
 from millstream.plan.sources import GlobalTableSource
@@ -49,7 +50,7 @@ def _loading(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies
         begins = [one.begin for one in broker.offsets(topic)]
         for partition, stop in enumerate(offsets):
             for chunk in broker.read(topic, partition, max(start[partition], begins[partition]), stop):
-                decoded = decoder.decode(topic, partition, chunk.block, chunk.offsets)
+                decoded = decoder.decode(topic, partition, rows_of(chunk.block), chunk.offsets)
                 rows = list(zip(decoded.keys, decoded.values, decoded.timestamps, strict=True))
                 records += len(chunk.offsets)
                 write(row for row in rows if row[0] is not None)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pyarrow as pa
-
-from millstream.blocks import Block, headers_of
+from millstream.blocks import Rows
 from millstream.errors import SerdeError
 from millstream.native import KeyMemory
 from millstream.records import Headers
@@ -19,31 +17,30 @@ from millstream.serdes import Serde
 
 
 class Decoded:
-    """Consecutive records of one input, ready to be processed."""
+    """Consecutive records of one input, ready to be processed; ``rows`` is what they came as."""
 
     __slots__ = (
-        "_headers", "_written", "block", "has_headers", "keys", "offsets", "partition", "timestamps", "topic", "values",
+        "_written", "has_headers", "keys", "offsets", "partition", "rows", "timestamps", "topic", "values",
     )  # fmt: skip
 
-    def __init__(self, topic: str, partition: int, block: Block, offsets: Any, written: Written = None) -> None:
+    def __init__(self, topic: str, partition: int, rows: Rows, offsets: Any, written: Written = None) -> None:
         self._written = written
         self.topic = topic
         self.partition = partition
-        self.block = block
+        self.rows = rows
         self.offsets = offsets
-        self._headers = headers_of(block)
-        self.has_headers = self._headers is not None
+        self.has_headers = rows.headers is not None
         self.keys: list[Any] = []
         self.values: list[Any] = []
-        self.timestamps: list[int] = block.column(2).to_pylist()
+        self.timestamps = rows.timestamps
 
     def headers(self, row: int) -> Headers:
-        return () if self._headers is None else self._headers[row]
+        return () if self.rows.headers is None else self.rows.headers[row]
 
     def raw(self, row: int) -> tuple[bytes | None, bytes | None]:
         """Return key and value as they came from a topic or, from another stage, as they would stand in one."""
         if self._written is None:
-            return self.block.column(0)[row].as_py(), self.block.column(1)[row].as_py()
+            return self.rows.keys[row], self.rows.values[row]
         key, value = self.keys[row], self.values[row]
         as_key, as_value = self._written
         return None if key is None else as_key.encode(key), None if value is None else as_value.encode(value)
@@ -51,8 +48,8 @@ class Decoded:
     def without(self, rows: set[int]) -> Decoded:
         """Return the same records but for some."""
         kept = [row for row in range(len(self.timestamps)) if row not in rows]
-        block = self.block.take(pa.array(kept, pa.int64()))
-        rest = Decoded(self.topic, self.partition, block, [self.offsets[row] for row in kept], self._written)
+        offsets = [self.offsets[row] for row in kept]
+        rest = Decoded(self.topic, self.partition, self.rows.take(kept), offsets, self._written)
         rest.keys = [self.keys[row] for row in kept]
         rest.values = [self.values[row] for row in kept]
         rest.timestamps = [self.timestamps[row] for row in kept]
@@ -71,7 +68,7 @@ Stamp = Callable[[Decoded], set[int]]
 
 
 class Decoder:
-    """Turns blocks of one input into decoded records."""
+    """Turns the records of one input into what operators work with."""
 
     def __init__(
         self, key: Serde | None, value: Serde, stamp: Stamp | None, reject: Reject, written: Written = None
@@ -83,10 +80,10 @@ class Decoder:
         self._reject = reject
         self._written = written
 
-    def decode(self, topic: str, partition: int, block: Block, offsets: Any) -> Decoded:
-        """Decode a block at one go; only if that fails look for the bad records one by one."""
-        decoded = Decoded(topic, partition, block, offsets, self._written)
-        keys, values = block.column(0).to_pylist(), block.column(1).to_pylist()
+    def decode(self, topic: str, partition: int, rows: Rows, offsets: Any) -> Decoded:
+        """Decode records at one go; only if that fails look for the bad ones one by one."""
+        decoded = Decoded(topic, partition, rows, offsets, self._written)
+        keys, values = rows.keys, rows.values
         key, value = self._key, self._value
         try:
             decoded.keys = [None if item is None else key(item) for item in keys]

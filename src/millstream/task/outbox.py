@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
-from millstream.blocks import Block, block_of, from_bytes, to_bytes
+from millstream.blocks import Block, Rows, from_bytes, to_bytes
 from millstream.broker import Output
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.partitioning import partitions_of
+from millstream.task.parcels import parcels_of
 
 
 class Letter(msgspec.Struct, array_like=True):
-    """Encoded records for one partition of a topic or, if ``edge`` is given, for one task of another stage."""
+    """A block for one partition of a topic or, if ``edge`` is given, a parcel for one task of another stage."""
 
     partition: int
     data: bytes
@@ -40,14 +40,12 @@ class Outbox:
             if len(columns):
                 count = topic_partitions(topic)
                 targets = _targets(columns.keys, count, spread % count)
-                parts = _split(_block(columns, columns.keys), targets, count)
+                parts = _split(_rows(columns), targets, count)
                 found.extend(Letter(partition=part, data=to_bytes(block), topic=topic) for part, block in parts)
         for edge, sent in self.edges.items():
             if len(sent):
-                count, codes = edge_partitions(edge), np.array(sent.codes, np.int64)
-                keys = pa.array(sent.keys, pa.binary()).take(pa.array(codes))
-                parts = _split(_block(sent, keys), partitions_of(sent.routes, count)[codes], count)
-                found.extend(Letter(partition=part, data=to_bytes(block), edge=edge) for part, block in parts)
+                parcels = parcels_of(sent, edge_partitions(edge))
+                found.extend(Letter(partition=task, data=parcel, edge=edge) for task, parcel in parcels)
         return found
 
     @property
@@ -56,9 +54,9 @@ class Outbox:
         return sum(len(columns) for columns in self.topics.values())
 
 
-def _block(columns: Columns, keys: Any) -> Block:
+def _rows(columns: Columns) -> Rows:
     headers = [columns.headers.get(row, ()) for row in range(len(columns))] if columns.headers else None
-    return block_of(keys, columns.values, columns.timestamps, headers)
+    return Rows(columns.keys, columns.values, columns.timestamps, headers)
 
 
 def _targets(keys: list[bytes | None], count: int, keyless: int) -> Any:
@@ -70,14 +68,11 @@ def _targets(keys: list[bytes | None], count: int, keyless: int) -> Any:
     return targets
 
 
-def _split(block: Block, targets: Any, count: int) -> Iterator[tuple[int, Block]]:
-    if count == 1:
-        yield 0, block
-        return
+def _split(records: Rows, targets: Any, count: int) -> Iterator[tuple[int, Block]]:
     for partition in range(count):
-        rows = np.flatnonzero(targets == partition)
-        if len(rows):
-            yield partition, block if len(rows) == len(block) else block.take(pa.array(rows))
+        places = np.flatnonzero(targets == partition).tolist()
+        if places:
+            yield partition, (records if len(places) == len(records.keys) else records.take(places)).block()
 
 
 def outputs(letters: list[Letter]) -> list[Output]:

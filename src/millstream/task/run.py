@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from millstream.blocks import from_bytes
+from millstream.blocks import rows_of
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
 from millstream.operators.build import build
 from millstream.operators.runtime import Columns, EdgeColumns, Process
@@ -32,6 +32,7 @@ from millstream.task.current import Current
 from millstream.task.inputs import Decoded, Decoder, Reject, merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
+from millstream.task.parcels import unpacked
 from millstream.task.policy import FailedRecordError, OnError, error_headers, late_headers
 from millstream.task.stamps import Stamps
 from millstream.task.work import Work
@@ -256,11 +257,11 @@ class TaskRun:
         for one in self._work.ranges:
             if one.topic == topic:
                 for chunk in self._site.broker.read(topic, one.partition, one.start, one.stop):
-                    yield decoder.decode(topic, one.partition, chunk.block, chunk.offsets)
+                    yield decoder.decode(topic, one.partition, rows_of(chunk.block), chunk.offsets)
 
     def _from_edge(self, edge: Repartition, data: bytes, decoder: Decoder) -> Iterator[Decoded]:
-        block = from_bytes(data)
-        yield decoder.decode(edge.name or "", self.partition, block, range(len(block)))
+        rows = unpacked(data)
+        yield decoder.decode(edge.name or "", self.partition, rows, range(len(rows.timestamps)))
 
     # Bad records
 

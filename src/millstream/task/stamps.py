@@ -67,7 +67,7 @@ class Stamps:
     def _stamp_singly(self, chunk: Decoded) -> set[int]:
         left_out: set[int] = set()
         timestamps = list(chunk.timestamps)
-        own = [int(one) for one in chunk.block.column(2).to_pylist()]
+        own = chunk.rows.timestamps
         chunk.timestamps = own  # what functions see as the record's time is its own
         for row in range(len(own)):
             try:

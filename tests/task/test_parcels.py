@@ -1,0 +1,48 @@
+"""What goes to another stage arrives there as it was, each record at the task of its key."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.native import KeyMemory
+from millstream.operators.runtime import EdgeColumns
+from millstream.partitioning import partition_of
+from millstream.task.parcels import parcels_of, unpacked
+
+Sent = list[tuple[str | None, bytes | None, int, bool]]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.text(max_size=2)),
+            st.one_of(st.none(), st.binary(max_size=4)),
+            st.integers(-(2**63), 2**63 - 1),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=40,
+    ),
+    st.integers(1, 4),
+)
+def test_a_parcel_holds_the_records_of_its_task_in_their_order(sent: Sent, tasks: int) -> None:
+    columns = EdgeColumns()
+    number_of = columns.numbering(str.encode)
+    for key, value, timestamp, has_headers in sent:
+        columns.codes.append(number_of(key))
+        columns.values.append(value)
+        columns.timestamps.append(timestamp)
+        if has_headers:
+            columns.note_headers((("h", b"1"),))
+    expected: dict[int, Sent] = {}
+    for record in sent:
+        home = partition_of((record[0] or "").encode(), tasks)
+        expected.setdefault(home, []).append(record)
+    memory = KeyMemory()
+    found = {}
+    for task, parcel in parcels_of(columns, tasks):
+        rows = unpacked(parcel)
+        keys = [None if key is None else memory[key] for key in rows.keys]
+        headers = rows.headers or [()] * len(keys)
+        assert set(headers) <= {(), (("h", b"1"),)}
+        found[task] = list(zip(keys, rows.values, rows.timestamps, map(bool, headers), strict=True))
+    assert found == expected
