@@ -100,3 +100,13 @@ def test_the_earliest_is_called_first_and_then_the_one_that_was_scheduled_first(
     timers, called = opened(None, wanted("c", start=2), wanted("a", start=1), wanted("b", start=2))
     timers.fire("stream", 5)
     assert [name for name, _ in called] == ["a", "c", "b"]
+
+
+def test_timers_of_one_time_keep_their_order_over_batches() -> None:
+    declared = wanted("first", every=5), wanted("second", every=7)
+    timers, _ = opened(None, *declared)
+    for now in (0, 29, 30):  # by then the second is waiting for 35 already, and the first joins it
+        timers.fire("stream", now)
+    timers, called = opened(timers.changes(), *declared)
+    timers.fire("stream", 35)
+    assert called == [("second", 35), ("first", 35)]

@@ -130,8 +130,10 @@ class Timers:
         return found
 
     def changes(self) -> bytes | None:
-        """Return what has to be stored, or None if nothing has changed."""
+        """Return what has to be stored, or None if nothing has changed; equal times keep their order."""
+        turns = {id(schedule): number for queue in self._queues.values() for _, number, schedule in queue}
         kept = [one for one in self._schedules.values() if one.node in self._fires]
+        kept.sort(key=lambda one: turns.get(id(one), 0))
         data = _encode(kept)
         return data if data != self._before and (kept or self._before is not None) else None
 
