@@ -3,7 +3,7 @@
 python -m examples.unique_events         runs it on made-up doors
 
 millstream run examples/unique_events.py
-millstream produce events --key door-1 --value '{"id": "7", "what": "opened"}'
+echo '{"id": "7", "what": "opened"}' | millstream produce events --key door-1
 millstream consume events.unique --from-beginning
 millstream tables scan dedupe.seen --app unique-events
 """

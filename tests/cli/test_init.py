@@ -20,6 +20,7 @@ def test_a_new_project_passes_its_own_test(call: Call, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
     assert "run my_shop.py" in (place / "README.md").read_text()
 
 

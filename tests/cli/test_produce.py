@@ -90,3 +90,10 @@ def test_a_record_that_is_too_large(call: Call, data_dir: Path) -> None:
 )
 def test_options_that_make_no_sense(call: Call, arguments: list[str]) -> None:
     assert call("produce", "lines", *arguments, input="a\n").exit_code == 2
+
+
+def test_a_value_on_the_command_line_is_told_where_values_go(call: Call, stored: Stored) -> None:
+    refused = call("produce", "lines", "--value", '{"a": 1}')
+    assert refused.exit_code == 2
+    assert """echo '{"a": 1}' | millstream produce TOPIC""" in refused.stderr
+    assert stored("lines") == []

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.conftest import Call, Fill
 from tests.cli.running import run_to_end
 
-from millstream import App
+from millstream import App, tumbling
 from millstream.cli.settings import Settings
 from millstream.partitioning import partition_of
 from millstream.serdes import INT64
@@ -140,3 +140,17 @@ def test_keys_of_other_types(call: Call, fill: Fill, data_dir: Path) -> None:
     assert call("tables", "get", "numbers", "17").stdout == "seventeen\n"
     assert call("tables", "get", "numbers", "seventeen").exit_code == 1
     assert call("tables", "get", "pairs", '["home", 3]').stdout == "1\n"
+
+
+def test_the_windows_of_a_key(call: Call, fill: Fill, data_dir: Path) -> None:
+    app = App("hours", data_dir=data_dir)
+    app.stream("calls", value=int).group_by_key().windowed_by(tumbling("1 min", grace="1 min")).count(name="per_minute")
+    calls = ((b"ada", b"1", second * 1000) for second in (0, 59, 60))
+    fill("calls", *calls, partition=partition_of(b"ada", 2))
+    run_to_end(app)
+    assert call("tables", "get", "per_minute", "ada").stdout == (
+        '{"key":"ada","start":0,"end":60000}\t2\n{"key":"ada","start":60000,"end":120000}\t1\n'
+    )
+    newest = json.loads(call("tables", "get", "per_minute", "ada", "--json").stdout.splitlines()[-1])
+    assert newest == {"key": {"key": "ada", "start": 60_000, "end": 120_000}, "value": 1, "timestamp": 60_000}
+    assert "no row of key 'bob'" in call("tables", "get", "per_minute", "bob").stderr

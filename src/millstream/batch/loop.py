@@ -131,7 +131,7 @@ class BatchLoop:
     def _reside(self, until: Until) -> BatchPlan | None:
         """Let batches run elsewhere; what was planned there and is not done comes back as the next batch."""
         assert self._resident is not None
-        self._activity.turn_to("has a task that stays run small batches", "working")
+        self._activity.turn_to("runs small batches in a task that stays", "working")
         try:
             self._resident(until, self._tell, self._stopping)
         except MillstreamError as error:

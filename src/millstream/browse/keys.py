@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from millstream.queries.rows import Row, TableReader
+from millstream.queries.windows import WindowTableReader
 
 
 def readings_of(key: str) -> Iterator[Any]:
@@ -26,8 +27,21 @@ def readings_of(key: str) -> Iterator[Any]:
 
 
 def find_row(table: TableReader, key: str) -> Row | None:
-    """Return the row of a typed key, or None."""
-    return next((row for read in keys_of(table, key) if (row := table.row(read)) is not None), None)
+    """Return the row of a typed key, of several windows the newest, or None."""
+    rows = find_rows(table, key)
+    return rows[-1] if rows else None
+
+
+def find_rows(table: TableReader, key: str) -> list[Row]:
+    """Return the row of a typed key, or its windows in the order of time; nothing if there is none."""
+    return next((rows for read in keys_of(table, key) if (rows := _rows_of(table, read))), [])
+
+
+def _rows_of(table: TableReader, key: Any) -> list[Row]:
+    if isinstance(table, WindowTableReader):
+        return table.windows(key)
+    row = table.row(key)
+    return [] if row is None else [row]
 
 
 def keys_of(table: TableReader, key: str) -> Iterator[Any]:

@@ -11,11 +11,11 @@ from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
 from millstream.names import check_name
 
-_APP = '''"""Revenue per customer, and in windows of a minute."""
+_APP = '''"""Revenue per customer, and orders per customer and minute."""
 
 import msgspec
 
-from millstream import App, tumbling
+from millstream import App, Windowed, tumbling
 
 app = App("{name}")
 
@@ -28,7 +28,9 @@ class Order(msgspec.Struct):
 
 orders = app.stream("orders", value=Order).group_by(lambda order: order.customer)
 orders.sum("cents", name="revenue").to_stream().to("revenue")
-orders.windowed_by(tumbling("1 min", grace="30 s")).count(name="orders_per_minute")
+
+per_minute = orders.windowed_by(tumbling("1 min", grace="30 s")).count(name="orders_per_minute")
+per_minute.to_stream().to("orders-per-minute", key=Windowed)  # the key of a window: key, start, end
 
 if __name__ == "__main__":
     app.main()
@@ -36,7 +38,10 @@ if __name__ == "__main__":
 
 _TEST = """from {module} import Order, app
 
+from millstream import Windowed
 from millstream.testing import TestDriver
+
+MINUTE = 60_000  # times are milliseconds
 
 
 def test_revenue_adds_up() -> None:
@@ -45,19 +50,42 @@ def test_revenue_adds_up() -> None:
 
         assert driver.topic("revenue").read_key_values() == [("ada", 250), ("bob", 900), ("ada", 300)]
         assert driver.table("revenue")["ada"] == 300
+
+
+def test_orders_are_counted_by_minute() -> None:
+    with TestDriver(app) as driver:
+        for second in (0, 59, 60):
+            driver.topic("orders").pipe(Order("ada", "pen", 250), timestamp=second * 1000)
+
+        first, second = Windowed("ada", 0, MINUTE), Windowed("ada", MINUTE, 2 * MINUTE)
+        assert driver.topic("orders-per-minute").read_key_values() == [(first, 1), (first, 2), (second, 1)]
+        assert driver.table("orders_per_minute")[first] == 2
 """
 
 _README = """# {name}
 
+The app is `{module}.py`, its test `test_{module}.py`. To try both:
+
 ```sh
-pytest                                              # no Spark, no broker, milliseconds
-millstream datagen orders --rate 200                # in one terminal: made-up orders
-millstream run {module}.py                          # in another: the app, on Spark
-millstream tables scan revenue --app {name}         # look into its table while it runs
-millstream consume revenue --from-beginning         # or at its output
+pytest                                     # no Spark, no broker: milliseconds per record
+millstream run {module}.py{run_gap}# the app, on Spark; Ctrl-C stops it
 ```
 
-Log and state are in `./millstream-data`. On Kafka: set `MILLSTREAM_BROKER=kafka://127.0.0.1:9092` for all commands.
+While it runs, in another terminal, in this directory and with the same environment:
+
+```sh
+millstream datagen orders --max 1000       # made-up orders
+echo '{{"customer": "ada", "item": "pen", "cents": 250}}' | millstream produce orders
+millstream tables get revenue ada          # looks into a table while the app runs
+millstream tables scan orders_per_minute --limit 5
+millstream consume revenue --from-beginning --no-follow --max 5
+```
+
+Then make it yours: change the class and the verbs in `{module}.py`, then the test. A table to join with is
+`app.table("customers", value=Customer)`; its topic is filled with `millstream produce customers --key c1`.
+
+Log and state are in `./millstream-data`: delete the directory to begin anew. On Kafka: set
+`MILLSTREAM_BROKER=kafka://127.0.0.1:9092` for all commands.
 """
 
 
@@ -83,5 +111,6 @@ def init(_settings: Settings, name: str, into: Path | None) -> None:
         ("README.md", _README),
         (".gitignore", "millstream-data/\n__pycache__/\n.venv/\n"),
     ):
-        (place / file).write_text(text.format(name=name, module=module) if file != ".gitignore" else text)
-    say(f"made {place}; next: cd {place} && pytest")
+        gap = " " * max(1, len("pytest                                     ") - len(f"millstream run {module}.py"))
+        (place / file).write_text(text.format(name=name, module=module, run_gap=gap) if "{" in text else text)
+    say(f"made {place}; next: cd {place} && pytest, then see its README.md")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -23,11 +24,25 @@ Block: TypeAlias = tuple[list[Pair], SerdeError | None]
 _BLOCK_BYTES = 1 << 20
 
 
+class ValueForm(click.Choice[str]):
+    """What values look like; who gives a value itself is told where it goes."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            self.fail(
+                f"it says what lines look like, {' or '.join(self.choices)}; a value itself is read from "
+                f"standard input: echo {shlex.quote(value)} | millstream produce TOPIC",
+                param,
+                ctx,
+            )
+        return value
+
+
 @click.command(
     cls=Command,
     examples=[
         'echo "all streams lead to kafka" | millstream produce lines',
-        "millstream produce orders --value json --key-separator : < orders.txt",
+        """echo 'u17:{"name": "Ada"}' | millstream produce profiles --key-separator : --value json""",
         "echo u17: | millstream produce profiles --key-separator : --null-marker ''",
     ],
 )
@@ -37,7 +52,7 @@ _BLOCK_BYTES = 1 << 20
 @click.option("--null-marker", metavar="TEXT", help="A value that is this is null, which deletes a row of a table.")
 @click.option(
     "--value",
-    type=click.Choice(["text", "json"]),
+    type=ValueForm(["text", "json"]),
     default="text",
     show_default=True,
     help="Take lines as they are, or refuse those that are not JSON.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from millstream.browse.keys import find_row
+from millstream.browse.keys import find_rows
 from millstream.browse.text import json_line, plain
 from millstream.cli.command import Group
 from millstream.cli.connection import check_there
@@ -17,6 +17,7 @@ from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import MillstreamError
 from millstream.places import app_names
 from millstream.queries.rows import TableReader
+from millstream.records import Windowed
 from millstream.tables import open_tables
 
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; not needed if only one has run.")
@@ -65,13 +66,18 @@ def list_(settings: Settings, app_id: str | None, count_rows: bool, as_json: boo
 @json_option
 @pass_settings
 def get(settings: Settings, table: str, key: str, app_id: str | None, as_json: bool) -> None:
-    """Print the value of a key, which is looked for as text first, then as what it means in JSON: 17, true, [1,2]."""
+    """Print the value of a key, which is looked for as text first, then as what it means in JSON: 17, true, [1,2].
+
+    Of a table of windows it prints all windows of the key that are kept, a line each, oldest first.
+    """
     check_there(settings)
     reader = _tables(settings, settings.app_id(app_id))[table]
-    row = find_row(reader, key)
-    if row is None:
+    rows = find_rows(reader, key)
+    if not rows:
         raise MillstreamError(f"table {table!r} has no row of key {key!r}", hint=f"see: millstream tables scan {table}")
-    click.echo(json_line(row) if as_json else plain(row.value))
+    for row in rows:
+        shown = plain(row.value) if not isinstance(row.key, Windowed) else f"{plain(row.key)}\t{plain(row.value)}"
+        click.echo(json_line(row) if as_json else shown)
 
 
 @tables.command(
