@@ -9,13 +9,22 @@ from millstream.errors import InvalidNameError
 _ALLOWED = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,200}")
 
 
+def is_name(name: object) -> bool:
+    """Whether ``name`` is a legal one.
+
+    >>> is_name("rides"), is_name("../rides")
+    (True, False)
+    """
+    return isinstance(name, str) and _ALLOWED.fullmatch(name) is not None
+
+
 def check_name(kind: str, name: object) -> str:
     """Return ``name`` if it is a legal name, so that it may become part of a path, a topic or a metric.
 
     >>> check_name("topic", "rides.high-amount_2")
     'rides.high-amount_2'
     """
-    if not isinstance(name, str) or not _ALLOWED.fullmatch(name):
+    if not isinstance(name, str) or not is_name(name):
         raise InvalidNameError(
             f"{kind} name {name!r} is not allowed",
             hint="use 1 to 200 of the characters A-Z a-z 0-9 . _ - and no leading dot",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from millstream.names import check_name
+from millstream.names import check_name, is_name
 
 DEFAULT_DATA_DIR = "millstream-data"
 
@@ -42,6 +42,11 @@ def state_dir(data_dir: Path, app: str) -> Path:
 def delivery_dir(data_dir: Path, app: str, topic: str) -> Path:
     """Return the directory with the journal of what an app hands to Spark by a topic."""
     return app_dir(data_dir, app) / "deliveries" / check_name("topic", topic)
+
+
+def has_run(data_dir: Path, app: str) -> bool:
+    """Whether an app of that name has run on a data directory; a name that cannot be one has not."""
+    return is_name(app) and journal_dir(data_dir, app).is_dir()
 
 
 def app_names(data_dir: Path) -> list[str]:

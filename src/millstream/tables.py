@@ -6,6 +6,7 @@ Each look-up sees the state as of the last batch that the row's task has committ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from millstream.aggregations import finisher
 from millstream.batch.journal import Journal
 from millstream.errors import UnknownTableError
 from millstream.native import NATIVE, value_codec
-from millstream.places import app_names, journal_dir, state_dir
+from millstream.places import app_names, has_run, journal_dir, state_dir
 from millstream.plan.declared import Declared
 from millstream.plan.describe import view
 from millstream.plan.histories import history_of
@@ -89,14 +90,31 @@ def readers_of(layout: Layout, directory: Path) -> dict[str, TableReader]:
 
 def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[str, TableReader]:
     """Return the tables of an app; with its plan rows come back as the declared types, else as plain data."""
-    if app not in app_names(data_dir):
+    if not has_run(data_dir, app):
         known = ", ".join(app_names(data_dir)) or "none yet"
         raise UnknownTableError(f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {known}")
-    journal = Journal(journal_dir(data_dir, app), readonly=True)
+    directory = state_dir(data_dir, app)
+    stored = Journal(journal_dir(data_dir, app), readonly=True).stored_catalog()
+    return _plain_tables(directory, app, stored) if plan is None else _tables(directory, app, stored, plan)
+
+
+def _tables(directory: Path, app: str, catalog: bytes, plan: Plan | None) -> Tables:
     tables = Tables(app)
-    for entry in msgspec.convert(journal.catalog().get("tables", []), list[TableEntry]):
-        tables[entry.name] = _reader(state_dir(data_dir, app), entry, plan)
+    for entry in msgspec.json.decode(catalog, type=_Catalog).tables:
+        tables[entry.name] = _reader(directory, entry, plan)
     return tables
+
+
+@lru_cache(maxsize=64)
+def _plain_tables(directory: Path, app: str, catalog: bytes) -> Tables:
+    """Remember the readers of a catalog, which hold nothing open: a look-up by key would take longer without."""
+    return _tables(directory, app, catalog, None)
+
+
+class _Catalog(msgspec.Struct):
+    """What of a catalog is about tables."""
+
+    tables: list[TableEntry] = []
 
 
 def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReader:

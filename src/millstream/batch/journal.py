@@ -136,9 +136,13 @@ class Journal:
 
     def catalog(self) -> dict[str, Any]:
         """Return what ``describe_as`` has stored."""
+        return msgspec.json.decode(self.stored_catalog(), type=dict[str, Any])
+
+    def stored_catalog(self) -> bytes:
+        """Return what ``describe_as`` has stored as the text that it is on disk, which is quick to compare."""
         with self._environment.read() as txn:
             stored = txn.get(_CATALOG, db=self._database)
-        return {} if stored is None else msgspec.json.decode(stored, type=dict[str, Any])
+        return b"{}" if stored is None else bytes(stored)
 
     def close(self) -> None:
         self._environment.close()

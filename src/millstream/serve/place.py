@@ -10,7 +10,7 @@ from millstream.batch.journal import Journal
 from millstream.broker import Broker
 from millstream.brokers import open_broker
 from millstream.errors import UnknownTableError
-from millstream.places import app_names, journal_dir
+from millstream.places import app_names, has_run, journal_dir
 from millstream.queries.rows import TableReader
 from millstream.tables import open_tables
 
@@ -38,11 +38,9 @@ class Place:
 
     def check_app(self, app: str) -> str:
         """Return ``app`` if it has run here; nothing is looked for on the disk before that is known."""
-        known = self.apps()
-        if app not in known:
-            raise UnknownTableError(
-                f"app {app!r} has not run here", hint=f"apps here: {', '.join(known) or 'none yet'}", app=app
-            )
+        if not has_run(self.data_dir, app):
+            known = ", ".join(self.apps()) or "none yet"
+            raise UnknownTableError(f"app {app!r} has not run here", hint=f"apps here: {known}", app=app)
         return app
 
     def journal(self, app: str) -> Journal:

@@ -15,7 +15,6 @@ from starlette.responses import Response
 from millstream.browse.keys import keys_of
 from millstream.browse.text import plain
 from millstream.errors import DefinitionError, UnknownTableError
-from millstream.places import app_names
 from millstream.queries.rows import Row, TableReader
 from millstream.queries.versions import VersionedTableReader
 from millstream.queries.windows import WindowTableReader
@@ -124,7 +123,7 @@ def find_table(site: Site, name: str, app: str | None) -> tuple[str, TableReader
     if app is not None:
         return app, site.place.tables(app)[name]
     found = [
-        (one, tables[name]) for one in app_names(site.place.data_dir) if name in (tables := site.place.tables(one))
+        (one, tables[name]) for one in site.place.apps() if name in (tables := site.place.tables(one))
     ]
     if not found:
         raise UnknownTableError(f"no app has a table {name!r}", hint="see /api/tables")
