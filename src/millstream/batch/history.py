@@ -1,4 +1,5 @@
-"""The history of an app's batches: the newest ones in full, a day of minutes in sums, and each task's last report.
+"""The history of an app's batches: the newest ones in full, a day of minutes in sums, each task's last report, and
+where records and time go inside of each stage.
 
 A report is stored by the commit that notes its batch as done, so it costs no further wait for the disk, and there is
 exactly one of each batch. Any process of the host can read it, while the app runs or after a crash.
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from millstream.batch.report import BatchReport, Totals
+from millstream.operators.probe import Measured
 from millstream.storage import Environment
 from millstream.task.report import TaskReport
 
@@ -24,7 +26,7 @@ HISTORY = "history"
 BATCHES_KEPT = 1_000
 MINUTES_KEPT = 24 * 60
 _MINUTE_MS = 60_000
-_BATCH, _FAILURE, _MINUTE, _TASK, _TOTALS = b"b", b"f", b"m", b"t", b"z"
+_BATCH, _FAILURE, _MINUTE, _STEPS, _TASK, _TOTALS = b"b", b"f", b"m", b"s", b"t", b"z"
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -71,6 +73,10 @@ class History:
         worked = [task for task in report.tasks if task.stage]
         for task in worked:
             txn.put(_TASK + task.name.encode(), _encode(task), db=database)
+            if task.measured is not None:
+                key = _STEPS + task.stage.encode()
+                before = _decoded(txn.get(key, db=database), Measured) or Measured()
+                txn.put(key, _encode(before.followed_by(task.measured)), db=database)
         told = msgspec.structs.replace(report, tasks=worked)
         txn.put(_number(_BATCH, report.plan.number), _encode(told), db=database)
         self._forget(txn, _BATCH, report.plan.number - BATCHES_KEPT)
@@ -130,6 +136,10 @@ class History:
     def tasks(self) -> dict[str, TaskReport]:
         """Return the last report of each task that had something to do, by its name ``stage/partition``."""
         return {key.decode(): msgspec.msgpack.decode(value, type=TaskReport) for key, value in self._all(_TASK)}
+
+    def steps(self) -> dict[str, Measured]:
+        """Return where records and time go inside of each stage, from the batches that were measured of late."""
+        return {key.decode(): msgspec.msgpack.decode(value, type=Measured) for key, value in self._all(_STEPS)}
 
     def _all(self, kind: bytes, start: bytes = b"") -> list[tuple[bytes, bytes]]:
         found: list[tuple[bytes, bytes]] = []

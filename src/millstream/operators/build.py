@@ -21,6 +21,7 @@ from millstream.operators import (
     transformers,
     windows,
 )
+from millstream.operators.probe import Probe
 from millstream.operators.processors import Children
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.node import Node, inputs
@@ -50,8 +51,9 @@ def build(stage: Stage, runtime: Runtime) -> dict[Node, Process]:
         return built[node]
 
     def readers_of(node: Node) -> list[tuple[Node, Process]]:
-        readers = ((reader, ports(reader)[port]) for reader, port in runtime.plan.readers[node] if reader in inside)
-        return list(dict.fromkeys(readers))
+        found = ((reader, ports(reader)[port]) for reader, port in runtime.plan.readers[node] if reader in inside)
+        readers = list(dict.fromkeys(found))
+        return readers if runtime.probe is None else _measured(node, readers, runtime.probe)
 
     def after(node: Node) -> Process:
         return _fan_out(tuple(process for _, process in readers_of(node)))
@@ -70,7 +72,11 @@ def build(stage: Stage, runtime: Runtime) -> dict[Node, Process]:
         else:
             assert isinstance(head, StreamSource | Repartition)
             heads[head] = after(head)
-    return heads
+    return heads if runtime.probe is None else {head: runtime.probe.timed(head, heads[head]) for head in heads}
+
+
+def _measured(node: Node, readers: list[tuple[Node, Process]], probe: Probe) -> list[tuple[Node, Process]]:
+    return [(reader, probe.edge(node, reader, process)) for reader, process in readers]
 
 
 def _named(readers: list[tuple[Node, Process]], runtime: Runtime) -> dict[str, Process]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from millstream.errors import DefinitionError
 from millstream.functions import Context
 from millstream.native import encode_key
+from millstream.operators.probe import Probe
 from millstream.plan.node import Node
 from millstream.plan.topology import Plan
 from millstream.records import Headers, Record, Windowed
@@ -114,6 +115,10 @@ class Runtime(Protocol):
     @property
     def goes_on(self) -> bool:
         """Whether the app goes on after an error of user code."""
+
+    @property
+    def probe(self) -> Probe | None:
+        """What measures the steps of this batch, if it is one of those that are measured."""
 
     @property
     def app(self) -> str: ...

@@ -67,8 +67,12 @@ class Stage:
     @property
     def store_names(self) -> tuple[str, ...]:
         """The names of all that the stage keeps: tables, and what only the node itself reads."""
-        names = (name for node in (*self.heads, *self.nodes) for name in store_names(node))
-        return tuple(dict.fromkeys(names))
+        return tuple(self.store_owners)
+
+    @property
+    def store_owners(self) -> dict[str, Node]:
+        """The node that keeps each of them; the last one if they share it."""
+        return {name: node for node in (*self.heads, *self.nodes) for name in store_names(node)}
 
 
 def keeps_table(node: Node) -> bool:

@@ -67,6 +67,10 @@ Stamp = Callable[[Decoded], set[int]]
 """Gives the records of a chunk their event time, and returns the rows that have none and are left out."""
 
 
+Decode = Callable[[str, int, Rows, Any], Decoded]
+"""Turns rows of a topic and partition, with their offsets, into decoded records."""
+
+
 class Decoder:
     """Turns the records of one input into what operators work with."""
 

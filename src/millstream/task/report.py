@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from millstream.operators.probe import Measured
+
 
 class TaskReport(msgspec.Struct, kw_only=True):
     """Figures of one task and one batch; ``version`` is the batch up to which its state now goes."""
@@ -32,6 +34,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     """What it took to append the outbox to its topics, after the commit."""
     restore_seconds: float = 0.0
     """What it took to fetch the state from the checkpoint, on a host that did not have it."""
+    measured: Measured | None = None
+    """Where the records and the time went step by step, if this batch was one of the few that are measured."""
     replayed: bool = False
     """The batch had been processed before; only its results were served again."""
 

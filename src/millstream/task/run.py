@@ -29,7 +29,7 @@ from millstream.state.timed import TimedStore
 from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
 from millstream.task.current import Current
-from millstream.task.inputs import Decoded, Decoder, Reject, merged
+from millstream.task.inputs import Decode, Decoded, Decoder, Reject, merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
 from millstream.task.parcels import unpacked
@@ -49,6 +49,7 @@ class TaskRun:
         self.plan = site.layout.plan
         self.caching = site.caching
         self.goes_on = site.policies.on_error != "fail"
+        self.probe = site.sampling.probe(work)
         self.wall_time = work.wall_time
         self.timers = Timers(state.timers(txn), work.wall_time)
         self.context = Current(stream_time)
@@ -151,7 +152,7 @@ class TaskRun:
         return self.outbox.edges.setdefault(edge.name, EdgeColumns())
 
     def on_flush(self, node: Node, flush: Callable[[], None], *, last: bool = False) -> None:
-        self._flushes.append((node, flush, last))
+        self._flushes.append((node, flush if self.probe is None else self.probe.timed(node, flush), last))
 
     def on_time(self, node: Node, move_on: Callable[[int], None]) -> None:
         if self._work.tick >= 0 and node not in self.plan.waiting:
@@ -207,8 +208,7 @@ class TaskRun:
         if moves_on:
             self._move_on(self._work.tick)
             self._flush(last=True)
-        for store in self.stores.values():
-            store.flush()
+        self._flush_stores()
 
     def close(self) -> None:
         """Let go of what was opened beside the task's own state."""
@@ -218,6 +218,14 @@ class TaskRun:
         for _, flush, waits in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):
             if last or not waits:
                 flush()
+
+    def _flush_stores(self) -> None:
+        owners = {} if self.probe is None else self._stage.store_owners
+        for name, store in self.stores.items():
+            flush = store.flush
+            if self.probe is not None and name in owners:
+                flush = self.probe.timed(owners[name], flush)
+            flush()
 
     def _move_on(self, time: int) -> None:
         """Let time go on without records: what has been waiting for it happens now."""
@@ -240,28 +248,31 @@ class TaskRun:
         for head in self._stage.inputs:
             if isinstance(head, Source):
                 stamps = Stamps(head, self.wall_time, self.latest_times, self)
-                decoder = Decoder(head.key, head.value, stamps.stamp, self._reject(head))
+                decode = self._timed(head, Decoder(head.key, head.value, stamps.stamp, self._reject(head)))
                 for topic in head.topics_among({one.topic for one in self._work.ranges}):
-                    yield heads[head], self._from_topic(topic, decoder)
+                    yield heads[head], self._from_topic(topic, decode)
             else:
                 declared = self.plan.declared[head]
                 written = declared.key or READABLE, declared.value or JSON
                 codec = edge_codec(head, declared.value)
-                decoder = Decoder(None, codec, None, self._reject(head), written)
+                decode = self._timed(head, Decoder(None, codec, None, self._reject(head), written))
                 for arrival in sorted(
                     (one for one in self._work.arrivals if one.edge == head.name), key=lambda one: one.sender
                 ):
-                    yield heads[head], self._from_edge(head, arrival.data, decoder)
+                    yield heads[head], self._from_edge(head, arrival.data, decode)
 
-    def _from_topic(self, topic: str, decoder: Decoder) -> Iterator[Decoded]:
+    def _timed(self, head: Node, decoder: Decoder) -> Decode:
+        return decoder.decode if self.probe is None else self.probe.timed(head, decoder.decode)
+
+    def _from_topic(self, topic: str, decode: Decode) -> Iterator[Decoded]:
         for one in self._work.ranges:
             if one.topic == topic:
                 for chunk in self._site.broker.read(topic, one.partition, one.start, one.stop):
-                    yield decoder.decode(topic, one.partition, rows_of(chunk.block), chunk.offsets)
+                    yield decode(topic, one.partition, rows_of(chunk.block), chunk.offsets)
 
-    def _from_edge(self, edge: Repartition, data: bytes, decoder: Decoder) -> Iterator[Decoded]:
+    def _from_edge(self, edge: Repartition, data: bytes, decode: Decode) -> Iterator[Decoded]:
         rows = unpacked(data)
-        yield decoder.decode(edge.name or "", self.partition, rows, range(len(rows.timestamps)))
+        yield decode(edge.name or "", self.partition, rows, range(len(rows.timestamps)))
 
     # Bad records
 

@@ -92,6 +92,9 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
     with contextlib.closing(run), seldom_collected():
         run.process()
     letters = run.outbox.letters(site.topic_partitions, site.edge_partitions, work.task + work.batch)
+    seconds = time.perf_counter() - began
+    if run.probe is not None:
+        site.sampling.note(work.task, seconds)
     stage, partition = site.stage(work.task)
     base = found.after if found.batch == work.batch else found.commit
     version = Version(work.batch, uuid.uuid4().hex, run.context.stream_time, after=base, round=turn)
@@ -110,7 +113,8 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
         rows={name: len(store) for name, store in run.stores.items()},
         bytes={name: state.bytes_of(txn, name) for name in run.stores},
         timers=run.timers.next_wall_times(),
-        seconds=time.perf_counter() - began,
+        seconds=seconds,
+        measured=None if run.probe is None else run.probe.result(run.records_in),
     )
     state.save(txn, version, _pack((report, letters)), run.timers.changes())
     state.save_latest_times(txn, run.latest_times)

@@ -19,6 +19,7 @@ from millstream.state.task import TaskState
 from millstream.task.global_tables import bring_up, copy_of, report_of
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
+from millstream.task.sampling import Sampling
 
 _DEAD_LETTER_BYTES = 32 << 20
 
@@ -40,6 +41,8 @@ class Worksite:
     """How topics that a record names first are created; None: they are not."""
     checkpoint: Checkpoint | None = None
     """Where state is shipped, so that other hosts can go on from it."""
+    sampling: Sampling = field(default_factory=Sampling)
+    """Which batches are measured step by step."""
     _topics: dict[str, TopicConfig] = field(default_factory=dict)
     _states: dict[int, TaskState] = field(default_factory=dict)
 

@@ -122,9 +122,7 @@ def find_table(site: Site, name: str, app: str | None) -> tuple[str, TableReader
     """Return a table and the app it belongs to; the app may be left out if there is only one with such a table."""
     if app is not None:
         return app, site.place.tables(app)[name]
-    found = [
-        (one, tables[name]) for one in site.place.apps() if name in (tables := site.place.tables(one))
-    ]
+    found = [(one, tables[name]) for one in site.place.apps() if name in (tables := site.place.tables(one))]
     if not found:
         raise UnknownTableError(f"no app has a table {name!r}", hint="see /api/tables")
     if len(found) > 1:
