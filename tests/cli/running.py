@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
+from itertools import count
 
 from millstream import App
 from millstream.batch.execute import run_here, task_names
@@ -19,11 +20,12 @@ from millstream.plan.layout import Layout
 from millstream.storage import close_under
 from millstream.tables import catalog_of
 from millstream.task.policy import Policies
+from millstream.task.sampling import Sampling
 from millstream.task.worksite import Worksite
 
 
-def run_to_end(app: App, *, reset: Collection[str] = ()) -> list[StageChange]:
-    """Process everything that is there; return what became of the state."""
+def run_to_end(app: App, *, reset: Collection[str] = (), measured: bool = False) -> list[StageChange]:
+    """Process everything that is there, with all steps measured or as it comes; return what became of the state."""
     with EmbeddedLog(app.data_dir) as log:
         plan = app.plan
         layout = Layout.of(plan, {topic: log.topic(topic).partitions for topic in plan.source_topics})
@@ -40,6 +42,7 @@ def run_to_end(app: App, *, reset: Collection[str] = ()) -> list[StageChange]:
             lineage=journal.lineage(),
             durable=False,
             new_topic=TopicConfig(partitions=2),
+            sampling=Sampling(count(step=1000).__next__) if measured else Sampling(),
         )
         BatchLoop(
             app=app.id,

@@ -130,7 +130,7 @@ def filled(places: pytest.TempPathFactory) -> Path:
     data_dir = places.mktemp("filled")
     data_dir.chmod(0o700)
     fill(data_dir)
-    run_to_end(rides_app(data_dir))
+    run_to_end(rides_app(data_dir), measured=True)
     run_to_end(words_app(data_dir))
     return data_dir
 

@@ -94,6 +94,22 @@ def test_the_topology_has_topics_stages_and_figures(served: Served) -> None:
     assert all(edge["rate"] is not None for edge in rekeyed)
 
 
+def test_the_topology_tells_rates_inside_of_stages_and_the_slowest_step(served: Served) -> None:
+    graph = served.get("/api/apps/rides-app/topology")
+    nodes = {one["id"]: one for one in graph["nodes"] if one["kind"] != "topic"}
+    assert all(one["rate"] > 0 and one["share"] is not None for one in nodes.values())
+    assert sum(one["share"] for one in nodes.values()) == pytest.approx(1)
+    (slowest,) = [one for one in nodes.values() if one["is_slowest"]]
+    assert slowest["share"] == max(one["share"] for one in nodes.values())
+    into = {edge["target"]: edge["rate"] for edge in graph["edges"]}
+    (mapped,) = [into[name] for name, one in nodes.items() if one["verb"] == "map_values"]
+    assert into["topic:ratios"] / mapped == pytest.approx(117 / 120, rel=0.01)  # three are zero
+    assert nodes["per_zone"]["micros"] > 0
+    page = served.page("/topology?app=rides-app")
+    assert page.count(">slowest<") == 1
+    assert "Time per record" in page
+
+
 def test_a_drawing_of_many_nodes_has_no_overlap(tmp_path: Path) -> None:
     app = App("large", data_dir=tmp_path)
     stream = app.stream("rides", value=dict)

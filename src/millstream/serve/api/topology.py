@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -13,8 +15,10 @@ import msgspec
 import millstream.plan
 from millstream.batch.report import BatchReport
 from millstream.browse.status import StageStatus, status_of
+from millstream.operators.probe import Measured
 from millstream.plan.node import Node, verb_of
 from millstream.serve.api.apps import AppParams
+from millstream.serve.flow import Flow
 from millstream.serve.lag import lag_of
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
@@ -24,7 +28,10 @@ _PLAIN_SETTINGS = frozenset({"name", "op", "in", "table"})
 
 
 class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic, or a step of a stage; ``semantics`` says what the step does with records."""
+    """A topic, or a step of a stage; ``semantics`` says what the step does with records.
+
+    ``micros`` is its time for a record, in microseconds, and ``share`` its part of the time of all steps of the app.
+    """
 
     id: str
     kind: Literal["topic", "step", "table"]
@@ -37,6 +44,9 @@ class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None = None
     rows: int | None = None
     bytes: int | None = None
+    micros: float | None = None
+    share: float | None = None
+    is_slowest: bool = False
 
 
 class GraphEdge(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +88,7 @@ def get_topology(site: Site, params: AppParams) -> Topology:
     status = status_of(site.place.data_dir, params.app)
     recent = _recent(journal.history.batches(200))
     stages = _stages(plan, status.stages)
-    drawn = _Drawing(plan, status.stages, topic_rates(recent), stage_rates(recent))
+    drawn = _Drawing(plan, status.stages, recent, journal.history.steps())
     lag = _by_topic(lag_of(site.place.broker, journal.read()[0]))
     for node in plan["nodes"]:
         drawn.add(node)
@@ -103,15 +113,16 @@ class _Drawing:
         self,
         plan: dict[str, Any],
         stages: list[StageStatus],
-        rates: dict[str, float],
-        entering: dict[str, float],
+        recent: list[BatchReport],
+        steps: Mapping[str, Measured],
     ) -> None:
         self.nodes: list[GraphNode] = []
         self.edges: list[GraphEdge] = []
         self.topics: dict[str, None] = {}
         self.read: set[str] = set()
-        self._rates = rates
-        self._entering = entering
+        self._rates = topic_rates(recent)
+        self._entering = stage_rates(recent)
+        self._flow = Flow(steps, self._entering, {stage.name: stage.totals for stage in stages})
         self._stage_of = {
             name: stage["name"] for stage in plan["stages"] for name in stage["nodes"] if name not in stage["reads"]
         }
@@ -126,7 +137,7 @@ class _Drawing:
     def add(self, node: dict[str, Any]) -> None:
         """Take over one node of the plan, and what leads to it."""
         name, verb = node["name"], node["op"].partition("/")[0]
-        store = self._stores.get(name)
+        store, flow = self._stores.get(name), self._flow
         self.nodes.append(
             GraphNode(
                 id=name,
@@ -138,6 +149,10 @@ class _Drawing:
                 semantics=semantics_of(verb),
                 rows=None if store is None else store.rows,
                 bytes=None if store is None else store.bytes,
+                rate=flow.into(name),
+                micros=flow.micros(name),
+                share=flow.share(name),
+                is_slowest=name == flow.slowest,
             )
         )
         for topic in node.get("topics", []):
@@ -147,14 +162,16 @@ class _Drawing:
                 GraphEdge(source=f"topic:{topic}", target=name, rate=self._rates.get(topic, 0.0), topic=topic)
             )
         for source in node["in"]:
-            rekeys = source in self._reader_of
-            rate = self._entering.get(self._reader_of[source]) if rekeys else None
-            self.edges.append(GraphEdge(source=source, target=name, rekeys=rekeys, rate=rate))
+            reader, rate = self._reader_of.get(source), flow.edge(source, name)
+            if rate is None and reader is not None:  # nothing is measured yet, but what enters a stage is counted
+                rate = self._entering.get(reader)
+            self.edges.append(GraphEdge(source=source, target=name, rekeys=reader is not None, rate=rate))
         for setting in ("topic", "late_to"):
             topic = node.get(setting)
             if isinstance(topic, str):
                 self.topics[topic] = None
-                self.edges.append(GraphEdge(source=name, target=f"topic:{topic}", topic=topic))
+                rate = flow.into(name) if setting == "topic" else None
+                self.edges.append(GraphEdge(source=name, target=f"topic:{topic}", topic=topic, rate=rate))
 
 
 @cache
@@ -169,8 +186,8 @@ def _nodes_by_verb() -> dict[str, str]:
 
 
 def semantics_of(verb: str) -> str:
-    """Return what a step does with records, in the words of its node."""
-    return _nodes_by_verb().get(verb, "").replace("``", "")
+    """Return what a step does with records, in the first words of its node."""
+    return re.split(r" \(|[.;:] |[.;:]?$", _nodes_by_verb().get(verb, "").replace("``", "").replace("\n", " "))[0]
 
 
 def topic_rates(recent: list[BatchReport]) -> dict[str, float]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from millstream.serve.api.topology import GraphEdge, GraphStage, Topology
 
-NODE_WIDTH, NODE_HEIGHT = 196, 60
-_COLUMN, _ROW = 246, 78
+NODE_WIDTH, NODE_HEIGHT = 194, 60
+_COLUMN, _ROW = 258, 78
 _PADDING, _HEAD = 16, 30
 _MARGIN = 20
 _BAND = 46  # between stages, with room for edges

@@ -84,6 +84,17 @@ def duration(milliseconds: float | None) -> Content:
     return f"{seconds / 86_400:,.0f} d"
 
 
+def micros(value: float | None) -> Content:
+    """Return microseconds.
+
+    >>> micros(0.42), micros(1234.5)
+    ('0.4 µs', '1.2 ms')
+    """
+    if value is None:
+        return NOTHING
+    return f"{value:.1f} µs" if value < 1000 else f"{value / 1000:.1f} ms"
+
+
 def moment(timestamp: int | None) -> Content:
     """Return a point in time in UTC, short, with all of it in its tooltip."""
     if timestamp is None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from millstream.browse.moments import span
 from millstream.browse.text import json_line
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import GraphEdge, GraphNode, GraphStage, Topology, get_topology
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.drawing import NODE_HEIGHT, NODE_WIDTH, Box, Picture, arranged
-from millstream.serve.pages.parts import NOTHING, card, duration, facts, link, number, rate, size
+from millstream.serve.pages.parts import NOTHING, card, duration, facts, link, micros, number, rate, size
 from millstream.serve.site import Site
+from millstream.windows import FOREVER
 
 _LONGEST = 22
+_SPANS = frozenset({"size", "advance", "grace", "gap", "difference", "before", "after", "wait"})
 
 
 def topology_page(site: Site, app: str) -> tuple[Content, ...]:
@@ -22,7 +26,8 @@ def topology_page(site: Site, app: str) -> tuple[Content, ...]:
     told = element(
         "p",
         "Boxes are stages: each runs as one task per partition. Records that change their key go from stage to stage "
-        "along dashed edges. Drag to move, scroll or use the buttons to zoom, click a node or an edge for more.",
+        "along dashed edges. On edges stand records per second, in steps their share of the time that all steps take. "
+        "Drag to move, scroll or use the buttons to zoom, click a node or an edge for more.",
         class_="told",
     )
     buttons = element(
@@ -115,6 +120,15 @@ def rate_text(value: float) -> str:
     return f"{value:,.0f}/s" if value >= 10 or value == 0 else f"{value:,.1f}/s"
 
 
+def share_text(value: float) -> str:
+    """Return a share of time for a narrow place.
+
+    >>> share_text(0.004), share_text(0.123)
+    ('<1 %', '12 %')
+    """
+    return f"{value:.0%}".replace("%", " %") if value >= 0.005 else "<1 %"
+
+
 def _node(node: GraphNode, box: Box) -> Markup:
     figure = _figure(node)
     shape = {"topic": _topic_shape, "table": _table_shape}.get(node.kind, _step_shape)(box)
@@ -125,11 +139,12 @@ def _node(node: GraphNode, box: Box) -> Markup:
         element("text", _short(node.label), x=box.x + 14, y=box.y + 37, class_="name"),
         element("text", figure, x=box.x + 14, y=box.y + 53, class_="figure") if figure else None,
         element("title", node.label),
-        class_=f"node {node.kind}{' lagging' if node.lag else ''}",
+        element("text", "slowest", x=box.right - 12, y=box.y + 21, class_="mark") if node.is_slowest else None,
+        class_=f"node {node.kind}{' lagging' if node.lag else ''}{' slow' if node.is_slowest else ''}",
         tabindex=0,
         role="button",
         data_detail=f"node-{node.id}",
-        aria_label=f"{node.verb} {node.label}{', ' + figure if figure else ''}",
+        aria_label=f"{node.verb} {node.label}{', ' + figure if figure else ''}{', slowest' if node.is_slowest else ''}",
     )
 
 
@@ -139,8 +154,10 @@ def _figure(node: GraphNode) -> str:
         told.append(f"{node.rows:,} rows")
     if node.bytes is not None:
         told.append(str(size(node.bytes)))
-    if node.rate is not None:
+    if node.kind == "topic" and node.rate is not None:
         told.append(rate_text(node.rate))
+    if node.share is not None:
+        told.append(share_text(node.share))
     if node.lag is not None:
         told.append(f"lag {node.lag:,}")
     return " · ".join(told)
@@ -175,17 +192,24 @@ def _details(graph: Topology) -> Markup:
 
 def _node_detail(graph: Topology, node: GraphNode) -> Markup:
     pairs: list[tuple[str, Content]] = [("Kind", node.verb.replace("_", " "))]
+    if node.is_slowest:
+        pairs.append(("Slowest", "takes more time than any other step"))
     if node.stage is not None:
         pairs.append(("Stage", node.stage))
-    for name, fact in (
-        ("Rows", number(node.rows)),
-        ("Size", size(node.bytes)),
-        ("Lag", number(node.lag)),
-        ("Rate", rate(node.rate)),
-    ):
-        if getattr(node, {"Rows": "rows", "Size": "bytes", "Lag": "lag", "Rate": "rate"}[name]) is not None:
-            pairs.append((name, fact))
-    pairs += [(name.replace("_", " "), element("code", _setting(value))) for name, value in node.settings.items()]
+    figures: tuple[tuple[str, float | None, Callable[[Any], Content]], ...] = (
+        ("Rows", node.rows, number),
+        ("Size", node.bytes, size),
+        ("Lag", node.lag, number),
+        ("Records", node.rate, rate),
+        ("Time per record", node.micros, micros),
+        ("Share of the time", node.share, share_text),
+    )
+    pairs += [(name, told(value)) for name, value, told in figures if value is not None]
+    pairs += [
+        (name.replace("_", " ").capitalize(), element("code", _setting(value)))
+        for name, value in node.settings.items()
+        if not _is_own(value)
+    ]
     where: Content = None
     if node.kind == "topic":
         where = element("p", link("Records of the topic", "topics", node.label))
@@ -216,7 +240,7 @@ def _edge_detail(at: int, edge: GraphEdge) -> Markup:
         ("To", edge.target.removeprefix("topic:")),
     ]
     if edge.rate is not None:
-        pairs.append(("Rate", rate(edge.rate)))
+        pairs.append(("Records", rate(edge.rate)))
     if edge.rekeys:
         pairs.append(("Re-keys", "records go to the partition of their new key"))
     return element(
@@ -225,8 +249,27 @@ def _edge_detail(at: int, edge: GraphEdge) -> Markup:
     )  # fmt: skip
 
 
+def _is_own(value: Any) -> bool:
+    """Whether a setting says nothing to a user: functions of ours that stand for a verb, and what is off."""
+    return value is False or (isinstance(value, str) and value.startswith("millstream."))
+
+
 def _setting(value: Any) -> str:
+    """Return a setting as people say it.
+
+    >>> _setting({"type": "time", "size": 60000, "advance": 60000, "grace": 5000})
+    'time: size 1 min, advance 1 min, grace 5 s'
+    """
+    if isinstance(value, dict) and "type" in value:
+        told = (f"{name} {_spanned(name, one)}" for name, one in value.items() if name != "type")
+        return f"{value['type'].replace('_', ' ')}: {', '.join(told)}"
     return value if isinstance(value, str) else json_line(value)
+
+
+def _spanned(name: str, value: Any) -> object:
+    if name not in _SPANS or value is None:
+        return value
+    return "for ever" if value >= FOREVER else span(value)
 
 
 def _stages(graph: Topology) -> Content:

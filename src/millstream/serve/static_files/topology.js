@@ -101,8 +101,11 @@
     const answer = await fetch(path).catch(() => null);
     if (!answer || !answer.ok) return;
     const found = await answer.json();
-    const rows = (found.records || found.rows).map((one) =>
-      line(typeof one.key === "string" ? one.key : JSON.stringify(one.key), one.value));
+    const rows = (found.records || found.rows).map((one) => {
+      const key = typeof one.key === "string" ? one.key : JSON.stringify(one.key);
+      const window_ = one.start == null ? "" : ` from ${new Date(one.start).toISOString().slice(0, 19).replace("T", " ")}`;
+      return line(`${key}${window_}`, one.value);
+    });
     place_.replaceChildren(...rows);
   }
 
