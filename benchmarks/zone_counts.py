@@ -1,9 +1,11 @@
-"""Rides per zone from JSON, with exactly-once state: Millstream beside plain Structured Streaming, in one run.
+"""Rides per zone and minute from JSON, exactly once: Millstream beside its peers, in one run.
 
-JSON taxi rides → amount > 1 → re-key by zone → count per zone → out. Both sides read the same records, from the
-embedded log and from files, each in a process of its own: a JVM that computes must not run with the flags that we give
-to one that only schedules. The figure is records per second over all batches but the first two, which start the
-workers; the counts of both sides are checked.
+JSON taxi rides of 85 bytes → amount > 1 → re-key by zone → 1-minute tumbling count with 1 minute of grace → out; once
+with every update, once with caching. On the embedded log the peer is plain Structured Streaming, which reads the same
+records from files; each side runs in a process of its own, since a JVM that computes must not run with the flags that
+we give to one that only schedules. The figure is records per second over all batches but the first two, which start
+the workers; the counts of both sides are checked. With ``--broker kafka`` the peer is Kafka Streams on the same
+broker, and latency is measured too (benchmarks/peers/kafka_streams.py).
 """
 
 from __future__ import annotations
@@ -25,15 +27,18 @@ from typing import Any
 
 import msgspec
 
-from millstream import App, Config
+from millstream import App, Config, tumbling
 from millstream.batch.report import BatchReport
 from millstream.blocks import block_of
-from millstream.broker import Output, TopicConfig
+from millstream.broker import Broker, Output, TopicConfig
+from millstream.records import Windowed
 
 PARTITIONS = 2
 BLOCK = 10_000
 ZONES = 265
-FIRST_PICKUP = 1_760_000_000_000
+MINUTE = 60_000
+FIRST_PICKUP = 1_760_000_000_000 // MINUTE * MINUTE
+SIDES = ("millstream, every update", "millstream, caching", "structured streaming")
 
 
 class Ride(msgspec.Struct):
@@ -46,8 +51,21 @@ class Ride(msgspec.Struct):
     pickup: int
 
 
+class ZoneCount(msgspec.Struct):
+    """Rides of a zone in the minute that begins at ``start``."""
+
+    zone: int
+    start: int
+    count: int
+
+
+def zone_count(window: Windowed, count: int) -> tuple[int, ZoneCount]:
+    """Return a count as it is written out."""
+    return window.key, ZoneCount(window.key, window.start, count)
+
+
 app = App(
-    "zone-counts",
+    os.environ.get("ZONE_COUNTS_APP", "zone-counts"),
     config=Config(caching=os.environ.get("ZONE_COUNTS_CACHING", "1") == "1", partitions=PARTITIONS),
 )
 SOURCE, TARGET = os.environ.get("ZONE_COUNTS_TOPICS", "rides,zone-counts").split(",")
@@ -55,8 +73,10 @@ SOURCE, TARGET = os.environ.get("ZONE_COUNTS_TOPICS", "rides,zone-counts").split
     app.stream(SOURCE, value=Ride)
     .filter(lambda ride: ride.amount > 1.0)
     .group_by(lambda ride: ride.zone)
+    .windowed_by(tumbling("1 min", grace="1 min"))
     .count(name="zones")
     .to_stream()
+    .map(zone_count)
     .to(TARGET)
 )
 
@@ -77,33 +97,42 @@ def ride_timestamp(number: int) -> int:
     return FIRST_PICKUP + number * 10
 
 
-def load(records: int) -> Counter[int]:
-    """Write the rides to the log and return the right counts."""
-    expected: Counter[int] = Counter()
-    broker = app.broker
+def load(broker: Broker, lines: list[bytes]) -> None:
+    """Write rides to the topic ``rides``, in turn to its partitions."""
     broker.create_topic("rides", TopicConfig(partitions=PARTITIONS))
-    lines = list(ride_lines(records))
-    for start in range(0, records, BLOCK):
-        part = lines[start : start + BLOCK]
-        times = [ride_timestamp(number) for number in range(start, start + len(part))]
-        broker.append([Output("rides", start // BLOCK % PARTITIONS, block_of([None] * len(part), part, times))])
-    for line in lines:
-        ride = json.loads(line)
-        if ride["amount"] > 1.0:
-            expected[ride["zone"]] += 1
-    broker.close()
-    return expected
+    for start in range(0, len(lines), BLOCK):
+        for partition in range(PARTITIONS):
+            numbers = range(start + partition, min(start + BLOCK, len(lines)), PARTITIONS)
+            block = block_of([None] * len(numbers), [lines[one] for one in numbers], [*map(ride_timestamp, numbers)])
+            broker.append([Output("rides", partition, block)])
+
+
+def counted(lines: list[bytes]) -> Counter[tuple[int, int]]:
+    """Return the right counts by zone and begin of the minute."""
+    rides = map(msgspec.json.Decoder(Ride).decode, lines)
+    return Counter((ride.zone, ride.pickup // MINUTE * MINUTE) for ride in rides if ride.amount > 1.0)
+
+
+def counts_out(broker: Broker, topic: str) -> Iterator[tuple[int, int, ZoneCount]]:
+    """Yield partition, offset and count of everything that is in a topic, partition by partition."""
+    decode = msgspec.json.Decoder(ZoneCount).decode
+    for partition, there in enumerate(broker.offsets(topic)):
+        for chunk in broker.read(topic, partition, there.begin, there.end):
+            for offset, value in zip(chunk.offsets, chunk.block.column(1).to_pylist(), strict=True):
+                yield partition, offset, decode(value)
 
 
 def run_millstream(records: int, directory: Path) -> dict[str, Any]:
     """Process the backlog and return the figures."""
     app.data_dir = directory
-    expected = load(records)
+    lines = list(ride_lines(records))
+    load(app.broker, lines)
+    expected = counted(lines)
     reports: list[BatchReport] = []
     began = time.perf_counter()
     app.run("caught-up", on_batch=reports.append)
     whole = time.perf_counter() - began
-    found = dict(app.tables["zones"].items())
+    found = {(one.zone, one.start): one.count for _, _, one in counts_out(app.broker, TARGET)}
     assert found == expected, "the counts are wrong"
     warm = reports[2:]
     return {
@@ -134,7 +163,9 @@ def run_structured_streaming(records: int, directory: Path) -> dict[str, Any]:
         .option("maxFilesPerTrigger", 1)
         .json(str(rides))
         .where("amount > 1.0")
-        .groupBy("zone")
+        .withColumn("time", f.timestamp_millis("pickup"))
+        .withWatermark("time", "1 minute")
+        .groupBy(f.window("time", "1 minute"), "zone")
         .agg(f.count("*").alias("count"))
     )
     began = time.perf_counter()
@@ -171,48 +202,52 @@ def in_own_process(side: str, records: int) -> dict[str, Any]:
     with scratch() as directory:
         figures = directory / "figures.json"
         command = [sys.executable, __file__, "--only", side, "--records", str(records), "--json", str(figures)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        environment = {**os.environ, "ZONE_COUNTS_CACHING": str(int("caching" in side))}
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
         found: dict[str, Any] = json.loads(figures.read_text())[side]
         return found
 
 
-def beside_kafka_streams(records: int, *, every_update: bool) -> None:
+def beside_kafka_streams(records: int | None) -> None:
     """Do it on a Kafka broker, beside Kafka Streams."""
-    command = [sys.executable, "-m", "benchmarks.peers.kafka_streams", "--records", str(records)]
-    command += ["--every-update"] if every_update else []
+    command = [sys.executable, "-m", "benchmarks.peers.kafka_streams"]
+    command += [] if records is None else ["--records", str(records)]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[1])
 
 
+def show(results: dict[str, dict[str, Any]]) -> None:
+    """Print the figures as a table, with the ratios to the peer if it was run."""
+    peer = results.get(SIDES[-1], {}).get("records_per_second")
+    print(f"{'side':<26}{'records/s':>12}{'from start':>12}{'batches':>9}{'ratio':>7}")
+    for side, one in results.items():
+        rate = one["records_per_second"]
+        ratio = "" if peer is None else f"{rate / peer:.2f}"
+        print(f"{side:<26}{rate:>12,.0f}{one['from_start']:>12,.0f}{one['batches']:>9}{ratio:>7}")
+
+
 def main() -> None:
-    """Run both sides and print the table."""
+    """Run all sides and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=3_000_000)
-    parser.add_argument("--only", choices=["millstream", "structured streaming"])
+    parser.add_argument("--records", type=int, help="3 million on the embedded log, 1 million on Kafka")
+    parser.add_argument("--only", choices=SIDES)
     parser.add_argument("--broker", choices=["embedded", "kafka"], default="embedded")
-    parser.add_argument("--every-update", action="store_true", help="with Kafka: no caching on either side")
     parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
+    records = arguments.records or 3_000_000
     if arguments.run:
         app.run()
         return
     if arguments.broker == "kafka":
-        beside_kafka_streams(arguments.records, every_update=arguments.every_update)
+        beside_kafka_streams(arguments.records)
         return
     if arguments.only is None:
-        results = {side: in_own_process(side, arguments.records) for side in ("millstream", "structured streaming")}
+        results = {side: in_own_process(side, records) for side in SIDES}
     else:
         with scratch() as directory:
-            run_side = run_millstream if arguments.only == "millstream" else run_structured_streaming
-            results = {arguments.only: run_side(arguments.records, directory)}
-    print(f"{'side':<22}{'records/s':>12}{'from start':>12}{'batches':>9}")
-    for side, figures in results.items():
-        print(
-            f"{side:<22}{figures['records_per_second']:>12,.0f}{figures['from_start']:>12,.0f}{figures['batches']:>9}"
-        )
-    if len(results) == 2:
-        ratio = results["millstream"]["records_per_second"] / results["structured streaming"]["records_per_second"]
-        print(f"ratio {ratio:.2f}")
+            run_side = run_structured_streaming if arguments.only == SIDES[-1] else run_millstream
+            results = {arguments.only: run_side(records, directory)}
+    show(results)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2))
 

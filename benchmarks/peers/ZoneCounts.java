@@ -1,4 +1,4 @@
-import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -12,31 +12,48 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.TimeWindows;
 
-/** Rides per zone with Kafka Streams: bootstrap servers, application id, input, output, bytes of cache, state directory. */
+/**
+ * Rides per zone and minute with Kafka Streams, all settings but those named here at their defaults. Arguments: bootstrap
+ * servers, application id, input, output, bytes of cache ("-": the default), state directory.
+ */
 public class ZoneCounts {
     static final ObjectMapper JSON = new ObjectMapper();
+
+    public static class Ride {
+        @JsonProperty("ride_id") public String rideId;
+        @JsonProperty("vendor_id") public int vendorId;
+        public int zone;
+        public double amount;
+        public long pickup;
+    }
+
+    record Count(int zone, long start, long count) {}
 
     public static void main(String[] arguments) throws Exception {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", arguments[0]);
         settings.put("application.id", arguments[1]);
-        settings.put("statestore.cache.max.bytes", arguments[4]);
+        if (!arguments[4].equals("-")) {
+            settings.put("statestore.cache.max.bytes", arguments[4]);
+        }
         settings.put("state.dir", arguments[5]);
         settings.put("processing.guarantee", "exactly_once_v2");
         settings.put("num.stream.threads", "2");
         settings.put("auto.offset.reset", "earliest");
-        settings.put("replication.factor", "1");
 
-        Serde<JsonNode> json = Serdes.serdeFrom(ZoneCounts::encode, ZoneCounts::decode);
+        Serde<Ride> ride = json(Ride.class);
         StreamsBuilder builder = new StreamsBuilder();
-        builder.stream(arguments[2], Consumed.with(Serdes.ByteArray(), json))
-            .filter((key, ride) -> ride.get("amount").asDouble() > 1.0)
-            .groupBy((key, ride) -> ride.get("zone").asText(), Grouped.with(Serdes.String(), json))
+        builder.stream(arguments[2], Consumed.with(Serdes.ByteArray(), ride))
+            .filter((key, value) -> value.amount > 1.0)
+            .groupBy((key, value) -> value.zone, Grouped.with(Serdes.Integer(), ride))
+            .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMinutes(1), Duration.ofMinutes(1)))
             .count()
             .toStream()
-            .map((zone, count) -> KeyValue.pair(zone, Long.toString(count)))
-            .to(arguments[3], Produced.with(Serdes.String(), Serdes.String()));
+            .map((window, count) -> KeyValue.pair(
+                window.key(), new Count(window.key(), window.window().start(), count)))
+            .to(arguments[3], Produced.with(Serdes.Integer(), json(Count.class)));
 
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(Duration.ofSeconds(5))));
@@ -44,7 +61,11 @@ public class ZoneCounts {
         Thread.currentThread().join();
     }
 
-    static byte[] encode(String topic, JsonNode value) {
+    static <T> Serde<T> json(Class<T> type) {
+        return Serdes.serdeFrom((topic, value) -> encode(value), (topic, data) -> decode(data, type));
+    }
+
+    static byte[] encode(Object value) {
         try {
             return value == null ? null : JSON.writeValueAsBytes(value);
         } catch (IOException error) {
@@ -52,9 +73,9 @@ public class ZoneCounts {
         }
     }
 
-    static JsonNode decode(String topic, byte[] data) {
+    static <T> T decode(byte[] data, Class<T> type) {
         try {
-            return data == null ? null : JSON.readTree(data);
+            return data == null ? null : JSON.readValue(data, type);
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }

@@ -108,6 +108,9 @@ class Reading(Protocol):
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
         """Return the first offset whose record has ``timestamp`` or later, or None if there is none."""
 
+    def time_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
+        """Return the time of the first record with ``start <= offset < end``, or None if there is none."""
+
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
         """Yield the records with ``start <= offset < end`` in order."""
 

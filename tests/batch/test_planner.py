@@ -158,4 +158,13 @@ def test_a_batch_that_costs_much_by_itself_does_not_shrink_for_that(fixed: float
     for _ in range(40):
         size.adapt(size.records, fixed + per_record * size.records)
     for_records = per_record * size.records
-    assert 0.3 <= for_records <= 1.5 or size.records == 500_000
+    assert 0.3 <= for_records <= max(1.5, 1.5 * fixed) or size.records == 500_000
+    assert for_records >= 0.6 * fixed or size.records == 500_000, "most of the time goes into nothing"
+
+
+def test_a_first_batch_that_waits_for_workers_says_nothing() -> None:
+    size = BatchSize(500_000, 1.0)
+    size.adapt(50_000, 12.0)
+    assert size.records == 50_000
+    size.adapt(50_000, 4.0)
+    assert size.records == 25_000

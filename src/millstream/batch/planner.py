@@ -20,6 +20,7 @@ from millstream.task.work import Range
 from millstream.windows import FOREVER
 
 _MOST_FIXED = 0.9  # of a batch's time, however the line falls
+_MOST_ROOM = 2.0  # for records, in target times
 _REMEMBERED = 0.7
 _LEAST_SPREAD = 0.1
 _SMALLEST_BATCH = 1_000
@@ -30,24 +31,28 @@ class BatchSize:
     """How many records a batch may take, so that it takes about as long as wanted.
 
     A batch costs something whatever its size: taking fewer records does not make that less. So this part is told from
-    what the records cost, and where it alone takes too long, half of the wanted time is still given to records.
+    what the records cost, and where it takes most of the wanted time, records are given as much time again.
     """
 
     def __init__(self, most: int, target_seconds: float) -> None:
         self._most = most
         self._target = target_seconds
         self._fixed = 0.0
+        self._has_started = False
         self._sums = [0.0] * 5
         """Of weights, records, seconds, records squared and records times seconds, the last batches counting most."""
         self.records = min(most, 50_000)
 
     def adapt(self, records: int, seconds: float) -> None:
-        """Learn from a batch; a small one says little about large ones, and a slow one may just have been the first."""
+        """Learn from a batch; a small one says little about large ones."""
         if records < self.records // 2 or seconds <= 0:
             return
+        has_started, self._has_started = self._has_started, True
+        if not has_started and seconds > self._target:
+            return  # the first batch waits for the workers to start, which has nothing to do with its size
         self._learn(records, seconds)
         fixed = min(self._fixed, _MOST_FIXED * seconds)
-        room = max(self._target - fixed, self._target / 2)
+        room = max(self._target - fixed, self._target / 2, min(fixed, _MOST_ROOM * self._target))
         wanted = int(room * records / (seconds - fixed))
         bounded = max(self.records // 2, min(wanted, self.records * 2))
         self.records = min(self._most, max(_SMALLEST_BATCH, bounded))
@@ -203,9 +208,8 @@ class Planner:
 
     def _timestamp_at(self, one: Range, offset: int) -> int:
         """Return the time of the next record from ``offset`` on; offsets may have gaps."""
-        for chunk in self._broker.read(one.topic, one.partition, offset, one.stop):
-            return int(chunk.block.column(2)[0].as_py())
-        return _NEVER
+        found = self._broker.time_at(one.topic, one.partition, offset, one.stop)
+        return _NEVER if found is None else found
 
 
 class SmallPlanner(Planner):

@@ -9,6 +9,7 @@ failures.py      errors of the client become errors of ours
 topics.py        topics and their settings
 offsets.py       where partitions begin and end
 reading.py       ranges of partitions as blocks
+glancing.py      the time of single records
 waiting.py       waiting for new records
 producing.py     blocks to the client's queue
 appending.py     plain appends

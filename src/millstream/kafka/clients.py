@@ -70,8 +70,11 @@ class Clients:
                 on_trouble(error)
 
         producer = Producer({**self._settings(), **_PRODUCER, **settings, **own, "error_cb": heard})
-        with suppress(KafkaException):  # asked before it is connected, it would pause for half a second
-            producer.list_topics(topic, _CONNECT_SECONDS)
+        # Asked before it is connected to more than the door, a producer would pause for half a second: the first answer
+        # comes through the door, the second from the broker behind it.
+        with suppress(KafkaException):
+            for _ in range(2):
+                producer.list_topics(topic, _CONNECT_SECONDS)
         return producer
 
     def ask(self, request: Callable[[AdminClient], Future[T]], doing: str, topic: str | None = None) -> T:

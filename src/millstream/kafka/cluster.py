@@ -11,6 +11,7 @@ from millstream.durations import Duration, milliseconds
 from millstream.kafka.address import Address
 from millstream.kafka.appending import Appender
 from millstream.kafka.clients import Clients
+from millstream.kafka.glancing import Glance
 from millstream.kafka.groups import Groups
 from millstream.kafka.members import Member
 from millstream.kafka.offsets import OffsetLookup
@@ -89,6 +90,11 @@ class KafkaBroker:
         """Return the first offset whose record has ``timestamp`` or later, or None if there is none."""
         return self._all.offsets.at(topic, partition, timestamp)
 
+    def time_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
+        """Return the time of the first record with ``start <= offset < end``, or None if there is none."""
+        self._all.offsets.check_partition(topic, partition)
+        return self._all.glance.time_at(topic, partition, start, end)
+
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
         """Yield the records with ``start <= offset < end`` in order, across gaps."""
         self._all.offsets.check_partition(topic, partition)
@@ -144,6 +150,7 @@ class _Parts:
         self.topics = Topics(self.clients)
         self.offsets = OffsetLookup(self.clients, self.topics)
         self.readers = Readers(self.clients)
+        self.glance = Glance(self.clients)
         self.appender = Appender(self.clients, self.topics)
         self.publisher = Publisher(self.clients, self.topics)
         self.groups = Groups(self.clients)
@@ -163,6 +170,7 @@ class _Parts:
         self.appender.close()
         self.publisher.close()
         self.readers.close()
+        self.glance.close()
         self.groups.close()
         for waiter in self._waiters:
             waiter.close()

@@ -65,7 +65,7 @@ class Publisher:
                 transactions.discard()
                 if lost >= _LEAST_ATTEMPTS and monotonic() > deadline:
                     raise failed_for_good(publication.identity.name, lost, error.__cause__ or error) from error
-                self._pause.wait(_PAUSE_SECONDS * min(lost, 10))
+                self._pause.wait(_PAUSE_SECONDS * min(lost - 1, 10))  # most are kept producers that have been fenced
 
     def _taken(self, identity: Identity, topic: str, batch_bytes: int) -> KafkaTransactions:
         """Take the producer of a name; another thread that publishes under it meanwhile gets one of its own."""

@@ -32,7 +32,8 @@ _SKIPPED_RECORDS = 20_000  # going forward by less is quicker than asking for an
 _SETTINGS = {
     "fetch.wait.max.ms": 100,  # a range that begins elsewhere has to wait for the request before it
     "fetch.queue.backoff.ms": 5,  # by default the client pauses for a second when its queue is full
-    "fetch.message.max.bytes": 4_194_304,
+    "fetch.message.max.bytes": 2_097_152,
+    "queued.min.messages": 20_000,  # what is fetched ahead is thrown away if another process reads the next range
     "queued.max.messages.kbytes": 32_768,
 }
 

@@ -149,6 +149,12 @@ class EmbeddedLog:
         check_partition(topic, partition, found.config)
         return offset_at(found, partition, timestamp)
 
+    def time_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
+        """Return the time of the first record with ``start <= offset < end``, or None if there is none."""
+        for chunk in self.read(topic, partition, start, end):
+            return int(chunk.block.column(2)[0].as_py())
+        return None
+
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
         """Yield the records with ``start <= offset < end`` in order; chunks own their memory."""
         found = self._catalog.get(topic)

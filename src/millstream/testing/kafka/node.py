@@ -68,7 +68,11 @@ class Node:
     def format(self, cluster: str, arguments: Sequence[str] = ()) -> None:
         """Prepare the directory; a broker does not start without it."""
         settings = str(self._settings)
-        run_java("kafka.tools.StorageTool", ["format", "-t", cluster, "-c", settings, *arguments], options=_QUICK_START)
+        run_java(
+            "kafka.tools.StorageTool",
+            ["format", f"--cluster-id={cluster}", "-c", settings, *arguments],
+            options=_QUICK_START,
+        )
 
     def start(self, *, detached: bool = False) -> None:
         """Start the process; ``wait_until_started`` says when it serves."""
