@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.measuring import Job, latency, throughput
+from benchmarks.peers.measuring import Job, Start, latency, throughput
 from benchmarks.zone_counts import counted, load, ride_lines
 
 from millstream.kafka import KafkaBroker
@@ -33,7 +33,10 @@ def compare(records: int, sides: list[str], variants: list[str], measures: list[
     lines = list(ride_lines(records))
     expected = counted(lines)
     with Cluster(long_running=True) as cluster, KafkaBroker(cluster.url) as broker, scratch() as directory:
-        starts = {"millstream": Millstream(cluster), "kafka streams": KafkaStreams(cluster, compiled(directory))}
+        starts: dict[str, Start] = {
+            "millstream": Millstream(cluster),
+            "kafka streams": KafkaStreams(cluster, compiled(directory)),
+        }
         load(broker, lines)
         for variant in variants:
             for side in sides:

@@ -37,13 +37,15 @@ _LATENCY_SECONDS = 20.0
 _DRAIN_SECONDS = 4.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 Window = tuple[int, int]
+Start = Callable[["Job", str, str], "subprocess.Popen[bytes]"]
+"""Starts a program that reads one topic and writes to another."""
 
 
 @dataclass(frozen=True)
 class Job:
     """A program that counts, in one of its variants."""
 
-    start: Callable[[Job, str, str], subprocess.Popen[bytes]]
+    start: Start
     name: str
     directory: Path
     caching: bool
