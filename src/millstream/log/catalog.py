@@ -41,6 +41,8 @@ class Catalog:
         self._root = root
         self._sync = sync
         self._known: dict[str, Topic] = {}
+        self._looked: dict[str, tuple[Environment, int]] = {}
+        """At which commit of the catalog a topic was looked up; until the next one it is as it was."""
         self._meta: Environment | None = None
 
     @property
@@ -59,6 +61,15 @@ class Catalog:
     def get(self, name: str) -> Topic:
         """Return a topic with the configuration it has now, or say which name may have been meant."""
         meta = self.meta
+        commit = meta.last_commit()  # before the look: a change meanwhile only makes the next one look again
+        known = self._known.get(name)
+        if known is not None and self._looked.get(name) == (meta, commit) and known.has_directory():
+            return known
+        known = self._look_up(name, meta)
+        self._looked[name] = meta, commit
+        return known
+
+    def _look_up(self, name: str, meta: Environment) -> Topic:
         with meta.read() as txn:
             stored = txn.get(check_name("topic", name).encode(), db=meta.databases["topics"])
         if stored is None:

@@ -20,7 +20,7 @@ from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, ResidentHeader, encode_header
 from millstream.spark.worker import results, run_resident
 
-_STAY_SECONDS = 10.0
+_STAY_SECONDS = 60.0  # between two stays a batch takes a tenth of a second longer, once in so long a time
 _LOOK_SECONDS = 0.1
 _staying: set[ResidentTask] = set()
 """Those of all apps of this process, which share its Spark."""
