@@ -41,9 +41,10 @@ class Pair(NamedTuple):
 
 
 whole = st.integers(-(2**63), 2**63 - 1)
+huge = st.integers(-(2**200), 2**200)
 moments = st.datetimes(timezones=st.sampled_from([None, datetime.UTC]))
 hashable = st.one_of(
-    st.none(), st.booleans(), whole, st.floats(allow_nan=False), st.text(), st.binary(), st.dates(), moments,
+    st.none(), st.booleans(), huge, st.floats(allow_nan=False), st.text(), st.binary(), st.dates(), moments,
     st.decimals(allow_nan=False, allow_infinity=False), st.uuids(), st.sampled_from(Color),
     st.builds(Pair, whole, st.text()), st.builds(Point, whole, st.lists(st.floats(allow_nan=False)).map(tuple)),
     st.builds(Ride, st.text(), moments, st.frozensets(st.text(), max_size=3)),
@@ -71,6 +72,7 @@ def types(value: Any) -> Any:
 @settings(deadline=None)
 @given(values)
 @example([(1, 2)])
+@example([2**64, {-(2**63) - 1: 2**64 - 1}])
 @example({"seen": {1, 2}})
 @example({(1, (2,)): frozenset({Color.RED})})
 def test_every_object_comes_back_as_what_it_was(value: Any) -> None:

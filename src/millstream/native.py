@@ -32,11 +32,12 @@ _COLLECTIONS = frozenset({list, tuple, set, frozenset})
 _BUILTIN = {
     kind.__name__: kind
     for kind in (
-        tuple, set, frozenset, bytearray, datetime.datetime, datetime.date, datetime.time, datetime.timedelta,
+        int, tuple, set, frozenset, bytearray, datetime.datetime, datetime.date, datetime.time, datetime.timedelta,
         decimal.Decimal, uuid.UUID,
     )
 }  # fmt: skip
 
+_LEAST, _MOST = -(2**63), 2**64 - 1
 _pack: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 _prefixes: dict[type, bytes] = {}
 _decoders: dict[bytes, Callable[[bytes], Any]] = {}
@@ -55,10 +56,13 @@ class Native:
     @staticmethod
     def encode(value: Any) -> bytes:
         kind = type(value)
-        if kind in _SCALARS:
-            return _pack(value)
-        if kind is list or kind is dict:
-            return _pack(value if _is_plain(value) else _packable(value))
+        try:
+            if kind in _SCALARS:
+                return _pack(value)
+            if kind is list or kind is dict:
+                return _pack(value if _is_plain(value) else _packable(value))
+        except OverflowError:  # MessagePack ends at 64 bits
+            return _encode_huge(value) if kind is int else _pack(_packable(value))
         items = _packable(value) if kind in _COLLECTIONS else value
         return (_prefixes.get(kind) or _prefix_of(kind)) + _pack(items)
 
@@ -88,7 +92,7 @@ def _is_plain(value: Any) -> bool:
 def _packable(value: Any) -> Any:
     """Return the collection with everything in it that MessagePack does not know wrapped as an extension."""
     if type(value) is dict:
-        if _SCALARS.issuperset(map(type, value)):
+        if all(map(_is_known, value)):
             return {key: _packable_item(item) for key, item in value.items()}
         pairs = [part for key, item in value.items() for part in (_wrapped(key), _packable_item(item))]
         return msgspec.msgpack.Ext(_PAIRS, _pack(pairs))
@@ -101,7 +105,17 @@ def _packable_item(item: Any) -> Any:
 
 
 def _wrapped(item: Any) -> Any:
-    return item if type(item) in _SCALARS else msgspec.msgpack.Ext(_OBJECT, Native.encode(item))
+    return item if _is_known(item) else msgspec.msgpack.Ext(_OBJECT, Native.encode(item))
+
+
+def _is_known(item: Any) -> bool:
+    """Whether MessagePack brings an object back by itself."""
+    kind = type(item)
+    return kind in _SCALARS and (kind is not int or _LEAST <= item <= _MOST)
+
+
+def _encode_huge(number: int) -> bytes:
+    return _prefix_of(int) + number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
 
 
 def _unwrapped(code: int, data: memoryview) -> Any:
@@ -146,6 +160,8 @@ def _decoder_of(name: bytes) -> Callable[[bytes], Any]:
 
 
 def _decoder(kind: Any) -> Callable[[bytes], Any]:
+    if kind is int:
+        return lambda data: int.from_bytes(data, "big", signed=True)
     if kind in _COLLECTIONS:
         return lambda data: kind(_unpack(data))
     return msgspec.msgpack.Decoder(kind).decode
