@@ -154,3 +154,19 @@ def test_the_windows_of_a_key(call: Call, fill: Fill, data_dir: Path) -> None:
     newest = json.loads(call("tables", "get", "per_minute", "ada", "--json").stdout.splitlines()[-1])
     assert newest == {"key": {"key": "ada", "start": 60_000, "end": 120_000}, "value": 1, "timestamp": 60_000}
     assert "no row of key 'bob'" in call("tables", "get", "per_minute", "bob").stderr
+
+
+def test_versions_and_windows_in_time_are_printed(call: Call, fill: Fill, data_dir: Path) -> None:
+    app = App("market", data_dir=data_dir)
+    prices = app.stream("prices", value=int)
+    prices.to_table(name="price", history="1 h")
+    prices.group_by_key().windowed_by(tumbling("1 s")).count(name="per_second")
+    fill("prices", ("a", b"10", 1000), ("a", b"11", 2000))
+    run_to_end(app)
+    versions = call("tables", "get", "price", "a", "--versions").stdout
+    assert versions == "1970-01-01T00:00:02.000Z\t11\n1970-01-01T00:00:01.000Z\t10\n"
+    assert call("tables", "get", "price", "a", "--as-of", "1970-01-01T00:00:01.500Z").stdout == "10\n"
+    later = call("tables", "get", "per_second", "a", "--since", "1970-01-01T00:00:02Z")
+    assert len(later.stdout.splitlines()) == 1
+    refused = call("tables", "get", "per_second", "a", "--versions")
+    assert refused.stderr == "error: table 'per_second' has no history; keep one with history=\"1 d\"\n"

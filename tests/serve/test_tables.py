@@ -79,7 +79,42 @@ def test_versions_of_a_row_are_read_as_of_a_time(tmp_path: Path) -> None:
     assert served.get("/api/tables/price/a")["rows"][0]["value"] == 12
     assert served.get("/api/tables/price/a", as_of=START + 90_000)["rows"][0]["value"] == 11
     assert served.client.get("/api/tables/price/a", params={"as_of": START - 1}).status_code == 404
+    versions = served.get("/api/tables/price/a", versions=True)["rows"]
+    assert [(one["value"], one["timestamp"] - START, one["until"] and one["until"] - START) for one in versions] == [
+        (12, 120_000, None),
+        (11, 60_000, 120_000),
+        (10, 0, 60_000),
+    ]
+    page = served.page("/tables/prices/price?key=a")
+    assert page.index(">12<") < page.index(">11<") < page.index(">10<")
+    assert ">10<" in served.page(f"/tables/prices/price?key=a&as_of={START + 1}")
+    assert "is no time" in served.page("/tables/prices/price?key=a&as_of=soon")
+    assert 'href="/tables/prices/price?key=a"' in served.page("/tables/prices/price")
+    assert ">history<" in served.page("/tables")
     served.site.place.close()
+
+
+def test_a_deleted_row_has_a_version_that_says_so_and_other_tables_have_none(served: Served, tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("prices", TopicConfig(partitions=1))
+        with Producer(log) as producer:
+            producer.send("prices", 10, key="a", timestamp=START)
+            producer.send("prices", None, key="a", timestamp=START + 1000)
+    app = App("prices", data_dir=tmp_path)
+    app.stream("prices").to_table(name="price", history="1 h")
+    run_to_end(app)
+    own = serving(tmp_path)
+    versions = own.get("/api/tables/price/a", versions=True)["rows"]
+    assert [(one["value"], one["until"]) for one in versions] == [(None, None), (10, START + 1000)]
+    assert ">deleted<" in own.page("/tables/prices/price?key=a")
+    own.site.place.close()
+    refused = served.client.get("/api/tables/words/mill", params={"versions": True})
+    assert (refused.status_code, refused.json()["error"]["message"]) == (400, "table 'words' has no history")
+
+
+def test_the_page_shows_windows_of_a_key_in_time(served: Served) -> None:
+    page = served.page(f"/tables/rides-app/per_zone?key=zone-1&since={START + 1}")
+    assert page.count("<tr>") == 2  # the head and one window
 
 
 def test_a_key_costs_little(served: Served) -> None:

@@ -86,6 +86,30 @@ def test_versions_are_found_by_key_and_time_over_many_transactions(
                             assert store.get_as_of(asked, moment) == model.as_of(asked, moment), (asked, moment)
 
 
+@given(CHANGES)
+def test_all_versions_of_a_key_are_those_that_can_be_asked_for(
+    batches: list[list[tuple[Any, int, int | None]]],
+) -> None:
+    with stores() as opened:
+        for batch in batches:
+            with opened() as store:
+                for key, time, value in batch:
+                    store.put(key, value, time)
+                for key, *_ in batch:
+                    versions = store.versions(key)
+                    ends = [None, *(begin for _, begin, _ in versions)]
+                    assert [end for *_, end in versions] == ends[: len(versions)]  # each ends where the next begins
+                    for value, begin, end in versions:
+                        for moment in (begin, (begin if end is None else end) - 1, begin + 5):
+                            if begin <= moment and (end is None or moment < end) and moment >= first_known(store):
+                                expected = (None, -1) if value is None else (value, begin)
+                                assert store.get_as_of(key, moment) == expected, (key, moment)
+
+
+def first_known(store: VersionedStore) -> int:
+    return store._older.observed - HISTORY
+
+
 def test_a_version_at_the_very_edge_of_the_history_is_taken() -> None:
     with stores() as opened, opened() as store:
         assert store.put("a", 1, 500_000) is Put.NEWEST

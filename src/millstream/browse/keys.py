@@ -1,13 +1,18 @@
-"""Find rows by keys that people type."""
+"""Find rows by keys that people type: the command line, the API and the alerts all look them up here."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
+from millstream.errors import DefinitionError
 from millstream.queries.rows import Row, TableReader
+from millstream.queries.versions import Version, VersionedTableReader
 from millstream.queries.windows import WindowTableReader
+from millstream.windows import FOREVER
+
+R = TypeVar("R", bound=Row)
 
 
 def readings_of(key: str) -> Iterator[Any]:
@@ -32,16 +37,38 @@ def find_row(table: TableReader, key: str) -> Row | None:
     return rows[-1] if rows else None
 
 
-def find_rows(table: TableReader, key: str) -> list[Row]:
-    """Return the row of a typed key, or its windows in the order of time; nothing if there is none."""
-    return next((rows for read in keys_of(table, key) if (rows := _rows_of(table, read))), [])
+def find_rows(table: TableReader, key: str, *, since: int = 0, until: int = FOREVER) -> list[Row]:
+    """Return the row of a typed key, or its windows that begin at ``since`` … ``until`` in the order of time."""
+
+    def rows_of(read: Any) -> list[Row]:
+        if isinstance(table, WindowTableReader):
+            return table.windows(read, start=since, stop=until)
+        row = table.row(read)
+        return [] if row is None else [row]
+
+    return _first(table, key, rows_of)
 
 
-def _rows_of(table: TableReader, key: Any) -> list[Row]:
-    if isinstance(table, WindowTableReader):
-        return table.windows(key)
-    row = table.row(key)
-    return [] if row is None else [row]
+def find_rows_as_of(table: TableReader, key: str, time: int) -> list[Row]:
+    """Return the row of a typed key that was valid at a time, if there was one."""
+    history = _with_history(table)
+    return _first(table, key, lambda read: [row] if (row := history.row_as_of(read, time)) is not None else [])
+
+
+def find_versions(table: TableReader, key: str) -> list[Version]:
+    """Return all versions of the row of a typed key that are still known, the newest first."""
+    return _first(table, key, _with_history(table).versions)
+
+
+def _first(table: TableReader, key: str, rows_of: Callable[[Any], list[R]]) -> list[R]:
+    """Return the rows of the first meaning of a key that has any."""
+    return next((rows for read in keys_of(table, key) if (rows := rows_of(read))), [])
+
+
+def _with_history(table: TableReader) -> VersionedTableReader:
+    if not isinstance(table, VersionedTableReader):
+        raise DefinitionError(f"table {table.name!r} has no history", hint='keep one with history="1 d"')
+    return table
 
 
 def keys_of(table: TableReader, key: str) -> Iterator[Any]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import click
 
-from millstream.browse.keys import find_rows
+from millstream.browse.keys import find_rows, find_rows_as_of, find_versions
+from millstream.browse.moments import iso
 from millstream.browse.text import json_line, plain
 from millstream.cli.command import Group
 from millstream.cli.connection import check_there
+from millstream.cli.moments import as_moment
 from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import MillstreamError
 from millstream.places import app_names
-from millstream.queries.rows import TableReader
+from millstream.queries.rows import Row, TableReader
+from millstream.queries.versions import Version
 from millstream.records import Windowed
 from millstream.tables import open_tables
 
@@ -57,27 +60,45 @@ def list_(settings: Settings, app_id: str | None, count_rows: bool, as_json: boo
 @tables.command(
     examples=[
         "millstream tables get words kafka --app word-count",
-        "millstream tables get trips_per_vendor 2 --json",
+        "millstream tables get trips_per_minute 2 --since 2026-01-31T12:00 --json",
+        "millstream tables get prices ACME --versions",
     ]
 )
 @click.argument("table")
 @click.argument("key")
 @app_option
+@click.option("--since", type=as_moment, metavar="TIME", help="Of windows: those that begin then or later.")
+@click.option("--as-of", type=as_moment, metavar="TIME", help="Of a table with history: the row that was valid then.")
+@click.option("--versions", is_flag=True, help="Of a table with history: all versions, the newest first.")
 @json_option
 @pass_settings
-def get(settings: Settings, table: str, key: str, app_id: str | None, as_json: bool) -> None:
+def get(
+    settings: Settings,
+    table: str,
+    key: str,
+    app_id: str | None,
+    since: int | None,
+    as_of: int | None,
+    versions: bool,
+    as_json: bool,
+) -> None:
     """Print the value of a key, which is looked for as text first, then as what it means in JSON: 17, true, [1,2].
 
-    Of a table of windows it prints all windows of the key that are kept, a line each, oldest first.
+    Of a table of windows it prints all windows of the key that are kept, a line each, oldest first; of versions also
+    from when on each was valid.
     """
     check_there(settings)
     reader = _tables(settings, settings.app_id(app_id))[table]
-    rows = find_rows(reader, key)
+    if versions:
+        rows: Sequence[Row] = find_versions(reader, key)
+    elif as_of is not None:
+        rows = find_rows_as_of(reader, key, as_of)
+    else:
+        rows = find_rows(reader, key, since=since or 0)
     if not rows:
         raise MillstreamError(f"table {table!r} has no row of key {key!r}", hint=f"see: millstream tables scan {table}")
     for row in rows:
-        shown = plain(row.value) if not isinstance(row.key, Windowed) else f"{plain(row.key)}\t{plain(row.value)}"
-        click.echo(json_line(row) if as_json else shown)
+        click.echo(json_line(row) if as_json else _line(row))
 
 
 @tables.command(
@@ -100,6 +121,12 @@ def scan(
     rows = _tables(settings, settings.app_id(app_id))[table].scan(prefix=prefix)
     for row in islice(rows, limit):
         click.echo(json_line(row) if as_json else f"{plain(row.key)}\t{plain(row.value)}")
+
+
+def _line(row: Row) -> str:
+    if isinstance(row.key, Windowed):
+        return f"{plain(row.key)}\t{plain(row.value)}"
+    return f"{iso(row.timestamp)}\t{plain(row.value)}" if isinstance(row, Version) else plain(row.value)
 
 
 def _tables(settings: Settings, app: str) -> Mapping[str, TableReader]:

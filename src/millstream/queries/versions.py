@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,13 @@ from millstream.serdes import Serde
 from millstream.state.task import store_database
 from millstream.state.versioned import VersionedStore
 from millstream.storage import environment
+
+
+class Version(Row, frozen=True):
+    """A version of a row, valid from ``timestamp`` on; its value is None while the row was deleted."""
+
+    until: int | None = None
+    """When the next version took its place; None if there is none yet."""
 
 
 class VersionedTableReader(TableReader):
@@ -31,13 +39,20 @@ class VersionedTableReader(TableReader):
         From before the history only rows that are still the newest are known.
         """
         at = time if isinstance(time, int) else round(time.timestamp() * 1000)
-        found: tuple[Any, int] = (None, -1)
+        found = (store.get_as_of(key, at) for store in self._stores(key))
+        return next((Row(key, *one) for one in found if one[0] is not None), None)
+
+    def versions(self, key: Any) -> list[Version]:
+        """Return the versions of a row that are still known, the newest first; empty if there was never one."""
+        return [Version(key, *one) for store in self._stores(key) for one in store.versions(key)]
+
+    def _stores(self, key: Any) -> Iterator[VersionedStore]:
+        """Yield the stores in which a key can be, each in a snapshot of its own."""
         for path in self._paths_of(key):
             for txn, newest in self._snapshot(path):
                 older = environment(path, (self._older,), readonly=True).databases[self._older]
-                if older is not None and found[0] is None:
-                    found = VersionedStore(txn, newest, older, self._codec, self._history).get_as_of(key, at)
-        return None if found[0] is None else Row(key, *found)
+                if older is not None:
+                    yield VersionedStore(txn, newest, older, self._codec, self._history)
 
     def get_as_of(self, key: Any, time: int | datetime, default: Any = None) -> Any:
         """Return the value that a key had at a time, or ``default``."""

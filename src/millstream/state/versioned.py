@@ -104,6 +104,17 @@ class VersionedStore:
             return _NOTHING
         return found.value, found.at[1]
 
+    def versions(self, key: Any) -> list[tuple[Any, int, int | None]]:
+        """Return all versions that can be asked for, the newest first: value or None, beginning, end or None."""
+        row = self.newest.row(key)
+        found: list[tuple[Any, int, int | None]] = [] if row.value is None else [(row.value, row.timestamp, None)]
+        bucket = self._older.bucket(key, self._older.observed - self._history)
+        for end, begin in reversed(bucket.order):
+            value = bucket.entries[end, begin].value
+            if value is not None and end > self._older.observed - self._history:
+                found.append((None if value is _GONE else value, begin, end if end > begin else None))
+        return found
+
     def __len__(self) -> int:
         return len(self.newest)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -12,11 +12,11 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from millstream.browse.keys import keys_of
+from millstream.browse.keys import find_rows, find_rows_as_of, find_versions
 from millstream.browse.text import plain
 from millstream.errors import DefinitionError, UnknownTableError
 from millstream.queries.rows import Row, TableReader
-from millstream.queries.versions import VersionedTableReader
+from millstream.queries.versions import Version, VersionedTableReader
 from millstream.queries.windows import WindowTableReader
 from millstream.records import Windowed
 from millstream.serve.api.params import Limit, Millis, Name, ShortText
@@ -35,16 +35,22 @@ class TableSummary(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     rows: int | None
     is_windowed: bool
+    has_history: bool
 
 
 class ShownRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row; ``start`` and ``end`` are those of its window, if it has one."""
+    """A row; ``start`` and ``end`` are those of its window, if it has one.
+
+    A version of a row is valid from ``timestamp`` to ``until``, which is null while no other has followed; its value is
+    null where the row was deleted.
+    """
 
     key: Any
     value: Any
     timestamp: int
     start: int | None = None
     end: int | None = None
+    until: int | None = None
 
 
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +59,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     app: str
     table: str
     is_windowed: bool
+    has_history: bool
     rows: list[ShownRow]
     has_more: bool
 
@@ -73,6 +80,7 @@ class KeyParams(msgspec.Struct, frozen=True, kw_only=True):
     since: Annotated[Millis | None, Meta(description="Of windows: only those that start then or later.")] = None
     until: Annotated[Millis | None, Meta(description="Of windows: only those that start then or before.")] = None
     as_of: Annotated[Millis | None, Meta(description="Of tables with history: the row that was valid then.")] = None
+    versions: Annotated[bool, Meta(description="Of tables with history: all versions, the newest first.")] = False
 
 
 class ExportParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +93,13 @@ class ExportParams(msgspec.Struct, frozen=True, kw_only=True):
 def list_tables(site: Site, _: object = None) -> list[TableSummary]:
     """Return the tables of all apps."""
     return [
-        TableSummary(app=app, table=name, rows=_count(reader), is_windowed=isinstance(reader, WindowTableReader))
+        TableSummary(
+            app=app,
+            table=name,
+            rows=_count(reader),
+            is_windowed=isinstance(reader, WindowTableReader),
+            has_history=isinstance(reader, VersionedTableReader),
+        )
         for app in site.place.apps()
         for name, reader in sorted(site.place.tables(app).items())
     ]
@@ -101,15 +115,14 @@ def scan_table(site: Site, params: ScanParams) -> Rows:
 
 
 def get_row(site: Site, params: KeyParams) -> Rows:
-    """Return the row of a key, or its windows in the order of time."""
+    """Return the row of a key, or its windows in the order of time, or its versions."""
     app, reader = find_table(site, params.table, params.app)
-    for key in keys_of(reader, params.key):
-        rows = _rows_of(reader, key, params)
-        if rows:
-            return _answer(app, reader, rows, len(rows))
-    raise UnknownTableError(
-        f"table {params.table!r} has no row of key {params.key!r:.100}", hint="scan the table to see its keys"
-    )
+    rows = _rows_of(reader, params)
+    if not rows:
+        raise UnknownTableError(
+            f"table {params.table!r} has no row of key {params.key!r:.100}", hint="scan the table to see its keys"
+        )
+    return _answer(app, reader, rows, len(rows))
 
 
 def export_table(site: Site, params: ExportParams) -> tuple[ExportParams, list[ShownRow]]:
@@ -135,30 +148,27 @@ def find_table(site: Site, name: str, app: str | None) -> tuple[str, TableReader
 def shown_row(row: Row) -> ShownRow:
     """Return a row as it is told."""
     if not isinstance(row.key, Windowed):
-        return ShownRow(key=row.key, value=row.value, timestamp=row.timestamp)
+        until = row.until if isinstance(row, Version) else None
+        return ShownRow(key=row.key, value=row.value, timestamp=row.timestamp, until=until)
     window = row.key
     return ShownRow(key=window.key, value=row.value, timestamp=row.timestamp, start=window.start, end=window.end)
 
 
-def _rows_of(reader: TableReader, key: Any, params: KeyParams) -> list[Row]:
-    if isinstance(reader, WindowTableReader):
-        stop = FOREVER if params.until is None else params.until
-        return reader.windows(key, start=params.since or 0, stop=stop)
-    row = reader.row(key) if params.as_of is None else _as_of(reader, key, params.as_of)
-    return [] if row is None else [row]
+def _rows_of(reader: TableReader, params: KeyParams) -> Sequence[Row]:
+    if params.versions:
+        return find_versions(reader, params.key)
+    if params.as_of is not None:
+        return find_rows_as_of(reader, params.key, params.as_of)
+    until = FOREVER if params.until is None else params.until
+    return find_rows(reader, params.key, since=params.since or 0, until=until)
 
 
-def _as_of(reader: TableReader, key: Any, time: int) -> Row | None:
-    if not isinstance(reader, VersionedTableReader):
-        raise DefinitionError(f"table {reader.name!r} has no history", hint='keep one with history="1 d"')
-    return reader.row_as_of(key, time)
-
-
-def _answer(app: str, reader: TableReader, rows: list[Row], limit: int) -> Rows:
+def _answer(app: str, reader: TableReader, rows: Sequence[Row], limit: int) -> Rows:
     return Rows(
         app=app,
         table=reader.name,
         is_windowed=isinstance(reader, WindowTableReader),
+        has_history=isinstance(reader, VersionedTableReader),
         rows=[shown_row(row) for row in rows[:limit]],
         has_more=len(rows) > limit,
     )
@@ -218,7 +228,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/tables/{table}/{key:key}",
-        summary="Read the row of a key, or its windows",
+        summary="Read the row of a key, or its windows, or its versions",
         handler=get_row,
         params=KeyParams,
         answer=Rows,

@@ -26,7 +26,7 @@ from millstream.serve.pages.groups import group_page, groups_page
 from millstream.serve.pages.letters import letters_page
 from millstream.serve.pages.overview import overview
 from millstream.serve.pages.parts import command, empty, url
-from millstream.serve.pages.tables import table_page, tables_page
+from millstream.serve.pages.tables import Asked, table_page, tables_page
 from millstream.serve.pages.time import time_page
 from millstream.serve.pages.topics import topic_page, topics_page
 from millstream.serve.pages.topology import topology_page
@@ -127,9 +127,9 @@ def _tables(site: Site, frame: Frame, _: Given) -> HTMLResponse:
 
 
 def _table(site: Site, frame: Frame, given: Given) -> HTMLResponse:
-    key = given.pop("key", None)
+    asked = Asked(*(given.pop(name, None) for name in Asked._fields))
     params = msgspec.convert(given, ScanParams, strict=False)
-    return frame.page("Tables", params.table, *table_page(site, params, key, None), lead=f"A table of {params.app}.")
+    return frame.page("Tables", params.table, *table_page(site, params, asked), lead=f"A table of {params.app}.")
 
 
 def _time(site: Site, frame: Frame, given: Given) -> HTMLResponse:
