@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,12 +32,30 @@ def play(app: App, records: Iterable[Sent], show: Callable[[App], None]) -> None
     if len(sys.argv) > 1:
         app.main()
         return
-    with tempfile.TemporaryDirectory(prefix="millstream-example-") as place:
+    with tempfile.TemporaryDirectory(prefix="millstream-example-") as place, left_as_found(app):
         app.data_dir = Path(place)
         count = feed(app, records)
         print(f"{app.id}: {count:,} records are in the log; processing them on Spark …")
         app.run("caught-up")
         show(app)
+
+
+@contextmanager
+def left_as_found(app: App) -> Iterator[None]:
+    """Take away what the app leaves on a cluster, where it would outlive the state; what was there before stays."""
+    if app.broker_url is None or not app.broker_url.startswith("kafka:"):
+        yield
+        return
+    before = {*app.broker.topic_names(), *app.broker.group_names()}
+    try:
+        yield
+    finally:
+        topics = {*app.plan.source_topics, *app.plan.sink_topics, f"{app.id}.dead-letters"} - before
+        for topic in topics.intersection(app.broker.topic_names()):
+            app.broker.delete_topic(topic)
+        for group in set(app.broker.group_names()) - before:
+            if group == app.id or group.startswith(f"{app.id}."):
+                app.broker.delete_group(group)
 
 
 def feed(app: App, records: Iterable[Sent]) -> int:
