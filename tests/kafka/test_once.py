@@ -71,7 +71,7 @@ def test_nothing_to_say_is_no_transaction(kafka: KafkaBroker, topic: str) -> Non
     kafka.append_once(f"one@{topic}.0", 1, [])
     kafka.append_once(f"one@{topic}.0", 1, [output(topic)])
     assert kafka.offsets(topic)[0].end == 0
-    assert f"{topic}.0.eos" not in kafka.group_names()
+    assert kafka.committed(f"{topic}.0.eos") == {}
 
 
 def test_another_lineage_is_refused_by_name(kafka: KafkaBroker, topic: str, read: Read) -> None:

@@ -117,8 +117,10 @@ class Served:
 Serve = Callable[..., Served]
 
 
-def serving(data_dir: Path, token: str | None = None, hosts: tuple[str, ...] = ()) -> Served:
-    place = Place(data_dir)
+def serving(
+    data_dir: Path, token: str | None = None, hosts: tuple[str, ...] = (), broker_url: str | None = None
+) -> Served:
+    place = Place(data_dir, broker_url)
     site = Site(place, Rates(), Watch(place))
     keys = Keys(token)
     client = TestClient(site_app(site, keys, hosts), base_url=HOST, raise_server_exceptions=False)

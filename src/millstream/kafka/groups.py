@@ -13,6 +13,7 @@ from millstream.broker import GroupInfo, GroupMember
 from millstream.errors import BrokerError
 from millstream.kafka.clients import REQUEST_SECONDS
 from millstream.kafka.ledger import Ledger
+from millstream.kafka.marker import GROUP_SUFFIX
 from millstream.names import check_name
 from millstream.records import TopicPartition
 
@@ -34,9 +35,9 @@ class Groups:
         self._lock = threading.Lock()
 
     def names(self) -> list[str]:
-        """Return the names of all groups."""
+        """Return the names of all groups but markers, by which nobody reads; there is one for each task of an app."""
         found: Any = self._clients.ask(lambda admin: admin.list_consumer_groups(**_IN_TIME), "list groups")
-        return sorted(each.group_id for each in found.valid)
+        return sorted(each.group_id for each in found.valid if not each.group_id.endswith(GROUP_SUFFIX))
 
     def info(self, name: str) -> GroupInfo:
         """Describe a group."""

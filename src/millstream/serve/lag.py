@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from millstream.batch.journal import Journal
 from millstream.batch.plan import Progress
 from millstream.broker import Broker
 from millstream.errors import UnknownTopicError
+from millstream.serve.place import Place
 
 
-def lag_of(broker: Broker, progress: Progress) -> dict[str, int]:
-    """Return how many records wait now, by ``topic/partition``, whether the app runs or not."""
+def lag_of(place: Place, journal: Journal) -> dict[str, int]:
+    """Return how many records wait now, by ``topic/partition``, whether the app runs or not.
+
+    While the broker does not answer, it is what the last batch left.
+    """
+    progress = journal.read()[0]
+    now = place.asked(lambda broker: _waiting(broker, progress), None)
+    if now is not None:
+        return now
+    return next((report.lag for report in journal.history.batches(1)), {})
+
+
+def _waiting(broker: Broker, progress: Progress) -> dict[str, int]:
     waiting: dict[str, int] = {}
     ends: dict[str, list[int]] = {}
     for place, position in progress.positions.items():

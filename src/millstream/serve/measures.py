@@ -37,7 +37,7 @@ def _measured(place: Place, rule: Rule) -> tuple[float | None, str]:
         return _row_value(place, rule)
     journal = place.journal(rule.app)
     if rule.what == "lag":
-        lag = sum(lag_of(place.broker, journal.read()[0]).values())
+        lag = sum(lag_of(place, journal).values())
         return lag, f"{lag:,} records wait for {rule.app}"
     if rule.what == "failure":
         failure = journal.history.failure()

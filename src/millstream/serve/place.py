@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
 from millstream.brokers import open_broker
-from millstream.errors import UnknownTableError
+from millstream.errors import BrokerUnavailableError, UnknownTableError, UnknownTopicError
 from millstream.places import app_names, has_run, journal_dir
 from millstream.queries.rows import TableReader
 from millstream.tables import open_tables
+
+T = TypeVar("T")
+_LOOKERS = 8
+_SILENT_SECONDS = 15.0
 
 
 class Place:
@@ -23,6 +30,8 @@ class Place:
         self.broker_url = broker_url
         self._broker: Broker | None = None
         self._opening = threading.Lock()
+        self._silent_until = 0.0
+        self._lookers = ThreadPoolExecutor(_LOOKERS, "millstream-web-topics")
 
     @property
     def broker(self) -> Broker:
@@ -31,6 +40,30 @@ class Place:
             if self._broker is None:
                 self._broker = open_broker(self.broker_url, self.data_dir)
             return self._broker
+
+    def asked(self, question: Callable[[Broker], T], otherwise: T) -> T:
+        """Return what the broker answers, or something else if it is silent; it is then left alone for a while.
+
+        This is for what a page can do without: an app that fails for want of its broker must still be seen.
+        """
+        if time.monotonic() < self._silent_until:
+            return otherwise
+        try:
+            return question(self.broker)
+        except BrokerUnavailableError:
+            self._silent_until = time.monotonic() + _SILENT_SECONDS
+            return otherwise
+
+    def each_topic(self, look: Callable[[str], T]) -> dict[str, T]:
+        """Return what is seen of every topic; several at a time, since a broker may be far away."""
+
+        def looked(name: str) -> tuple[str, T] | None:
+            try:
+                return name, look(name)
+            except UnknownTopicError:  # deleted in this moment
+                return None
+
+        return dict(filter(None, self._lookers.map(looked, self.broker.topic_names())))
 
     def apps(self) -> list[str]:
         """Return the apps that have run here."""
@@ -53,6 +86,7 @@ class Place:
 
     def close(self) -> None:
         """Give the broker back."""
+        self._lookers.shutdown()
         with self._opening:
             if self._broker is not None:
                 self._broker.close()

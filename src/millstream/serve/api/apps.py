@@ -12,7 +12,7 @@ from millstream.batch.report import BatchReport, Phases
 from millstream.browse.status import AppStatus, StageStatus, status_of
 from millstream.serve.api.params import Name
 from millstream.serve.lag import lag_of
-from millstream.serve.latency import Latency, latency_of
+from millstream.serve.latency import Latency
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 
@@ -109,7 +109,7 @@ def get_app(site: Site, params: AppParams) -> AppDetail:
     status = status_of(site.place.data_dir, params.app)
     return AppDetail(
         summary=_summary(site, status, journal),
-        lag=lag_of(site.place.broker, journal.read()[0]),
+        lag=lag_of(site.place, journal),
         dropped=status.totals.dropped,
         phases=status.phases,
         stages=status.stages,
@@ -163,7 +163,7 @@ def _nodes(plan: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
-    lag = sum(lag_of(site.place.broker, journal.read()[0]).values())
+    lag = sum(lag_of(site.place, journal).values())
     state, why = _state(status, lag)
     return AppSummary(
         app=status.app,
@@ -174,7 +174,7 @@ def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
         ended_at=status.ended_at,
         rate=status.rate,
         seconds=status.seconds,
-        latency=latency_of(site.place.broker, journal.history.batches(30)),
+        latency=site.latencies.of(status.app, journal.history.batches(30)),
         lag=lag,
         records_in=status.totals.records_in,
         records_out=status.totals.records_out,

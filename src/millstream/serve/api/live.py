@@ -21,7 +21,6 @@ from millstream.serve.api.params import Name, Partition, ShortText
 from millstream.serve.api.records import chosen, shown
 from millstream.serve.api.tables import ScanParams, ShownRow, scan_table
 from millstream.serve.operations import Operation
-from millstream.serve.progress import progress_of
 from millstream.serve.site import Site
 
 _NAP_SECONDS = 0.4
@@ -59,7 +58,7 @@ def watch_progress(site: Site, params: ProgressParams) -> AsyncIterator[bytes]:
 
     def look() -> tuple[str, Any] | None:
         nonlocal last
-        now = progress_of(site)
+        now = site.progress.now()
         if now == last:
             return None
         last = now

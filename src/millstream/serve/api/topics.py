@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from millstream.broker import Broker, TopicConfig, TopicInfo
+from millstream.broker import Broker, TopicConfig
 from millstream.browse.groups import standings_of
-from millstream.errors import UnknownTopicError
 from millstream.serve.api.params import Name
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
@@ -32,7 +32,7 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partitions: int
     records: int
-    bytes: int
+    bytes: int | None
     rate: float | None
     retention_ms: int | None
     retention_bytes: int | None
@@ -46,7 +46,7 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     begin: int
     end: int
-    bytes: int
+    bytes: int | None
 
 
 class TopicDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 def list_topics(site: Site, _: object = None) -> list[TopicSummary]:
     """Return all topics by name."""
     broker = site.place.broker
-    found = [info for name in broker.topic_names() if (info := _there(broker, name)) is not None]
+    found = site.place.each_topic(broker.topic).values()
     site.rates.note({info.name: sum(one.end for one in info.offsets) for info in found})
     lags = _lags(broker)
     return [
@@ -106,7 +106,7 @@ def list_topics(site: Site, _: object = None) -> list[TopicSummary]:
             topic=info.name,
             partitions=info.partitions,
             records=sum(one.end - one.begin for one in info.offsets),
-            bytes=sum(info.bytes),
+            bytes=sum(info.bytes) if info.bytes else None,
             rate=site.rates.of(info.name),
             retention_ms=info.config.retention_ms,
             retention_bytes=info.config.retention_bytes,
@@ -127,7 +127,7 @@ def get_topic(site: Site, params: TopicParams) -> TopicDetail:
         config=info.config,
         partitions=[
             PartitionState(partition=number, begin=one.begin, end=one.end, bytes=size)
-            for number, (one, size) in enumerate(zip(info.offsets, info.bytes, strict=True))
+            for number, (one, size) in enumerate(zip_longest(info.offsets, info.bytes))
         ],
         groups=_lags(broker).get(info.name, []),
     )
@@ -151,13 +151,6 @@ def delete_topic(site: Site, params: TopicParams, body: Deletion) -> Done:
         return Done(done=f"nothing was deleted, since {body.confirm!r} is another name")
     site.place.broker.delete_topic(info.name)
     return Done(done=f"deleted {info.name}")
-
-
-def _there(broker: Broker, name: str) -> TopicInfo | None:
-    try:
-        return broker.topic(name)
-    except UnknownTopicError:  # deleted in this moment
-        return None
 
 
 def _lags(broker: Broker) -> dict[str, list[GroupLag]]:

@@ -89,7 +89,7 @@ def get_topology(site: Site, params: AppParams) -> Topology:
     recent = _recent(journal.history.batches(200))
     stages = _stages(plan, status.stages)
     drawn = _Drawing(plan, status.stages, recent, journal.history.steps())
-    lag = _by_topic(lag_of(site.place.broker, journal.read()[0]))
+    lag = _by_topic(lag_of(site.place, journal))
     for node in plan["nodes"]:
         drawn.add(node)
     return Topology(

@@ -1,0 +1,190 @@
+"""The dashboard and the API for an app whose broker is Kafka: every page, records, groups, letters, changes."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.kafka.running import run_to_end
+from tests.serve.conftest import START, Served, serving
+
+from millstream import App, Config
+from millstream.batch.journal import Journal
+from millstream.broker import TopicConfig
+from millstream.kafka import KafkaBroker
+from millstream.places import journal_dir
+from millstream.plan.layout import Layout
+from millstream.producer import Producer
+from millstream.records import TopicPartition
+from millstream.serve.server import Address, WebServer
+from millstream.storage import close_under
+from millstream.tables import catalog_of
+from millstream.testing.kafka import Cluster
+
+APP = "dashboard-app"
+RIDES, VENDORS, RATIOS = "dashboard-rides", "dashboard-vendors", "dashboard-ratios"
+
+
+def rides_app(url: str, data_dir: Path) -> App:
+    """Count rides per vendor; divide by an amount that can be zero."""
+    config = Config(on_error="dead_letter", on_decode_error="dead_letter")
+    app = App(APP, broker=url, data_dir=data_dir, config=config)
+    rides = app.stream(RIDES, value=dict)
+    rides.group_by(lambda ride: ride["vendor"]).count(name="per_vendor").to_stream().to(VENDORS)
+    rides.map_values(lambda ride: 100 / ride["amount"]).to(RATIOS)
+    return app
+
+
+@pytest.fixture(scope="module")
+def data_dir(cluster: Cluster, kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run an app over sixty rides, of which two have no amount and one is no ride."""
+    data_dir = tmp_path_factory.mktemp("dashboard")
+    data_dir.chmod(0o700)
+    for topic in (RIDES, VENDORS, RATIOS, f"{APP}.dead-letters"):
+        kafka.create_topic(topic, TopicConfig(partitions=2))
+    with Producer(kafka) as rides:
+        for number in range(60):
+            ride = {"vendor": f"<b>v{number % 3}</b>", "amount": number % 30}
+            rides.send(RIDES, ride, key=f"r{number}", timestamp=START + number * 1000)
+    with Producer(kafka, value=bytes) as raw:
+        raw.send(RIDES, b"{not json <script>", key="poison", timestamp=START + 60_000)
+    kafka.commit("dashboard-audit", {TopicPartition(RIDES, 0): 3})
+    app = rides_app(cluster.url, data_dir)
+    layout = Layout.of(app.plan, {RIDES: 2})
+    with closing(Journal(journal_dir(data_dir, APP))) as journal:
+        journal.describe_as(catalog_of(layout))
+    run_to_end(app, kafka)
+    return data_dir
+
+
+@pytest.fixture(scope="module")
+def served(cluster: Cluster, data_dir: Path) -> Iterator[Served]:
+    found = serving(data_dir, broker_url=cluster.url)
+    yield found
+    found.site.watch.stop()
+    found.site.place.close()
+    close_under(data_dir)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/", APP),
+        (f"/topology?app={APP}", "per_vendor"),
+        ("/topics", RIDES),
+        (f"/topics/{RIDES}", "&lt;script&gt;"),
+        (f"/topics/{RIDES}?where=value.amount=7", "r37"),
+        (f"/topics/{VENDORS}?view=table", "&lt;b&gt;v1&lt;/b&gt;"),
+        ("/tables", "per_vendor"),
+        (f"/tables/{APP}/per_vendor", "&lt;b&gt;v2&lt;/b&gt;"),
+        (f"/time?app={APP}", RIDES),
+        ("/groups", "dashboard-audit"),
+        ("/groups/dashboard-audit", RIDES),
+        (f"/letters?app={APP}", "division by zero"),
+        ("/alerts", "Alerts"),
+    ],
+)
+def test_every_page_is_there(served: Served, path: str, told: str) -> None:
+    assert told in served.page(path)
+
+
+def test_topics_are_told_with_their_groups_and_without_a_size_that_nobody_knows(served: Served) -> None:
+    topics = {one["topic"]: one for one in served.get("/api/topics")}
+    rides = topics[RIDES]
+    assert (rides["partitions"], rides["records"], rides["bytes"]) == (2, 61, None)
+    assert {one["group"] for one in rides["groups"]} == {APP, "dashboard-audit"}
+    assert {one["group"]: one["lag"] for one in rides["groups"]}[APP] == 0
+    assert topics[VENDORS]["groups"] == []  # markers of publications are no readers
+    detail = served.get(f"/api/topics/{RIDES}")
+    assert [one["bytes"] for one in detail["partitions"]] == [None, None]
+
+
+def test_records_are_read_by_offset_time_and_key(served: Served) -> None:
+    path = f"/api/topics/{RIDES}/records"
+    newest = served.get(path, limit=500)["records"]
+    assert len(newest) == 61
+    first = served.get(path, partition=0, start="0", limit=2)["records"]
+    assert [one["offset"] for one in first] == [0, 1]
+    late = served.get(path, start="2026-01-01T06:00:50Z", limit=500)["records"]
+    assert {one["key"] for one in late} == {"poison", *(f"r{number}" for number in range(50, 60))}
+    (one,) = served.get(path, key="r17")["records"]
+    assert one["value"] == {"vendor": "<b>v2</b>", "amount": 17}
+
+
+def test_groups_are_told_and_moved_after_a_dry_run(served: Served, kafka: KafkaBroker) -> None:
+    names = [one["group"] for one in served.get("/api/groups")]
+    assert {APP, "dashboard-audit"} <= set(names)
+    assert not [name for name in names if name.endswith(".eos")]
+    reset = "/api/groups/dashboard-audit/reset"
+    planned = served.post(reset, {"to": "latest", "topics": [RIDES]}).json()
+    assert (planned["executed"], planned["moves"][0]["before"]) == (False, 3)
+    assert kafka.committed("dashboard-audit") == {TopicPartition(RIDES, 0): 3}
+    assert served.post(reset, {"to": "latest", "topics": [RIDES], "execute": True}).json()["executed"]
+    ends = {TopicPartition(RIDES, number): one.end for number, one in enumerate(kafka.offsets(RIDES))}
+    assert kafka.committed("dashboard-audit") == ends
+    refused = served.post(f"/api/groups/{APP}/reset", {"to": "earliest"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "state")
+    kafka.commit("dashboard-audit", {TopicPartition(RIDES, 0): 3})
+
+
+def test_a_topic_is_made_written_to_changed_and_deleted(served: Served) -> None:
+    name = "dashboard-made"
+    assert served.post("/api/topics", {"topic": name, "partitions": 3}).status_code == 200
+    written = served.post(f"/api/topics/{name}/records", {"key": "a", "value": {"n": 1}}).json()
+    assert (written["topic"], written["offset"]) == (name, 0)
+    assert [one["value"] for one in served.get(f"/api/topics/{name}/records")["records"]] == [{"n": 1}]
+    assert served.post(f"/api/topics/{name}/settings", {"retention_ms": 60_000}).status_code == 200
+    assert served.get(f"/api/topics/{name}")["config"]["retention_ms"] == 60_000
+    assert served.post("/api/topics", {"topic": name}).status_code == 409
+    assert served.post(f"/api/topics/{name}/delete", {"confirm": name}).json() == {"done": f"deleted {name}"}
+    assert served.client.get(f"/api/topics/{name}").status_code == 404
+
+
+def test_letters_are_listed_and_one_is_sent_back(served: Served, kafka: KafkaBroker) -> None:
+    kafka.create_topic("dashboard-spare", TopicConfig(partitions=1))
+    found = served.get(f"/api/apps/{APP}/letters")
+    assert len(found["letters"]) == 3
+    assert found["waiting"] >= 3  # ends of transactions have offsets too
+    before = sum(one.end for one in kafka.offsets(RIDES))
+    place = next(one["place"] for one in found["letters"] if "ZeroDivision" in one["error"])
+    sent = served.post(f"/api/apps/{APP}/letters/replay", {"places": [place]})
+    assert sent.json()["sent"] == {RIDES: 1}
+    assert sum(one.end for one in kafka.offsets(RIDES)) > before
+
+
+def test_new_records_and_progress_are_told_live(cluster: Cluster, kafka: KafkaBroker, data_dir: Path) -> None:
+    kafka.create_topic("dashboard-live", TopicConfig(partitions=1))
+    server = WebServer(data_dir, cluster.url, Address(port=0))
+    tail = urllib.request.urlopen(f"{server.url}/api/live/topics/dashboard-live?seconds=60", timeout=60)
+    progress = urllib.request.urlopen(f"{server.url}/api/live/progress?seconds=60", timeout=60)
+    try:
+        assert tail.readline().startswith(b": alive")
+        assert progress.readline().startswith(b"event: progress")
+        with Producer(kafka) as producer:
+            producer.send("dashboard-live", {"n": 1}, key="a")
+        line = next(line for line in tail if line.startswith(b"data: "))
+        assert [one["value"] for one in json.loads(line[6:])["records"]] == [{"n": 1}]
+        moved = (json.loads(line[6:]) for line in progress if line.startswith(b"data: "))
+        assert next(one for one in moved if one["topics"]["dashboard-live"] == 1)
+    finally:
+        server.close()
+        tail.close()
+        progress.close()
+
+
+def test_without_its_broker_an_app_is_still_seen(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.kafka.clients.REQUEST_SECONDS", 0.5)
+    alone = serving(data_dir, broker_url="kafka://127.0.0.1:1")
+    refused = alone.client.get("/api/topics")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "broker_unavailable")
+    assert alone.client.get("/topics").status_code == 503
+    assert alone.get("/api/tables/per_vendor/<b>v1</b>")["rows"][0]["value"] >= 20
+    (app,) = alone.get("/api/apps")
+    assert (app["app"], app["lag"], app["latency"]) == (APP, 0, None)
+    assert APP in alone.page("/")
+    assert "per_vendor" in alone.page(f"/topology?app={APP}")
+    alone.site.place.close()
