@@ -8,15 +8,20 @@ from __future__ import annotations
 import os
 import random
 import signal
-import tempfile
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
-from pathlib import Path
+from queue import SimpleQueue
 
 import msgspec
 
-from examples.playing import Sent, feed
-from millstream import App
+from examples.playing import Sent, feed, playground, where
+from millstream import App, Config
+from millstream.batch.report import BatchReport
+
+IN_STEPS = Config(max_batch_records=2_000, small_batch_records=0)
+"""Many batches, so that there is something to interrupt."""
 
 
 class Fact(msgspec.Struct):
@@ -48,40 +53,72 @@ balances = received.sum(name="received").outer_join(
 
 
 def data(seed: int = 7, transfers: int = 20_000) -> Iterator[Sent]:
-    """Yield transfers between a hundred accounts; one in ten is cancelled a little later."""
+    """Yield transfers between a hundred accounts; one in ten is cancelled later, one in twenty told late."""
     pick = random.Random(seed)
     accounts = [f"account-{number:02}" for number in range(100)]
     made: list[str] = []
     for number in range(transfers):
         payer, payee = pick.sample(accounts, 2)
         made.append(f"t{number}")
-        yield Sent("facts", made[-1], Fact(payer, payee, pick.randrange(1, 100_000)), number * 10)
+        clock = number * 10 + (0 if pick.random() < 0.05 else 5_000)
+        yield Sent("facts", made[-1], Fact(payer, payee, pick.randrange(1, 100_000)), clock)
         if pick.random() < 0.1:
-            yield Sent("facts", made.pop(pick.randrange(len(made))), Fact(), number * 10 + 5)
+            yield Sent("facts", made.pop(pick.randrange(len(made))), Fact(), clock + 5)
+
+
+def total(app: App) -> int:
+    """Return what all balances come to: zero, whenever one looks between two batches."""
+    return sum(cents for _, cents in app.tables["balances"].items())
 
 
 def workers() -> list[int]:
-    """Return the Python workers that Spark has started for this process."""
-    found: list[int] = []
-    for process in Path("/proc").glob("[0-9]*"):
+    """Return the Python workers of the Spark that this process has started, and of no other one."""
+    listed = subprocess.run(["ps", "-axo", "pid=,ppid=,args="], capture_output=True, text=True, check=True)  # noqa: S607
+    rows = [line.split(None, 2) for line in listed.stdout.splitlines()]
+    parents = {int(row[0]): int(row[1]) for row in rows}
+    daemons = {int(row[0]) for row in rows if len(row) == 3 and "pyspark.daemon" in row[2]}
+    return sorted(pid for pid in daemons if parents[pid] in daemons and os.getpid() in _ancestors(pid, parents))
+
+
+def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    while (pid := parents.get(pid, 0)) > 1:
+        yield pid
+
+
+class Ordeal:
+    """Adds up all balances after each batch, and has a worker killed while the next one runs, some times."""
+
+    def __init__(self, app: App, kills: int) -> None:
+        self.sums: list[int] = []
+        self.killed: list[int] = []
+        self._app, self._kills = app, kills
+        self._done: SimpleQueue[int | None] = SimpleQueue()
+
+    def run(self) -> None:
+        """Run the app until all facts are processed."""
+        killer = threading.Thread(target=self._kill_now_and_then)
+        killer.start()
         try:
-            command = (process / "cmdline").read_bytes()
-            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-            of_daemon = b"pyspark.daemon" in (Path("/proc") / str(parent) / "cmdline").read_bytes()
-        except (OSError, ValueError, IndexError):
-            continue  # it has just ended
-        if b"pyspark.daemon" in command and of_daemon:
-            found.append(int(process.name))
-    return found
+            self._app.run("caught-up", on_batch=self._look)
+        finally:
+            self._done.put(None)
+            killer.join()
 
+    def _look(self, report: BatchReport) -> None:
+        self.sums.append(total(self._app))
+        print(
+            f"  batch {report.plan.number:>2}: {len(self.killed)} workers killed so far, all balances: {self.sums[-1]}"
+        )
+        self._done.put(report.plan.number)
 
-def kill_workers(stop: threading.Event, killed: list[int]) -> None:
-    """Kill three workers, one every few seconds, without a warning."""
-    pick = random.Random(7)
-    while len(killed) < 3 and not stop.wait(pick.uniform(2.0, 4.0)):
-        for worker in workers()[:1]:
-            os.kill(worker, signal.SIGKILL)
-            killed.append(worker)
+    def _kill_now_and_then(self) -> None:
+        pick = random.Random(7)
+        while (batch := self._done.get()) is not None:
+            if batch % 2 == 0 and len(self.killed) < self._kills:  # the same batch failing again and again is given up
+                time.sleep(pick.uniform(0.0, 0.2))
+                for worker in workers()[:1]:
+                    os.kill(worker, signal.SIGKILL)
+                    self.killed.append(worker)
 
 
 def show(app: App) -> None:
@@ -89,21 +126,17 @@ def show(app: App) -> None:
     rows = sorted(app.tables["balances"].items(), key=lambda row: row[1])
     for account, cents in (*rows[:2], *rows[-2:]):
         print(f"  {account}  {cents / 100:>12,.2f}")
-    print(f"  sum of {len(rows)} balances: {sum(cents for _, cents in rows)}")
+    print(f"  sum of {len(rows)} balances: {total(app)}")
 
 
 def main() -> None:
-    """Run to the end of the facts while workers die, then add up."""
-    with tempfile.TemporaryDirectory(prefix="millstream-example-") as place:
-        app.data_dir = Path(place)
-        print(f"bank: {feed(app, data()):,} facts are in the log; processing them on Spark …")
-        stop, killed = threading.Event(), list[int]()
-        killer = threading.Thread(target=kill_workers, args=(stop, killed), daemon=True)
-        killer.start()
-        app.run("caught-up")
-        stop.set()
-        killer.join()
-        print(f"\n{len(killed)} workers were killed meanwhile")
+    """Run to the end of the facts while workers die, and add up after every batch."""
+    with playground(app):
+        print(f"bank: {feed(app, data()):,} facts are in {where(app)}; processing them on Spark while workers die …")
+        app.config = IN_STEPS
+        ordeal = Ordeal(app, kills=3)
+        ordeal.run()
+        print(f"\n{len(ordeal.killed)} workers were killed meanwhile; the balances came to {set(ordeal.sums)}")
         show(app)
 
 

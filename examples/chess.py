@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from examples.playing import Sent, play
-from millstream import App
+from millstream import App, Config
 
 Board = dict[str, str]
 
@@ -32,7 +32,7 @@ def moved(board: Board, move: str) -> Board:
     return moved(after, rook) if rook is not None and board[origin] in "Kk" else after
 
 
-app = App("chess")
+app = App("chess", config=Config(caching=False))  # every move is told, not only the last one of a batch
 moves = app.stream("moves", key=str, value=str)
 
 # the stream: every move is a fact, with its number in the game
@@ -67,9 +67,12 @@ def drawn(board: Board) -> str:
 
 
 def show(app: App) -> None:
-    """Print the boards as they stand."""
+    """Print each game twice: as the stream tells it, move by move, and as the table has it, the board as it stands."""
+    with app.consumer(topics=["replay"], key=str, value=str) as consumer:
+        told = consumer.poll("1 s")
     for game in GAMES:
-        print(f"\n{game}\n{drawn(app.tables['boards'][game])}")
+        print(f"\n{game}\n  {'  '.join(move.value for move in told if move.key == game)}")
+        print(drawn(app.tables["boards"][game]))
 
 
 if __name__ == "__main__":

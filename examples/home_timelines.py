@@ -56,7 +56,7 @@ def removed(tweets: list[Tweet], fewer: list[Tweet]) -> list[Tweet]:
 
 app = App("home-timelines")
 tweets = app.table("tweets", key=str, value=Tweet)
-follows = app.table("follows", key=str, value=Follow)
+follows = app.table("follows", key=str, value=Follow, name="follows")
 
 by_author = (
     tweets.group_by(lambda tweet: tweet.author, values=lambda tweet: [tweet])
@@ -84,7 +84,7 @@ _THINGS = ("windows", "joins", "late records", "a log", "stream time", "tombston
 
 
 def data(seed: int = 7, events: int = 400) -> Iterator[Sent]:
-    """Yield follows and tweets; now and then somebody unfollows or deletes a tweet."""
+    """Yield follows and tweets; somebody unfollows or deletes a tweet, and some tweets come a minute late."""
     pick = random.Random(seed)
     alive: list[str] = []
     for number in range(events):
@@ -98,15 +98,17 @@ def data(seed: int = 7, events: int = 400) -> Iterator[Sent]:
             yield Sent("tweets", alive.pop(pick.randrange(len(alive))), None, clock)
         else:
             alive.append(f"t{number}")
-            yield Sent("tweets", alive[-1], Tweet(who, f"thinking about {pick.choice(_THINGS)}", clock), clock)
+            written = max(0, clock - (60_000 if pick.random() < 0.1 else 0))  # a telephone that had no connection
+            yield Sent("tweets", alive[-1], Tweet(who, f"thinking about {pick.choice(_THINGS)}", written), written)
 
 
 def show(app: App) -> None:
     """Read two timelines, each with one look-up."""
     for person in ("ada", "eve"):
+        followed = sorted(follow.author for _, follow in app.tables["follows"].items() if follow.follower == person)
         timeline = app.tables["timelines"].get(person, [])
-        print(f"\n{person}'s home timeline, {len(timeline)} tweets")
-        for tweet in timeline[:4]:
+        print(f"\n{person} follows {', '.join(followed)}; the home timeline has {len(timeline)} tweets")
+        for tweet in timeline[:5]:
             print(f"  {tweet.at // 1000:>4} s  {tweet.author:<5} {tweet.text}")
 
 

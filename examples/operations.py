@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from examples.playing import Sent, play
-from millstream import App, hopping, session, tumbling
+from millstream import App, Config, hopping, session, tumbling
 
 MANY_ERRORS = 5
 
@@ -36,7 +36,7 @@ class Purchase(msgspec.Struct):
     cents: int
 
 
-app = App("operations")
+app = App("operations", config=Config(caching=False))  # the very update that goes over the limit must be seen
 logs = app.stream("logs", key=str, value=LogLine)
 visits = app.stream("visits", key=str, value=Visit)
 purchases = app.stream("purchases", key=str, value=Purchase)
@@ -55,7 +55,7 @@ purchases = app.stream("purchases", key=str, value=Purchase)
 
 # how often each page was looked at in the last 15 minutes, every minute anew
 visits.group_by(lambda visit: visit.page).windowed_by(hopping("15 min", every="1 min", grace="1 min")).count(
-    name="visits_of_15_minutes"
+    name="visits_of_15_minutes", retention="1 h"
 )
 
 # what a visitor did until 30 minutes of silence
@@ -90,16 +90,19 @@ def data(seed: int = 7, minutes: int = 240) -> Iterator[Sent]:
 
 
 def show(app: App) -> None:
-    """Print alerts, the busiest page just now, and some receipts."""
-    for topic, most in (("alerts", 5), ("receipts", 3)):
+    """Print alerts, some receipts and sessions, and which pages are looked at just now."""
+    for topic, most in (("alerts", 5), ("receipts", 3), ("sessions", 3)):
         with app.consumer(topics=[topic], value=str) as consumer:
-            print(f"\n{topic}")
-            for record in consumer.poll("1 s")[:most]:
-                print(f"  minute {record.timestamp // 60_000:>3}  {record.value}")
-    print("\nvisits of the last 15 minutes")
+            found = consumer.poll("1 s")
+        print(f"\n{topic}, {len(found)} in all")
+        for record in found[:most]:
+            print(f"  minute {record.timestamp // 60_000:>3}  {record.key}  {record.value:.70}")
+    table = app.tables["visits_of_15_minutes"]
+    now = max(row.timestamp for page in _PAGES for row in table.windows(page)) // 60_000
+    print(f"\nvisits of the 15 minutes before minute {now}")
     for page in _PAGES:
-        last = app.tables["visits_of_15_minutes"].windows(page)[-1]
-        print(f"  {page:<8} {last.value:>3} until minute {last.key.end // 60_000}")
+        count = next((row.value for row in table.windows(page) if row.key.end == now * 60_000), 0)
+        print(f"  {page:<8} {count:>3}  {'█' * count}")
 
 
 if __name__ == "__main__":

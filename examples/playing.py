@@ -1,4 +1,8 @@
-"""What the examples share: run one by itself, on data that it makes up, and show what came out."""
+"""What the examples share: run one by itself, on data that it makes up, and show what came out.
+
+The log is embedded, in a temporary directory. With ``MILLSTREAM_BROKER=kafka://HOST:PORT`` it is that cluster instead:
+``App`` reads the variable, so that no example has to.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from millstream import App
+from millstream import App, MillstreamError
 from millstream.broker import TopicConfig
 from millstream.serdes import RAW
 
@@ -27,35 +31,56 @@ class Sent(NamedTuple):
     """Event time, in milliseconds."""
 
 
-def play(app: App, records: Iterable[Sent], show: Callable[[App], None]) -> None:
+def play(app: App, records: Iterable[Sent], show: Callable[[App], None], *beside: App) -> None:
     """Feed the app, run it until all is processed, and show the result; with arguments offer the app's commands."""
     if len(sys.argv) > 1:
         app.main()
         return
-    with tempfile.TemporaryDirectory(prefix="millstream-example-") as place, left_as_found(app):
-        app.data_dir = Path(place)
+    with playground(app, *beside):
         count = feed(app, records)
-        print(f"{app.id}: {count:,} records are in the log; processing them on Spark …")
+        print(f"{app.id}: {count:,} records are in {where(app)}; processing them on Spark …")
         app.run("caught-up")
         show(app)
 
 
 @contextmanager
-def left_as_found(app: App) -> Iterator[None]:
-    """Take away what the app leaves on a cluster, where it would outlive the state; what was there before stays."""
-    if app.broker_url is None or not app.broker_url.startswith("kafka:"):
+def playground(*apps: App) -> Iterator[None]:
+    """Let apps keep their state, and the log unless it is elsewhere, in a directory that goes away."""
+    with tempfile.TemporaryDirectory(prefix="millstream-example-") as place:
+        for app in apps:
+            app.data_dir = Path(place)
+        try:
+            with left_as_found(*apps):
+                yield
+        except MillstreamError as error:
+            sys.exit(f"error: {error}")
+
+
+@contextmanager
+def left_as_found(*apps: App) -> Iterator[None]:
+    """Take away what apps leave on a cluster, where it would outlive the state; what was there before stays."""
+    broker_url = apps[0].broker_url
+    if broker_url is None or not broker_url.startswith("kafka:"):
         yield
         return
-    before = {*app.broker.topic_names(), *app.broker.group_names()}
+    broker = apps[0].broker
+    before = {*broker.topic_names(), *broker.group_names()}
     try:
         yield
     finally:
-        topics = {*app.plan.source_topics, *app.plan.sink_topics, f"{app.id}.dead-letters"} - before
-        for topic in topics.intersection(app.broker.topic_names()):
-            app.broker.delete_topic(topic)
-        for group in set(app.broker.group_names()) - before:
-            if group == app.id or group.startswith(f"{app.id}."):
-                app.broker.delete_group(group)
+        for app in apps:
+            topics = {*app.plan.source_topics, *app.plan.sink_topics, f"{app.id}.dead-letters"}
+            written = {f"{app.config.output_prefix}{topic}" for topic in app.plan.sink_topics}
+            for topic in ((topics | written) - before).intersection(broker.topic_names()):
+                broker.delete_topic(topic)
+            for group in set(broker.group_names()) - before:
+                if group == app.id or group.startswith(f"{app.id}."):
+                    broker.delete_group(group)
+
+
+def where(app: App) -> str:
+    """Say in words where the topics of an app are."""
+    return "the log" if app.broker_url is None else app.broker_url
 
 
 def feed(app: App, records: Iterable[Sent]) -> int:

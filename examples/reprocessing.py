@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from examples.playing import Sent, play
-from millstream import App
+from millstream import App, Config
 from millstream.browse.starting_over import execute_reset, planned_reset
 
 
@@ -35,34 +35,56 @@ def topology(app: App, kilometres_of: Callable[[Trip], float]) -> None:
 app = App("distances")  # version one takes miles for kilometres
 topology(app, lambda trip: trip.length)
 
-fixed = App("distances-2")  # version two knows better, and begins at the start of the log
-topology(fixed, lambda trip: trip.length * (1.609 if trip.unit == "mi" else 1.0))
+
+def kilometres(trip: Trip) -> float:
+    """Return how long a trip was, whatever unit it was told in."""
+    return trip.length * (1.609 if trip.unit == "mi" else 1.0)
+
+
+# version two knows better; it begins at the start of the log, and writes to the topic distances-2.driven
+fixed = App("distances-2", config=Config(output_prefix="distances-2."))
+topology(fixed, kilometres)
+
+repaired = App("distances")  # version one with the bug mended, under its old name
+topology(repaired, kilometres)
 
 
 def data(seed: int = 7, trips: int = 500) -> Iterator[Sent]:
-    """Yield trips of ten lorries, three of which report miles."""
+    """Yield trips of ten lorries, three of which report miles; one in ten is told an hour late."""
     pick = random.Random(seed)
     for number in range(trips):
         lorry = pick.randrange(10)
         trip = Trip(round(pick.uniform(20, 400), 1), "mi" if lorry < 3 else "km")
-        yield Sent("trips", f"lorry-{lorry}", trip, number * 60_000)
+        late = 0 if pick.random() < 0.1 else 3_600_000
+        yield Sent("trips", f"lorry-{lorry}", trip, number * 60_000 + late)
 
 
 def show(app: App) -> None:
-    """Run version two beside version one, compare, and then let the buggy one begin anew."""
-    fixed.data_dir = app.data_dir
+    """Run version two beside version one and let a reader switch; then reset version one and run it repaired."""
+    fixed.data_dir = repaired.data_dir = app.data_dir
     fixed.start("caught-up").wait()
     print("\n            version one  version two")
     for lorry, wrong in sorted(app.tables["driven"].items())[:5]:
         print(f"  {lorry}   {wrong:>10,.0f}   {fixed.tables['driven'][lorry]:>10,.0f}")
-    print("\nboth read the same log; readers switch by reading the output of distances-2")
+    print("\na reader of lorry-0 switches from one topic to the other:")
+    for topic in ("driven", "distances-2.driven"):
+        print(f"  {topic:<20} {newest(app, topic, 'lorry-0'):>10,.0f}")
 
     broker = app.broker
     plan = planned_reset(broker, app.data_dir, app.id, "earliest")
     execute_reset(broker, app.data_dir, plan)
     broker.close()
-    print("distances was reset: it would read all trips again, with whatever program is started under that name")
+    repaired.start("caught-up").wait()
+    print("\nor the buggy one is reset, mended, and reads all trips again:")
+    print(f"  {'driven':<20} {newest(app, 'driven', 'lorry-0'):>10,.0f}")
+
+
+def newest(app: App, topic: str, lorry: str) -> float:
+    """Return what a topic says last about a lorry."""
+    with app.consumer(topics=[topic], key=str, value=float, stop_at_end=True) as consumer:
+        told: list[float] = [record.value for record in consumer if record.key == lorry]
+    return told[-1]
 
 
 if __name__ == "__main__":
-    play(app, data(), show)
+    play(app, data(), show, fixed)

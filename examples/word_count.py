@@ -31,17 +31,21 @@ _WORDS = ("the", "mill", "turns", "while", "water", "runs", "and", "the", "strea
 
 
 def data(seed: int = 7, lines: int = 500) -> Iterator[Sent]:
-    """Yield lines of a few words each."""
+    """Yield lines of a few words each; one in ten was written a second before it came."""
     pick = random.Random(seed)
     for number in range(lines):
-        yield Sent("lines", None, " ".join(pick.choices(_WORDS, k=pick.randrange(3, 9))), number * 100)
+        clock = number * 100 + (0 if pick.random() < 0.1 else 1_000)
+        yield Sent("lines", None, " ".join(pick.choices(_WORDS, k=pick.randrange(3, 9))), clock)
 
 
 def show(app: App) -> None:
-    """Print the most frequent words."""
+    """Print the words by how often they came."""
+    rows = sorted(app.tables["words"].items(), key=lambda row: -row[1])
+    most = rows[0][1]
     print()
-    for word, count in sorted(app.tables["words"].items(), key=lambda row: -row[1])[:5]:
-        print(f"  {word:<8} {count:>5}")
+    for word, count in rows:
+        print(f"  {word:<8} {count:>5}  {'█' * round(40 * count / most)}")
+    print(f"\n{sum(count for _, count in rows):,} words in all, {len(rows)} different ones")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,18 @@ SHARED = {"__init__", "playing", "demo", "demo_data", "taxi_csv"}
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem not in SHARED)
 
 
+EXPECTED = {
+    "operations": "payment: 6 errors within 5 minutes",
+    "chess": "1. f2f3  2. e7e5  3. g2g4  4. d8h4",
+    "sensors": " 0 are open",
+    "taxi_rides": "went to rides.late",
+    "bank": "sum of 100 balances: 0",
+    "batch_meets_stream": "700 orders lie in the lake",
+    "reprocessing": "  driven                   17,154",
+}
+"""What would be missing if an example did on Spark something else than in its test."""
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_has_a_test_and_a_page(example: str) -> None:
     assert (ROOT / "tests" / "examples" / f"test_{example}.py").exists()
@@ -37,4 +49,5 @@ def test_an_example_runs_on_spark(
     module.show(app)
     shown = capsys.readouterr().out
     assert count > 20
+    assert EXPECTED.get(example, "") in shown
     assert len(shown.strip().splitlines()) >= 3, shown

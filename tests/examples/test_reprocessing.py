@@ -1,4 +1,4 @@
-from examples.reprocessing import Trip, app, fixed
+from examples.reprocessing import Trip, app, fixed, repaired
 
 from millstream import App
 from millstream.testing import TestDriver
@@ -14,8 +14,11 @@ def driven(version: App) -> float:
 def test_version_two_knows_miles() -> None:
     assert driven(app) == 110.0
     assert driven(fixed) == 170.9
+    assert driven(repaired) == 170.9
 
 
 def test_the_versions_keep_apart() -> None:
     assert app.id != fixed.id
     assert app.plan.source_topics == fixed.plan.source_topics
+    assert fixed.config.output_prefix != app.config.output_prefix
+    assert repaired.id == app.id

@@ -1,5 +1,6 @@
-from examples.sensors import Reading, app
+from examples.sensors import Reading, app, data
 
+from millstream import Windowed
 from millstream.testing import TestDriver
 
 MINUTE = 60_000
@@ -29,4 +30,34 @@ def test_a_hot_minute_is_told_once_it_is_closed() -> None:
         readings.pipe(Reading(31.0, 0, 0), key="t1", timestamp=0)
         assert driver.topic("too-hot").read() == []
         readings.pipe(Reading(20.0, 0, 0), key="t2", timestamp=11 * MINUTE)
-        assert driver.topic("too-hot").read_key_values() == [("t1", {"high": 31.0})]
+        assert driver.topic("too-hot").read_key_values() == [(Windowed("t1", 0, MINUTE), {"high": 31.0})]
+
+
+def test_a_batch_that_is_too_late_is_set_aside() -> None:
+    with TestDriver(app) as driver:
+        readings = driver.topic("readings")
+        readings.pipe(Reading(20.0, 12 * MINUTE, 12 * MINUTE), key="t2", timestamp=12 * MINUTE)
+        readings.pipe(
+            Reading(26.0, 0, 12 * MINUTE), Reading(27.0, 2 * MINUTE, 12 * MINUTE), key="t1", timestamp=12 * MINUTE
+        )
+        assert [late.value["celsius"] for late in driver.topic("readings.late").read()] == [26.0]
+        assert [row.key.start for row in driver.table("per_minute").windows("t1")] == [2 * MINUTE]
+
+
+def test_windows_of_silent_sensors_close_by_the_clock() -> None:
+    with TestDriver(app, wall_clock=20 * MINUTE) as driver:
+        driver.topic("readings").pipe(Reading(31.0, 0, 0), key="t1", timestamp=20 * MINUTE)
+        driver.advance_wall_clock("10 min")
+        assert driver.topic("minutes").read() == []
+        driver.advance_wall_clock("2 min")
+        assert driver.topic("minutes").read_key_values() == [(Windowed("t1", 20 * MINUTE, 21 * MINUTE), {"high": 31.0})]
+
+
+def test_a_thermometer_that_was_offline_too_long_loses_only_what_is_older_than_the_grace() -> None:
+    with TestDriver(app) as driver:
+        for sent in data(start=0):
+            driver.topic("readings").pipe(sent.value, key=sent.key, timestamp=sent.timestamp)
+        assert {record.key for record in driver.topic("readings.late").read()} == {"t6"}
+        minutes = {key: len(driver.table("per_minute").windows(key)) for key in ("t4", "t5", "t6", "t7")}
+        assert (minutes["t4"], minutes["t5"], minutes["t7"]) == (60, 60, 41)
+        assert 40 < minutes["t6"] < 60
