@@ -293,6 +293,12 @@ def test_files_and_functions_are_short(folder: str) -> None:
     refuse(problems, "one concept per file, one thought per function:")
 
 
+def test_the_page_names_every_room() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    units = {unit_of_file(path) for path in python_files("src")} - {"__init__"}
+    assert sorted(unit for unit in units if not re.search(rf"`{unit}(/|\.py|)`", page)) == []
+
+
 def test_names_say_something() -> None:
     files = python_files("src", "tests", "examples", "benchmarks", "docs")
     problems = [f"{path.relative_to(ROOT)}: name of the file" for path in files if path.stem in BANNED_MODULES]

@@ -15,6 +15,12 @@ def test_every_page_has_a_place() -> None:
     assert missing == []
 
 
+def test_every_decision_is_in_the_index() -> None:
+    place = ROOT / "docs" / "adr"
+    index = (place / "README.md").read_text()
+    assert [page.name for page in sorted(place.glob("0*.md")) if f"({page.name})" not in index] == []
+
+
 def test_the_book_is_built_strictly(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],

@@ -3,9 +3,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from examples.bank import IN_STEPS, Fact, Ordeal, app, data, workers
+from examples.bank import Fact, Ordeal, app, data, workers
 from examples.playing import Sent, feed
 
+from millstream import Config
 from millstream.testing import TestDriver
 
 
@@ -31,8 +32,8 @@ def test_the_sum_is_zero_after_every_batch_while_workers_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "data_dir", tmp_path)
-    monkeypatch.setattr(app, "config", IN_STEPS)
-    facts = list(data(transfers=9_000))
+    monkeypatch.setattr(app, "config", Config(max_batch_records=600, small_batch_records=0))
+    facts = list(data(transfers=3_000))
     feed(app, facts)
     ordeal = Ordeal(app, kills=2)
     ordeal.run()
