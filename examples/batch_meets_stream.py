@@ -77,13 +77,20 @@ def show(app: App) -> None:
     print(f"\n{lake.count():,} orders lie in the lake as Parquet")
 
 
+def fill_in_the_past(app: App) -> int:
+    """Write last year's orders to the topic, out of a DataFrame; return how many."""
+    past = app.spark.createDataFrame(last_year(), "product STRING, cents BIGINT, at BIGINT")
+    app.backfill(past, topic="orders", key="product", timestamp="at")
+    return int(past.count())
+
+
 def main() -> None:
     """Feed the present, fill in the past, run to the end and ask."""
     with playground(app):
         print(f"batch-meets-stream: {feed(app, data()):,} orders of today are in {where(app)}")
-        past = app.spark.createDataFrame(last_year(), "product STRING, cents BIGINT, at BIGINT")
-        app.backfill(past, topic="orders", key="product", timestamp="at")
-        print(f"{past.count():,} orders of last year were filled in from a DataFrame; processing all on Spark …")
+        print(
+            f"{fill_in_the_past(app):,} orders of last year were filled in from a DataFrame; processing all on Spark …"
+        )
         app.run("caught-up")
         show(app)
 

@@ -83,7 +83,7 @@ def test_a_row_for_programs(call: Call, app: App) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["users", "nobody"], "table 'users' has no row of key 'nobody'; see: millstream tables scan users"),
+        (["users", "nobody"], "table 'users' has no row of key 'nobody'; see: millstream tables scan users; what was"),
         (["nothing", "a"], "app 'shop' has no table 'nothing'; its tables: pages, users"),
         (["users", "17", "--app", "other"], "app 'other' has not run on "),
     ],

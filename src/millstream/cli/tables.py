@@ -96,7 +96,10 @@ def get(
     else:
         rows = find_rows(reader, key, since=since or 0)
     if not rows:
-        raise MillstreamError(f"table {table!r} has no row of key {key!r}", hint=f"see: millstream tables scan {table}")
+        raise MillstreamError(
+            f"table {table!r} has no row of key {key!r}",
+            hint=f"see: millstream tables scan {table}; what was written just now comes with the next batch",
+        )
     for row in rows:
         click.echo(json_line(row) if as_json else _line(row))
 
