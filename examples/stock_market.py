@@ -23,7 +23,8 @@ class Trade(msgspec.Struct):
 
 
 app = App("stock-market")
-trades = app.stream("trades", key=str, value=Trade).group_by_key()
+stream = app.stream("trades", key=str, value=Trade)
+trades = stream.group_by_key()
 
 trades.windowed_by(hopping("5 s", every="1 s", grace="2 s")).agg(
     low=min_of("price"), high=max_of("price"), average=mean_of("price"), trades=count_of(), name="stats"
@@ -32,6 +33,9 @@ trades.windowed_by(sliding("10 s", grace="2 s")).mean("price", name="moving_aver
 trades.windowed_by(tumbling("1 min", grace="2 s"), late_to="trades.late").quantile(
     0.99, "shares", name="p99_of_shares", retention="1 h"
 )
+
+# the price of each stock, now and at any moment of the last ten minutes
+stream.map_values(lambda trade: trade.price).to_table(name="prices", history="10 min")
 
 # first phase: per stock and day how much it gained; second phase: all stocks of a day meet on one key
 day = trades.windowed_by(tumbling("1 d", grace="1 min")).agg(first=first_of("price"), last=last_of("price"))

@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "app": FRONT - {"app"},
     "__init__": FRONT,
     **dict.fromkeys(("testing", "serve", "sql"), FRONT | {"__init__", "browse"}),
-    "cli": FRONT | {"__init__", "browse", "testing", "serve", "sql"},
+    "cli": (FRONT | {"__init__", "browse", "testing", "serve", "sql"}) - {"state", "operators", "log", "kafka"},
 }
 
 ONLY_IN: dict[str, str] = {

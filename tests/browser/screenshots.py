@@ -27,6 +27,7 @@ PAGES = {
     "records": "/topics/clicks",
     "tables": "/tables",
     "windows": "/tables/taxi-rides/trips_per_minute",
+    "versions": "/tables/stock-market/prices?key=ACME",
     "time": "/time?app=taxi-rides",
     "groups": "/groups",
     "letters": "/letters?app=taxi-rides",

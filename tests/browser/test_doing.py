@@ -115,7 +115,8 @@ def test_a_node_tells_its_figures_and_its_rows_by_mouse_and_keyboard(browser: Br
     browser.run("document.querySelector('[data-detail=\"node-per_zone\"]').focus()")
     ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
     browser.until("its rows are shown", lambda: "zone-" in browser.text("#panel .samples"))
-    assert "tumbling" in browser.text("#panel") or '"size":60000' in browser.text("#panel")
+    assert "size 1 min" in browser.text("#panel")
+    assert "Time per record" in browser.text("#panel")
     browser.run(
         "document.querySelector('.edge[aria-label=\"Edge from topic:rides to rides\"]')"
         ".dispatchEvent(new MouseEvent('click', {bubbles: true}))"

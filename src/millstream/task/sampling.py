@@ -11,7 +11,7 @@ from millstream.task.work import Work
 _SMALL_RECORDS, _SMALL_BYTES = 5_000, 500_000
 _SMALL_REST, _LARGE_REST = 1.0, 10.0
 _REST_FACTOR = 50
-"""A measured batch takes up to half as long again: after fifty times its time this is less than a hundredth."""
+"""A measured batch takes up to twice as long: after a rest of fifty times its time this is a hundredth."""
 
 
 class Sampling:

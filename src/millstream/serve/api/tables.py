@@ -25,6 +25,7 @@ from millstream.serve.site import Site
 from millstream.windows import FOREVER
 
 _MOST_EXPORTED = 100_000
+_MOST_OF_KEY = 500
 _MOST_COUNTED = 1_000_000
 
 
@@ -115,14 +116,15 @@ def scan_table(site: Site, params: ScanParams) -> Rows:
 
 
 def get_row(site: Site, params: KeyParams) -> Rows:
-    """Return the row of a key, or its windows in the order of time, or its versions."""
+    """Return the row of a key, or its windows in the order of time, or its versions; of many the newest."""
     app, reader = find_table(site, params.table, params.app)
     rows = _rows_of(reader, params)
     if not rows:
         raise UnknownTableError(
             f"table {params.table!r} has no row of key {params.key!r:.100}", hint="scan the table to see its keys"
         )
-    return _answer(app, reader, rows, len(rows))
+    newest = rows[:_MOST_OF_KEY] if params.versions else rows[-_MOST_OF_KEY:]
+    return msgspec.structs.replace(_answer(app, reader, newest, _MOST_OF_KEY), has_more=len(rows) > len(newest))
 
 
 def export_table(site: Site, params: ExportParams) -> tuple[ExportParams, list[ShownRow]]:

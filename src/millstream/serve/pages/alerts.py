@@ -22,11 +22,11 @@ from millstream.serve.site import Site
 from millstream.serve.watch import Standing
 
 _WHAT = (
-    ("lag", "records that wait (lag)"),
-    ("late", "late records within a minute"),
-    ("dead_letters", "dead letters within a minute"),
-    ("failure", "the app has failed"),
-    ("table", "a number in a table"),
+    ("lag", "waiting records"),
+    ("late", "late per minute"),
+    ("dead_letters", "letters per minute"),
+    ("failure", "app has failed"),
+    ("table", "number in a table"),
 )
 
 

@@ -19,7 +19,8 @@ def timeline(batches: Sequence[BatchTimes]) -> Markup:
         element("g", *_bar(one, at * width, max(1.0, width - _GAP), longest), element("title", _told(one)))
         for at, one in enumerate(batches)
     ]
-    legend = element("p", *(element("span", name, class_=f"key {name}") for name in PHASES), class_="legend")
+    told = element("span", f"the highest took {longest:.2f} s", class_="axis")
+    legend = element("p", *(element("span", name, class_=f"key {name}") for name in PHASES), told, class_="legend")
     drawing = element(
         "svg",
         *bars,
@@ -29,9 +30,7 @@ def timeline(batches: Sequence[BatchTimes]) -> Markup:
         preserveAspectRatio="none",
         aria_label=f"Time of the last {len(batches)} batches by phase; the longest took {longest:.2f} seconds",
     )
-    return joined(
-        element("div", element("span", f"{longest:.2f} s", class_="axis"), drawing, class_="chart-box"), legend
-    )
+    return joined(drawing, legend)
 
 
 def _bar(batch: BatchTimes, x: float, width: float, longest: float) -> list[Markup]:

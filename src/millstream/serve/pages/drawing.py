@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from millstream.serve.api.topology import GraphEdge, GraphStage, Topology
 
-NODE_WIDTH, NODE_HEIGHT = 194, 60
-_COLUMN, _ROW = 258, 78
+NODE_WIDTH, NODE_HEIGHT = 186, 64
+_COLUMN, _ROW = 246, 84
 _PADDING, _HEAD = 16, 30
 _MARGIN = 20
 _BAND = 46  # between stages, with room for edges
-_LANE = 100  # between topics and stages, with room for edges and their rates
+_LANE = 84  # between topics and stages, with room for edges and their rates
 _TRACK = 7  # between edges in a channel
 
 
@@ -68,7 +68,8 @@ class Picture:
 
     def _way_back(self, start: Box, end: Box, edge: GraphEdge) -> tuple[str, float, float]:
         """Go right out of the stage, along its side to the gap above the target's stage, and in from the left."""
-        track = self._tracks * _TRACK
+        number = self._tracks
+        track = number * _TRACK
         self._tracks += 1
         goal = self.stages.get(self.stage_of.get(edge.target, ""), end)
         left = min(box.x for box in self.stages.values()) - 14 - track
@@ -76,7 +77,8 @@ class Picture:
         above = goal.y - 12 - track % (_BAND - 20)
         corners = [(right, start.middle), (right, above), (left, above), (left, end.middle)]
         path = f"M{start.right:.0f} {start.middle:.0f} " + " ".join(f"L{x:.0f} {y:.0f}" for x, y in corners)
-        return f"{path} L{end.x:.0f} {end.middle:.0f}", (left + right) / 2, above - 5
+        label = left + 70 + 80 * number % max(80.0, right - left - 140)  # beside those of other edges
+        return f"{path} L{end.x:.0f} {end.middle:.0f}", label, above - 5
 
 
 def arranged(graph: Topology) -> Picture:

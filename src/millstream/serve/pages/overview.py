@@ -98,11 +98,19 @@ def _history(detail: AppDetail) -> Markup:
             "div",
             element("h3", "Records per minute"),
             spark([one.records_in for one in minutes] or [], "records per minute over the last half hour"),
+            _extremes([one.records_in for one in minutes]),
             element("h3", "Deployed"),
             _deploy(detail.deploy),
         ),
         class_="history",
     )
+
+
+def _extremes(counts: list[int]) -> Content:
+    """Say what the line of the last half hour means in numbers."""
+    if len(counts) < 2:
+        return None
+    return element("p", "at most ", number(max(counts)), ", this minute ", number(counts[-1]), class_="told")
 
 
 def _deploy(change: PlanChange | None) -> Content:

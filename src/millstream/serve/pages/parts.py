@@ -95,8 +95,8 @@ def micros(value: float | None) -> Content:
     return f"{value:.1f} µs" if value < 1000 else f"{value / 1000:.1f} ms"
 
 
-def moment(timestamp: int | None) -> Content:
-    """Return a point in time in UTC, short, with all of it in its tooltip."""
+def moment(timestamp: int | None, *, exact: bool = False) -> Content:
+    """Return a point in time in UTC, short or to the millisecond, with all of it in its tooltip."""
     if timestamp is None:
         return NOTHING
     try:
@@ -105,6 +105,7 @@ def moment(timestamp: int | None) -> Content:
         return str(timestamp)
     is_today = at.date() == datetime.now(UTC).date()
     short = at.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S")
+    short += f".{timestamp % 1000:03}" if exact else ""
     return element("time", short, datetime=at.isoformat(), title=f"{at.isoformat()} ({timestamp})")
 
 

@@ -27,6 +27,9 @@ from millstream.serve.pages.parts import (
 from millstream.serve.site import Site
 from millstream.windows import FOREVER
 
+_MORE_ROWS = "There are more rows; narrow the prefix or the range."
+_MORE_OF_KEY = "There are older ones; ask for another time."
+
 
 class Asked(NamedTuple):
     """What is asked of one key, as it was typed."""
@@ -82,7 +85,7 @@ def table_page(site: Site, params: ScanParams, asked: Asked) -> tuple[Content, .
         problem, found = error, kind
     shown = _rows(found, asked) if problem is None else empty("Not there", element("p", problem.message))
     more = (
-        element("p", "There are more rows; narrow the prefix or the range.", class_="told") if found.has_more else None
+        element("p", _MORE_OF_KEY if asked.key is not None else _MORE_ROWS, class_="told") if found.has_more else None
     )
     return (
         card("", _filter(params, asked, kind), wide=True),
@@ -155,9 +158,9 @@ def _typed(key: Any) -> str:
 
 
 def _version(one: ShownRow) -> tuple[Content, ...]:
-    until: Content = moment(one.until) if one.until is not None else badge("now", "good")
+    until: Content = moment(one.until, exact=True) if one.until is not None else badge("now", "good")
     value = badge("deleted", "bad") if one.value is None else value_of(one.value)
-    return value, moment(one.timestamp), until, copy_button(_copied(one))
+    return value, moment(one.timestamp, exact=True), until, copy_button(_copied(one))
 
 
 def _row(one: ShownRow, is_windowed: bool) -> tuple[Content, ...]:

@@ -15,7 +15,7 @@ from millstream.serve.pages.parts import NOTHING, card, duration, facts, link, m
 from millstream.serve.site import Site
 from millstream.windows import FOREVER
 
-_LONGEST = 22
+_LONGEST = 20
 _SPANS = frozenset({"size", "advance", "grace", "gap", "difference", "before", "after", "wait"})
 
 
@@ -54,6 +54,7 @@ def topology_page(site: Site, app: str) -> tuple[Content, ...]:
 
 
 def _drawing(graph: Topology, picture: Picture) -> Markup:
+    is_measured = any(node.is_slowest for node in graph.nodes)  # then a step is marked, not a whole stage
     marker = element(
         "marker",
         element("path", d="M0 0 L8 4 L0 8 z"),
@@ -70,7 +71,7 @@ def _drawing(graph: Topology, picture: Picture) -> Markup:
         element("defs", marker),
         element(
             "g",
-            *(_stage(stage, picture.stages[stage.name]) for stage in graph.stages),
+            *(_stage(stage, picture.stages[stage.name], marks=not is_measured) for stage in graph.stages),
             *(_edge(at, edge, picture) for at, edge in enumerate(graph.edges)),
             *(_node(node, picture.nodes[node.id]) for node in graph.nodes if node.id in picture.nodes),
             id="world",
@@ -84,15 +85,16 @@ def _drawing(graph: Topology, picture: Picture) -> Markup:
     )
 
 
-def _stage(stage: GraphStage, box: Box) -> Markup:
-    slow = " · slowest" if stage.is_slowest else ""
+def _stage(stage: GraphStage, box: Box, *, marks: bool) -> Markup:
+    is_slow = marks and stage.is_slowest
+    slow = " · slowest" if is_slow else ""
     label = f"{_short(stage.name, int(box.width / 8) - 16)} · {stage.partitions} tasks{slow}"
     return element(
         "g",
         element("rect", x=box.x, y=box.y, width=box.width, height=box.height, rx=10),
         element("text", label, x=box.x + 14, y=box.y + 21),
         element("title", stage.name),
-        class_="stage slow" if stage.is_slowest else "stage",
+        class_="stage slow" if is_slow else "stage",
     )
 
 
@@ -135,11 +137,11 @@ def _node(node: GraphNode, box: Box) -> Markup:
     return element(
         "g",
         shape,
-        element("text", node.verb.replace("_", " "), x=box.x + 14, y=box.y + 21, class_="verb"),
-        element("text", _short(node.label), x=box.x + 14, y=box.y + 37, class_="name"),
-        element("text", figure, x=box.x + 14, y=box.y + 53, class_="figure") if figure else None,
+        element("text", node.verb.replace("_", " "), x=box.x + 12, y=box.y + 23, class_="verb"),
+        element("text", _short(node.label), x=box.x + 12, y=box.y + 40, class_="name"),
+        element("text", figure, x=box.x + 12, y=box.y + 56, class_="figure") if figure else None,
         element("title", node.label),
-        element("text", "slowest", x=box.right - 12, y=box.y + 21, class_="mark") if node.is_slowest else None,
+        element("text", "slowest", x=box.right - 4, y=box.y - 5, class_="mark") if node.is_slowest else None,
         class_=f"node {node.kind}{' lagging' if node.lag else ''}{' slow' if node.is_slowest else ''}",
         tabindex=0,
         role="button",

@@ -72,17 +72,23 @@
     const output = form.querySelector("output");
     output.className = "";
     output.textContent = "…";
+    const then = form.dataset.then;
+    if (then.startsWith("/")) window.millstream.pause(true); // what this page is about may be gone in a moment
     try {
       const data = await send(form);
       output.className = "good";
       output.textContent = told(data);
-      const then = form.dataset.then;
-      if (then.startsWith("/") && !told(data).startsWith("nothing")) location.assign(then);
-      else if (then === "reload") {
+      if (then.startsWith("/") && !told(data).startsWith("nothing")) {
+        location.assign(then);
+        return;
+      }
+      window.millstream.pause(false);
+      if (then === "reload") {
         toast(told(data));
         window.millstream.refresh();
       }
     } catch (error) {
+      window.millstream.pause(false);
       output.className = "bad";
       output.textContent = error instanceof SyntaxError ? `this is not JSON: ${error.message}` : error.message;
     }

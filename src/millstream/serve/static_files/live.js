@@ -6,6 +6,8 @@
   const EVERY_MS = 1000;
   const state = document.getElementById("live-state");
   let waiting = null;
+  let loading = new AbortController();
+  let isPaused = false;
   let last = 0;
 
   function show(name, text) {
@@ -38,12 +40,21 @@
     region.dispatchEvent(new CustomEvent("refreshed", { bubbles: true }));
   }
 
+  function pause(on) {
+    isPaused = on;
+    if (on) loading.abort();
+  }
+
   async function refresh() {
     waiting = null;
+    if (isPaused) return;
     last = Date.now();
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
-    if (!answer || !answer.ok) return;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    loading = new AbortController();
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: loading.signal })
+      .catch(() => null);
+    const text = answer && answer.ok ? await answer.text().catch(() => null) : null;
+    if (text === null) return;
+    const page = new DOMParser().parseFromString(text, "text/html");
     for (const region of document.querySelectorAll("[data-live]")) {
       const fresh = page.getElementById(region.id);
       if (fresh) replace(region, fresh);
@@ -92,7 +103,7 @@
     code.textContent = code.textContent.replace("http://HOST", location.origin);
   }
 
-  window.millstream = { refresh };
+  window.millstream = { refresh, pause };
   document.addEventListener("visibilitychange", soon);
   listen();
 })();

@@ -5,7 +5,7 @@
   const box = document.getElementById("graph");
   const panel = document.getElementById("panel");
   if (!box) return;
-  const SMALLEST = 0.55;
+  const SMALLEST = 0.6;
   let view = null;
   let chosen = null;
 
