@@ -40,12 +40,14 @@ class Json:
     (3, b'{"a":[1,null]}')
     """
 
-    __slots__ = ("decode", "encode", "type")
+    __slots__ = ("decode", "decode_lines", "encode", "type")
 
     def __init__(self, type: Any = Any) -> None:
+        decoder = msgspec.json.Decoder(type)
         self.type = type
         self.encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(type).decode
+        self.decode: Callable[[bytes], Any] = decoder.decode
+        self.decode_lines: Callable[[bytes], list[Any]] = decoder.decode_lines
 
     @property
     def name(self) -> str:

@@ -1,9 +1,12 @@
-"""Wire the operators of a stage: each node's function calls those of its readers, depth first, in written order."""
+"""Wire the operators of a stage: each node's function calls those of its readers, depth first, in written order.
+
+An input has two ways in: for single records, and if the first steps can do that for whole runs of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from millstream.operators import (
     foreign_keys,
@@ -13,6 +16,7 @@ from millstream.operators import (
     sinks,
     sliding,
     stateless,
+    stateless_columns,
     stream_joins,
     suppress,
     table_joins,
@@ -21,6 +25,7 @@ from millstream.operators import (
     transformers,
     windows,
 )
+from millstream.operators.columns import ProcessRun, column_operator, one_by_one
 from millstream.operators.probe import Probe
 from millstream.operators.processors import Children
 from millstream.operators.runtime import Process, Runtime, operator
@@ -32,47 +37,71 @@ from millstream.plan.stages import Stage
 from millstream.plan.stateless import Branch, Repartition, Split
 
 FAMILIES = (
-    foreign_keys, global_joins, processors, sessions, sinks, sliding, stateless, stream_joins, suppress, table_joins,
-    table_steps,
-    tables, transformers, windows,
+    foreign_keys, global_joins, processors, sessions, sinks, sliding, stateless, stateless_columns, stream_joins,
+    suppress, table_joins, table_steps, tables, transformers, windows,
 )  # fmt: skip
 """Importing a family registers its operators."""
 
 
-def build(stage: Stage, runtime: Runtime) -> dict[Node, Process]:
-    """Return for each input of a stage what a record that arrives there sets off."""
-    inside = set(stage.nodes)
-    built: dict[Node, tuple[Process, ...]] = {}
+class Head(NamedTuple):
+    """What records that arrive at an input set off: one of them, and a run of them if there is a way for that."""
 
-    def ports(node: Node) -> tuple[Process, ...]:
-        if node not in built:
-            made = operator(node, _forward_of(node), runtime)
-            built[node] = made if isinstance(made, tuple) else (made,) * max(1, len(inputs(node)))
-        return built[node]
+    process: Process
+    process_run: ProcessRun | None
 
-    def readers_of(node: Node) -> list[tuple[Node, Process]]:
-        found = ((reader, ports(reader)[port]) for reader, port in runtime.plan.readers[node] if reader in inside)
-        readers = list(dict.fromkeys(found))
-        return readers if runtime.probe is None else _measured(node, readers, runtime.probe)
 
-    def after(node: Node) -> Process:
-        return _fan_out(tuple(process for _, process in readers_of(node)))
+def build(stage: Stage, runtime: Runtime) -> dict[Node, Head]:
+    """Return the way into each input of a stage."""
+    wiring = _Wiring(stage, runtime)
+    return {node: wiring.head(node) for node in stage.inputs}
 
-    def _forward_of(node: Node) -> Any:
+
+class _Wiring:
+    """The operators of a stage, made when somebody first sends to them."""
+
+    def __init__(self, stage: Stage, runtime: Runtime) -> None:
+        self._inside = set(stage.nodes)
+        self._runtime = runtime
+        self._built: dict[Node, tuple[Process, ...]] = {}
+
+    def head(self, node: Node) -> Head:
+        """Return the way into an input; a probe wants to see each record."""
+        assert isinstance(node, StreamSource | Repartition | TableSource)
+        process = self._ports(node)[0] if isinstance(node, TableSource) else self._after(node)
+        if self._runtime.probe is not None:
+            return Head(self._runtime.probe.timed(node, process), None)
+        return Head(process, None if isinstance(node, TableSource) else self._runs_after(node))
+
+    def _ports(self, node: Node) -> tuple[Process, ...]:
+        if node not in self._built:
+            made = operator(node, self._forward_of(node), self._runtime)
+            self._built[node] = made if isinstance(made, tuple) else (made,) * max(1, len(inputs(node)))
+        return self._built[node]
+
+    def _readers_of(self, node: Node) -> list[tuple[Node, Process]]:
+        found = (each for each in self._runtime.plan.readers[node] if each[0] in self._inside)
+        readers = list(dict.fromkeys((reader, self._ports(reader)[port]) for reader, port in found))
+        return readers if self._runtime.probe is None else _measured(node, readers, self._runtime.probe)
+
+    def _after(self, node: Node) -> Process:
+        return _fan_out(tuple(process for _, process in self._readers_of(node)))
+
+    def _forward_of(self, node: Node) -> Any:
         if isinstance(node, Split):
-            return _branches(node, runtime, after)
+            return _branches(node, self._runtime, self._after)
         if isinstance(node, ProcessNode | ProcessValues):
-            return Children(after(node), _named(readers_of(node), runtime))
-        return after(node) if not isinstance(node, Repartition) else _ignore
+            return Children(self._after(node), _named(self._readers_of(node), self._runtime))
+        return self._after(node) if not isinstance(node, Repartition) else _ignore
 
-    heads: dict[Node, Process] = {}
-    for head in stage.inputs:
-        if isinstance(head, TableSource):
-            heads[head] = ports(head)[0]
-        else:
-            assert isinstance(head, StreamSource | Repartition)
-            heads[head] = after(head)
-    return heads if runtime.probe is None else {head: runtime.probe.timed(head, heads[head]) for head in heads}
+    def _runs_after(self, node: Node) -> ProcessRun | None:
+        """Return what a run of records sets off, or None if the only thing to do is to take them one by one."""
+        readers = self._readers_of(node)
+        if len(readers) != 1:
+            return None
+        [(reader, process)] = readers
+        following = None if isinstance(reader, Repartition) else self._runs_after(reader)
+        forward = following or one_by_one(self._forward_of(reader), self._runtime)
+        return column_operator(reader, forward, process, self._runtime)
 
 
 def _measured(node: Node, readers: list[tuple[Node, Process]], probe: Probe) -> list[tuple[Node, Process]]:

@@ -30,6 +30,8 @@ Process: TypeAlias = Callable[..., None]
 class RecordContext(Context, Protocol):
     """The context as operators see it."""
 
+    row: int
+    """The place of the record at hand in its chunk."""
     stream_time: int
     has_headers: bool
     """False if no record of the chunk at hand has headers, so that nobody needs to ask for them."""
@@ -65,6 +67,12 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.timestamps)
+
+    def extend(self, keys: list[bytes | None], values: list[bytes | None], timestamps: list[int]) -> None:
+        """Add records without headers."""
+        self.keys.extend(keys)
+        self.values.extend(values)
+        self.timestamps.extend(timestamps)
 
     def note_headers(self, headers: Headers) -> None:
         """Attach headers to the record added last."""

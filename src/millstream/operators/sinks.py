@@ -8,6 +8,7 @@ from millstream.errors import MillstreamError, RecordTooLargeError, SerdeError
 from millstream.functions import Function
 from millstream.names import check_name
 from millstream.native import PRESENCE, value_codec
+from millstream.operators.columns import ProcessRun, Run, column_operator, one_by_one
 from millstream.operators.runtime import Columns, Process, Runtime, operator
 from millstream.plan.sinks import Sink
 from millstream.plan.stateless import Repartition
@@ -38,6 +39,36 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
         columns.timestamps.append(timestamp)
         if context.has_headers:
             columns.note_headers(context.headers)
+        return None
+
+    return process
+
+
+@column_operator.register(Sink)
+def _sink_runs(node: Sink, _forward: ProcessRun, single: Process, runtime: Runtime) -> ProcessRun | None:
+    """Encode whole columns; if something is wrong with one of the records, or with headers, take them one by one."""
+    if isinstance(node.topic, Function):
+        return None
+    declared, columns = runtime.plan.declared[node], runtime.to_topic(node.topic)
+    key_serde, encode_value = declared.key or READABLE, (declared.value or JSON).encode
+    route_of, text_as_it_is = key_serde.encode, key_serde is READABLE or key_serde is TEXT
+    context, singly = runtime.context, one_by_one(single, runtime)
+
+    def process(run: Run) -> None:
+        if context.has_headers:
+            return singly(run)
+        try:
+            keys = [
+                key.encode() if text_as_it_is and type(key) is str else None if key is None else route_of(key)
+                for key in run.keys
+            ]
+            values = [None if value is None else encode_value(value) for value in run.values]
+        except Exception:
+            return singly(run)
+        largest = max(map(len, filter(None, keys)), default=0) + max(map(len, filter(None, values)), default=0)
+        if largest > columns.most_bytes or (columns.needs_key and None in keys):
+            return singly(run)
+        columns.extend(keys, values, run.timestamps)
         return None
 
     return process
@@ -107,6 +138,29 @@ def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Proc
         timestamps.append(timestamp)
         if context.has_headers:
             columns.note_headers(context.headers)
+        return None
+
+    return process
+
+
+@column_operator.register(Repartition)
+def _repartition_runs(node: Repartition, _forward: ProcessRun, single: Process, runtime: Runtime) -> ProcessRun | None:
+    declared, columns = runtime.plan.declared[node], runtime.to_edge(node)
+    number_of = columns.numbering((declared.key or READABLE).encode)
+    encode_value = edge_codec(node, declared.value).encode
+    context, singly = runtime.context, one_by_one(single, runtime)
+
+    def process(run: Run) -> None:
+        if context.has_headers or (not node.null_keys and any(key is None for key in run.keys)):
+            return singly(run)
+        try:
+            values = [None if value is None else encode_value(value) for value in run.values]
+            codes = [number_of(key) for key in run.keys]
+        except Exception:
+            return singly(run)
+        columns.codes.extend(codes)
+        columns.values.extend(values)
+        columns.timestamps.extend(run.timestamps)
         return None
 
     return process

@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 
 from millstream.records import Headers, Record
 from millstream.task.inputs import Decoded
+from millstream.task.merging import Interleaved
 
-Aside: TypeAlias = tuple[Decoded | None, bool, Headers | None, int | None]
+Aside: TypeAlias = tuple[Decoded | Interleaved | None, bool, Headers | None, int | None]
 
 
 class Current:
@@ -16,14 +17,14 @@ class Current:
     __slots__ = ("_carried", "_moment", "chunk", "has_headers", "row", "stream_time")
 
     def __init__(self, stream_time: int) -> None:
-        self.chunk: Decoded | None = None
+        self.chunk: Decoded | Interleaved | None = None
         self.row = 0
         self.has_headers = False
         self.stream_time = stream_time
         self._carried: Headers | None = None
         self._moment: int | None = None
 
-    def enter(self, chunk: Decoded) -> None:
+    def enter(self, chunk: Decoded | Interleaved) -> None:
         """Go on to records of another chunk."""
         self.chunk = chunk
         self.has_headers = chunk.has_headers
@@ -35,15 +36,18 @@ class Current:
 
     @property
     def topic(self) -> str:
-        return "" if self.chunk is None else self.chunk.topic
+        return "" if self.chunk is None else self.chunk.locate(self.row)[0].topic
 
     @property
     def partition(self) -> int:
-        return -1 if self.chunk is None else self.chunk.partition
+        return -1 if self.chunk is None else self.chunk.locate(self.row)[0].partition
 
     @property
     def offset(self) -> int:
-        return -1 if self.chunk is None else int(self.chunk.offsets[self.row])
+        if self.chunk is None:
+            return -1
+        chunk, row = self.chunk.locate(self.row)
+        return int(chunk.offsets[row])
 
     @property
     def timestamp(self) -> int:
@@ -74,10 +78,10 @@ class Current:
     def record(self, key: Any, value: Any, timestamp: int) -> Record:
         """Return key, value and timestamp as a record that comes from where the one at hand does."""
         headers = self.headers if self.has_headers else ()
-        chunk = self.chunk
-        if chunk is None:
+        if self.chunk is None:
             return Record("", -1, -1, key, value, timestamp, headers)
-        return Record(chunk.topic, chunk.partition, chunk.offsets[self.row], key, value, timestamp, headers)
+        chunk, row = self.chunk.locate(self.row)
+        return Record(chunk.topic, chunk.partition, chunk.offsets[row], key, value, timestamp, headers)
 
     @property
     def headers(self) -> Headers:
@@ -91,7 +95,10 @@ class Current:
     @property
     def raw(self) -> tuple[bytes | None, bytes | None]:
         """Key and value as they came from the topic."""
-        return (None, None) if self.chunk is None else self.chunk.raw(self.row)
+        if self.chunk is None:
+            return None, None
+        chunk, row = self.chunk.locate(self.row)
+        return chunk.raw(row)
 
     def __str__(self) -> str:
         if self.chunk is not None:

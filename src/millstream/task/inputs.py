@@ -1,30 +1,30 @@
-"""A task's inputs: decoded chunk by chunk, and merged by time.
-
-Of several inputs the one whose next record has the smallest timestamp goes first, on a tie the one declared first, and
-each keeps its own order: as a Kafka Streams task does. So the result of a batch depends on its ranges alone.
-"""
+"""A task's inputs, decoded chunk by chunk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from millstream.blocks import Rows
 from millstream.errors import SerdeError
 from millstream.native import KeyMemory
 from millstream.records import Headers
 from millstream.serdes import Serde
+from millstream.task.decoding import column_decoder, one_by_one
 
 
 class Decoded:
     """Consecutive records of one input, ready to be processed; ``rows`` is what they came as."""
 
     __slots__ = (
-        "_written", "has_headers", "keys", "offsets", "partition", "rows", "timestamps", "topic", "values",
+        "_reached", "_written", "has_headers", "keys", "offsets", "partition", "rows", "timestamps", "topic", "values",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, rows: Rows, offsets: Any, written: Written = None) -> None:
         self._written = written
+        self._reached: Any = None
         self.topic = topic
         self.partition = partition
         self.rows = rows
@@ -33,6 +33,17 @@ class Decoded:
         self.keys: list[Any] = []
         self.values: list[Any] = []
         self.timestamps = rows.timestamps
+
+    def locate(self, row: int) -> tuple[Decoded, int]:
+        """Return the chunk of a record and its row there."""
+        return self, row
+
+    @property
+    def reached(self) -> Any:
+        """For each record the latest time up to it, as an array; asked for when timestamps are final."""
+        if self._reached is None:
+            self._reached = np.maximum.accumulate(np.array(self.timestamps, np.int64))
+        return self._reached
 
     def headers(self, row: int) -> Headers:
         return () if self.rows.headers is None else self.rows.headers[row]
@@ -79,6 +90,8 @@ class Decoder:
     ) -> None:
         self._key = KeyMemory().__getitem__ if key is None else key.decode
         self._value = value.decode
+        self._keys = one_by_one(self._key) if key is None else column_decoder(key)
+        self._values = column_decoder(value)
         self._value_serde = value
         self._stamp = stamp
         self._reject = reject
@@ -87,13 +100,10 @@ class Decoder:
     def decode(self, topic: str, partition: int, rows: Rows, offsets: Any) -> Decoded:
         """Decode records at one go; only if that fails look for the bad ones one by one."""
         decoded = Decoded(topic, partition, rows, offsets, self._written)
-        keys, values = rows.keys, rows.values
-        key, value = self._key, self._value
         try:
-            decoded.keys = [None if item is None else key(item) for item in keys]
-            decoded.values = [None if item is None else value(item) for item in values]
+            decoded.keys, decoded.values = self._keys(rows.keys), self._values(rows.values)
         except Exception:
-            decoded = self._decode_singly(decoded, keys, values)
+            decoded = self._decode_singly(decoded, rows.keys, rows.values)
         left_out = None if self._stamp is None else self._stamp(decoded)
         return decoded.without(left_out) if left_out else decoded
 
@@ -120,52 +130,3 @@ class Decoder:
         )
         error.__cause__ = cause
         return error
-
-
-Run = tuple[int, Decoded, int, int]
-"""Rows ``start`` to ``stop`` of a chunk of the input with that number come next."""
-
-
-class _Head:
-    """The next record of an input."""
-
-    __slots__ = ("chunk", "feed", "number", "row", "time")
-
-    def __init__(self, number: int, feed: Iterator[Decoded], chunk: Decoded) -> None:
-        self.number = number
-        self.feed = feed
-        self.chunk = chunk
-        self.row = 0
-        self.time = chunk.timestamps[0]
-
-
-def merged(feeds: list[Iterator[Decoded]]) -> Iterator[Run]:
-    """Yield the records of several inputs in the order in which a task processes them."""
-    heads = [_Head(number, feed, chunk) for number, feed in enumerate(feeds) if (chunk := _next(feed)) is not None]
-    while heads:
-        head, limit = heads[0], _NEVER
-        for other in heads[1:]:  # those before are declared earlier, so this one goes on only until just before them
-            if other.time < head.time:
-                head, limit = other, head.time - 1
-            elif other.time < limit:
-                limit = other.time
-        start, timestamps = head.row, head.chunk.timestamps
-        stop, rows = start + 1, len(timestamps)
-        if len(heads) == 1:
-            stop = rows
-        while stop < rows and timestamps[stop] <= limit:
-            stop += 1
-        yield head.number, head.chunk, start, stop
-        if stop < rows:
-            head.row, head.time = stop, timestamps[stop]
-        elif (following := _next(head.feed)) is None:
-            heads.remove(head)
-        else:
-            head.chunk, head.row, head.time = following, 0, following.timestamps[0]
-
-
-_NEVER = 1 << 63
-
-
-def _next(feed: Iterator[Decoded]) -> Decoded | None:
-    return next((chunk for chunk in feed if chunk.timestamps), None)

@@ -6,13 +6,12 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 from millstream.blocks import rows_of
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
-from millstream.operators.build import build
-from millstream.operators.runtime import Columns, EdgeColumns, Process
+from millstream.operators.build import Head, build
+from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.operators.sinks import edge_codec
 from millstream.plan.histories import history_of
 from millstream.plan.node import Node
@@ -29,12 +28,14 @@ from millstream.state.timed import TimedStore
 from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
 from millstream.task.current import Current
-from millstream.task.inputs import Decode, Decoded, Decoder, Reject, merged
+from millstream.task.inputs import Decode, Decoded, Decoder, Reject
+from millstream.task.merging import merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
 from millstream.task.parcels import unpacked
 from millstream.task.policy import FailedRecordError, OnError, error_headers, late_headers
 from millstream.task.stamps import Stamps
+from millstream.task.walk import Walk
 from millstream.task.work import Work
 from millstream.task.worksite import Worksite
 
@@ -195,15 +196,12 @@ class TaskRun:
         """Call due timers, process all inputs in order, then pass on what caching held back."""
         heads = build(self._stage, self)
         inputs = list(self._inputs(heads))
-        context, timers = self.context, self.timers
         self._call_due_timers()
-        process_rows = partial(_process_rows_and_timers, timers) if timers.in_use else _process_rows
-        for number, chunk, start, stop in merged([feed for _, feed in inputs]):
-            context.enter(chunk)
-            self.records_in += stop - start
-            process_rows(inputs[number][0], context, chunk, start, stop)
-        context.leave()
-        moves_on = self._work.tick > context.stream_time
+        walk = Walk([head for head, _ in inputs], self.context, self.timers)
+        for stretch in merged([feed for _, feed in inputs]):
+            self.records_in += walk.over(stretch)
+        self.context.leave()
+        moves_on = self._work.tick > self.context.stream_time
         self._flush(last=not moves_on)
         if moves_on:
             self._move_on(self._work.tick)
@@ -243,7 +241,7 @@ class TaskRun:
             self.context.stream_time = self._work.stream_time
             self.timers.fire("stream", self.context.stream_time)
 
-    def _inputs(self, heads: dict[Node, Process]) -> Iterator[tuple[Process, Iterator[Decoded]]]:
+    def _inputs(self, heads: dict[Node, Head]) -> Iterator[tuple[Head, Iterator[Decoded]]]:
         """Yield each input in the order of declaration: topics by partition, edges by sender."""
         for head in self._stage.inputs:
             if isinstance(head, Source):
@@ -331,36 +329,3 @@ class TaskRun:
             error, context.topic, context.partition, context.offset, self._stage.name, node.name or ""
         )
         letters.note_headers((*headers, *reasons))
-
-
-def _process_rows(process: Process, context: Current, chunk: Decoded, start: int, stop: int) -> None:
-    """The innermost loop: nothing here but moving on and calling the first operator."""
-    if stop - start == 1:  # as when two inputs take turns
-        context.row, timestamp = start, chunk.timestamps[start]
-        if timestamp > context.stream_time:
-            context.stream_time = timestamp
-        return process(chunk.keys[start], chunk.values[start], timestamp)
-    if start == 0 and stop == len(chunk.timestamps):
-        rows = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
-    else:
-        rows = zip(chunk.keys[start:stop], chunk.values[start:stop], chunk.timestamps[start:stop], strict=True)
-    stream_time = context.stream_time
-    for context.row, (key, value, timestamp) in enumerate(rows, start):  # the row moves with the loop
-        if timestamp > stream_time:
-            context.stream_time = stream_time = timestamp
-        process(key, value, timestamp)
-    return None
-
-
-def _process_rows_and_timers(
-    timers: Timers, process: Process, context: Current, chunk: Decoded, start: int, stop: int
-) -> None:
-    """The same for stages with timers: each record may make some of them due."""
-    rows = zip(chunk.keys[start:stop], chunk.values[start:stop], chunk.timestamps[start:stop], strict=True)
-    stream_time = context.stream_time
-    for context.row, (key, value, timestamp) in enumerate(rows, start):
-        if timestamp > stream_time:
-            context.stream_time = stream_time = timestamp
-        process(key, value, timestamp)
-        if timers.stream_due <= stream_time:
-            timers.fire("stream", stream_time)

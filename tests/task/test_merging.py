@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.blocks import Rows
-from millstream.task.inputs import Decoded, merged
+from millstream.task.inputs import Decoded
+from millstream.task.merging import Interleaved, merged
 
 Chunks = list[list[int]]
 
@@ -23,8 +24,22 @@ def feed(number: int, chunks: Chunks) -> Any:
 
 def order(*inputs: Chunks) -> list[tuple[int, int]]:
     """Return the records as (input, place) in the order in which a task sees them."""
-    runs = merged([feed(number, chunks) for number, chunks in enumerate(inputs)])
-    return [value for _, chunk, start, stop in runs for value in chunk.values[start:stop]]
+    found: list[tuple[int, int]] = []
+    for stretch in merged([feed(number, chunks) for number, chunks in enumerate(inputs)]):
+        if isinstance(stretch, Interleaved):
+            check_places(stretch)
+            found.extend(stretch.values)
+        else:
+            _, chunk, start, stop = stretch
+            found.extend(chunk.values[start:stop])
+    return found
+
+
+def check_places(mixed: Interleaved) -> None:
+    """Each record must be found again in its chunk."""
+    for row, (number, value, timestamp) in enumerate(zip(mixed.numbers, mixed.values, mixed.timestamps, strict=True)):
+        chunk, place = mixed.locate(row)
+        assert (chunk.topic, chunk.values[place], chunk.timestamps[place]) == (f"topic{number}", value, timestamp)
 
 
 def test_the_smallest_timestamp_goes_first() -> None:
@@ -49,8 +64,11 @@ def test_empty_inputs_and_chunks_are_passed_over() -> None:
 
 
 def test_records_that_follow_each_other_come_in_one_run() -> None:
-    runs = list(merged([feed(0, [[1, 2, 3, 9]]), feed(1, [[5, 6]])]))
-    assert [(number, start, stop) for number, _, start, stop in runs] == [(0, 0, 3), (1, 0, 2), (0, 3, 4)]
+    early, late = list(range(20)), list(range(50, 70))
+    runs = list(merged([feed(0, [early + late]), feed(1, [list(range(30, 45)), [99]])]))
+    assert not any(isinstance(run, Interleaved) for run in runs)
+    places = [(run[0], run[2], run[3]) for run in runs if not isinstance(run, Interleaved)]
+    assert places == [(0, 0, 20), (1, 0, 15), (0, 20, 40), (1, 0, 1)]
 
 
 @given(st.lists(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=3), max_size=4))

@@ -1,0 +1,134 @@
+"""Whole runs of records taken through steps without state column by column, instead of record by record.
+
+That goes on as long as each step has a single reader that can do the same; from there on, or where a function asks for
+the context of its record, records go one by one. What comes out is the same, and so is the order of errors: a step that
+fails at a record first passes on those before it. Each function is called once for each record, in order; but all
+records of a run go through the first step before one of them goes through the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import singledispatch
+from itertools import compress
+from typing import Any, Protocol, TypeAlias
+
+from millstream.functions import Function
+from millstream.operators.runtime import Process, Runtime
+from millstream.plan.node import Node
+
+
+class Chunk(Protocol):
+    """Where a run comes from."""
+
+    @property
+    def reached(self) -> Any:
+        """For each row the latest time up to it, as an array."""
+
+
+class Run:
+    """Records that follow each other in a chunk, or what became of them; ``rows`` are their places in it."""
+
+    __slots__ = ("chunk", "keys", "rows", "timestamps", "values")
+
+    def __init__(
+        self, chunk: Chunk, rows: Sequence[int], keys: list[Any], values: list[Any], timestamps: list[int]
+    ) -> None:
+        self.chunk = chunk
+        self.rows = rows
+        self.keys = keys
+        self.values = values
+        self.timestamps = timestamps
+
+    def with_keys(self, keys: list[Any]) -> Run:
+        """Return the records with other keys."""
+        return Run(self.chunk, self.rows, keys, self.values, self.timestamps)
+
+    def with_values(self, values: list[Any]) -> Run:
+        """Return the records with other values."""
+        return Run(self.chunk, self.rows, self.keys, values, self.timestamps)
+
+    def part(self, start: int, stop: int) -> Run:
+        """Return some of the records."""
+        if start == 0 and stop == len(self.rows):
+            return self
+        part = slice(start, stop)
+        return Run(self.chunk, self.rows[part], self.keys[part], self.values[part], self.timestamps[part])
+
+    def only(self, flags: list[Any]) -> Run:
+        """Return the records whose flag is true."""
+        if all(flags):
+            return self
+        rows, keys, values, timestamps = (
+            list(compress(column, flags)) for column in (self.rows, self.keys, self.values, self.timestamps)
+        )
+        return Run(self.chunk, rows, keys, values, timestamps)
+
+    def repeated(self, times: list[int]) -> Run:
+        """Return each record as often as said."""
+        rows, keys, values, timestamps = (
+            [item for item, count in zip(column, times, strict=True) for _ in range(count)]
+            for column in (self.rows, self.keys, self.values, self.timestamps)
+        )
+        return Run(self.chunk, rows, keys, values, timestamps)
+
+
+ProcessRun: TypeAlias = Callable[[Run], None]
+
+
+@singledispatch
+def column_operator(_node: Node, _forward: ProcessRun, _single: Process, _runtime: Runtime) -> ProcessRun | None:
+    """Return what a node does with a run, or None if it takes records one by one; ``single`` is how it does that."""
+    return None
+
+
+def one_by_one(process: Process, runtime: Runtime) -> ProcessRun:
+    """Return what gives the records of a run to a step that takes them one by one."""
+    context = runtime.context
+
+    def process_run(run: Run) -> None:
+        reached, rows = run.chunk.reached, run.rows
+        # the time of a record that was left out counts too
+        moments = reached[rows.start : rows.stop] if isinstance(rows, range) else reached[rows]
+        columns = zip(moments.tolist(), run.keys, run.values, run.timestamps, strict=True)
+        for context.row, (moment, key, value, timestamp) in zip(rows, columns, strict=True):
+            if moment > context.stream_time:
+                context.stream_time = moment
+            process(key, value, timestamp)
+
+    return process_run
+
+
+def calling(
+    node: Node,
+    function: Function,
+    runtime: Runtime,
+    receive: Callable[[Run, list[Any]], None],
+    collect: Callable[[list[Any], Iterable[Any]], None] = list.extend,
+) -> ProcessRun | None:
+    """Return what calls a user function for all records of a run; None if it asks for the context of each.
+
+    ``collect`` adds results to a list, and raises at one that the step cannot use; ``receive`` gets both records and
+    results.
+    """
+    if function.arity == 3:
+        return None
+    call, by_value, failed, context = function.call, function.arity == 1, runtime.failed, runtime.context
+
+    def process(run: Run) -> None:
+        while run.rows:
+            results: list[Any] = []
+            error: Exception = StopIteration()  # which map takes for its own end, if the function raises it
+            try:
+                collect(results, map(call, run.values) if by_value else map(call, run.keys, run.values))
+            except Exception as raised:
+                error = raised
+            done = len(results)  # results before an error stay in the list, so that its length tells where it was
+            receive(run.part(0, done), results)
+            if done == len(run.rows):
+                return
+            context.row = run.rows[done]
+            failed(node, error, run.keys[done])
+            run = run.part(done + 1, len(run.rows))
+
+    return process

@@ -1,0 +1,168 @@
+"""Runs of records go through stateless steps column by column; what comes out is what single records would give."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+
+from millstream import App, Config, Processor, Record, Stream
+from millstream.blocks import block_of, headers_of
+from millstream.broker import Output
+from millstream.errors import ProcessingError
+from millstream.log import EmbeddedLog
+from millstream.state.task import Version
+from millstream.task.runner import run_task
+from millstream.task.work import Range, Work
+from millstream.task.worksite import Worksite
+
+Site = Callable[..., Worksite]
+Row = tuple[bytes | None, bytes | None, int]
+Chain = Callable[[Stream], Any]
+
+
+def failing_at(remainder: int, error: type[Exception] = ValueError) -> Callable[[Any, int], None]:
+    """Return what raises for the keys (``k3``) whose number has this remainder of 11."""
+
+    def check(key: Any, _value: int) -> None:
+        if key is not None and int(str(key)[1:]) % 11 == remainder:
+            raise error("no")
+
+    return check
+
+
+def flaky(check: Callable[[Any, int], None], result: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
+    def function(key: Any, value: int) -> Any:
+        check(key, value)
+        return result(key, value)
+
+    return function
+
+
+def no_pair(key: Any, value: int) -> Any:
+    return 5 if key == "k4" else (f"k{value % 10}", value)
+
+
+CHAINS: dict[str, Chain] = {
+    "filter": lambda s: s.filter(lambda n: n % 3).filter_not(lambda n: n % 5 == 0).to("out"),
+    "errors at each step": lambda s: (
+        s.filter(flaky(failing_at(1), lambda _, n: n > 3))
+        .map_values(flaky(failing_at(2), lambda _, n: n + 1))
+        .select_key(flaky(failing_at(3, StopIteration), lambda _, n: f"k{n}"))
+        .map_values(flaky(failing_at(4), lambda _, n: n * 2))
+        .to("out")
+    ),
+    "results that are no pairs": lambda s: s.map(no_pair).to("out"),
+    "flat maps": lambda s: (
+        s.flat_map_values(flaky(failing_at(5), lambda _, n: [n] * (n % 3)))
+        .flat_map(flaky(failing_at(6, StopIteration), lambda key, n: [(key, n), (f"k{n % 7}", -n)]))
+        .to("out")
+    ),
+    "values that cannot be written": lambda s: s.map_values(lambda n: n if n % 4 else object()).to("out"),
+    "too large for the topic": lambda s: s.map_values(lambda n: "x" * (2_000_000 if n % 10 == 0 else 3)).to("out"),
+    "a step with context": lambda s: s.filter(lambda n: n % 2).map_values(lambda k, n, c: [n, c.offset]).to("out"),
+    "an action": lambda s: s.filter(lambda n: n % 2).peek(failing_at(7)).map_values(lambda n: n + 1).to("out"),
+    "two readers": lambda s: s.filter(lambda n: n % 2).merge(s.map_values(lambda n: -n)).to("out"),
+    "to another stage": lambda s: (
+        s.filter(lambda n: n % 2).select_key(lambda n: n % 3).group_by_key().count().to_stream().to("out")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("headers", [False, True])
+def test_a_run_gives_what_single_records_give(name: str, headers: bool, log: EmbeddedLog, site: Site) -> None:
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    records = numbered(random.Random(seed))
+    by_column = results(CHAINS[name], records, headers, log, site, "column")
+    # a function that asks for the context is called record by record, and so is everything behind it
+    one_by_one = results(
+        lambda s: CHAINS[name](s.map_values(lambda _k, n, _c: n)), records, headers, log, site, "single"
+    )
+    assert by_column == one_by_one
+    assert len(by_column[0]) > 5 or by_column[3]
+
+
+def numbered(pick: random.Random) -> list[Row]:
+    """Records out of order, some without key."""
+    keys = [None if pick.random() < 0.1 else b"k%d" % pick.randrange(20) for _ in range(200)]
+    return [(key, b"%d" % pick.randrange(1, 40), pick.randrange(1000)) for key in keys]
+
+
+def results(
+    chain: Chain, records: list[Row], headers: bool, log: EmbeddedLog, site: Site, name: str
+) -> tuple[list[Any], list[Any], int, list[bytes]]:
+    """Return records, dead letters, how many were dropped and the letters for other stages, of two batches."""
+    app = App(name, config=Config(on_error="dead_letter", output_prefix=f"{name}-"))
+    chain(app.stream("n", key=str, value=int))
+    place = site(app)
+    place.state_dir /= name
+    if not log.offsets("n")[0].end:
+        keys, values, times = (list(column) for column in zip(*records, strict=True))
+        marks = [(("h", key),) for key in keys] if headers else None
+        log.append([Output("n", 0, block_of(keys, values, times, marks))])
+    dropped, sent, version = 0, [], Version()
+    for batch, (start, stop) in enumerate([(0, 150), (150, 200)], 1):
+        report, letters = run_task(place, Work(0, batch, 0, version, (Range("n", 0, start, stop),)))
+        version = Version(batch, report.commit)
+        dropped += sum(report.dropped.values())
+        sent += [letter.data for letter in letters]
+    return rows(log, f"{name}-out"), rows(log, f"{name}.dead-letters"), dropped, sent
+
+
+def rows(log: EmbeddedLog, topic: str) -> list[tuple[Any, ...]]:
+    """Return key, value, time and the header of the input, if there is one, of each record of a topic."""
+    found: list[tuple[Any, ...]] = []
+    if topic in log.topic_names():
+        for chunk in log.read(topic, 0, 0, log.offsets(topic)[0].end):
+            keys, values, times = (column.to_pylist() for column in chunk.block.columns[:3])
+            marks = [dict(headers).get("h") for headers in headers_of(chunk.block) or [()] * len(keys)]
+            found += zip(keys, values, times, marks, strict=True)
+    return found
+
+
+def test_the_first_record_that_fails_is_the_one_that_is_named(log: EmbeddedLog, site: Site) -> None:
+    """It fails in the second step, and a later record in the first."""
+    app = App("test")
+    app.stream("n", value=int).map_values(lambda n: 1 // n, name="first").map_values(lambda n: 1 // (n - 1)).to("out")
+    place = site(app)
+    log.append([Output("n", 0, block_of([b"k"] * 3, [b"5", b"1", b"0"], [0, 0, 0]))])
+    with pytest.raises(ProcessingError, match=r"record n\[0\]@1 "):
+        run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 3),)))
+
+
+def test_each_function_is_called_once_for_each_record_also_when_some_fail(log: EmbeddedLog, site: Site) -> None:
+    app, seen = App("test", config=Config(on_error="skip")), list[int]()
+
+    def noted(number: int) -> int:
+        seen.append(number)
+        return number
+
+    app.stream("n", value=int).map_values(noted).map_values(lambda n: 1 // n).to("out")
+    place = site(app)
+    log.append([Output("n", 0, block_of([b"k"] * 4, [b"5", b"0", b"7", b"0"], [0] * 4))])
+    run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 4),)))
+    assert seen == [5, 0, 7, 0]
+
+
+class Moments(Processor):
+    """Tells what time it is at each record."""
+
+    seen: ClassVar[list[int]] = []
+
+    def process(self, record: Record) -> None:
+        self.seen.append(self.context.stream_time)
+
+
+def test_time_goes_on_with_records_that_are_left_out(log: EmbeddedLog, site: Site) -> None:
+    app = App("test")
+    app.stream("n", value=int).filter(lambda n: n > 0).process(Moments)
+    place = site(app)
+    log.append([Output("n", 0, block_of([b"k"] * 4, [b"1", b"0", b"1", b"0"], [1, 9, 2, 12]))])
+    Moments.seen.clear()
+    report, _ = run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 4),)))
+    assert Moments.seen == [1, 9]
+    assert report.stream_time == 12
