@@ -139,11 +139,11 @@ def _result(node: ForeignKeyResult, forward: Process, runtime: Runtime) -> Proce
 
     def process(key: Any, answer: Answer, timestamp: int) -> None:
         version, data = answer
-        name = encode_key(key)
+        row = store.row(key)
+        name = row.name
         if version < newest.get(name, version):
             return
         newest[name] = version
-        row = store.row(key)
         old, row.value, row.timestamp = row.value, None if data is None else decode(data), timestamp
         store.mark(row)
         if emit is not None:

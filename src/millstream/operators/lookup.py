@@ -40,13 +40,7 @@ def _finished(look: Lookup, finish: Callable[[Any], Any]) -> Lookup:
 def _stored(node: Node, runtime: Runtime) -> Lookup:
     if history_of(node) is not None:
         return store_with_history(node, runtime).get
-    find = runtime.store(node, value_codec(runtime.plan.declared[node].value)).row
-
-    def look(key: Any) -> tuple[Any, int]:
-        row = find(key)
-        return row.value, row.timestamp
-
-    return look
+    return runtime.store(node, value_codec(runtime.plan.declared[node].value)).find
 
 
 @singledispatch

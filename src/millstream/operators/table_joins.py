@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.operators.aggregation import with_key
+from millstream.functions import Function
+from millstream.operators.aggregation import Step
 from millstream.operators.histories import newest_only, taking_versions
 from millstream.operators.lookup import Lookup, lookup
 from millstream.operators.runtime import Process, Runtime, operator
@@ -17,19 +18,32 @@ from millstream.plan.tables import TableTableJoin
 
 @operator.register(TableTableJoin)
 def _join(node: TableTableJoin, forward: Process, runtime: Runtime) -> tuple[Process, Process]:
-    joiner = with_key(node.joiner)
     out = _stored(node, forward, runtime) if node.stored else forward
-    from_left = Side(node, runtime, lookup(node.right, runtime), out, joiner)
-    from_right = Side(node, runtime, lookup(node.left, runtime), out, lambda key, mine, other: joiner(key, other, mine))
-    left, right = {
-        "inner": (from_left.needing_other, from_right.needing_other),
-        "left": (from_left.keeping_own, from_right.serving),
-        "outer": (from_left.keeping_all, from_right.keeping_all),
-    }[node.kind]
+    left_join, right_join = _both_ways(node.joiner)
+    left_role, right_role = _ROLES[node.kind]
+    left = _side(node, runtime, lookup(node.right, runtime), out, left_join, **left_role)
+    right = _side(node, runtime, lookup(node.left, runtime), out, right_join, **right_role)
     return (
         newest_only(node.left, left, runtime, node, counted=True),
         newest_only(node.right, right, runtime, node, counted=True),
     )
+
+
+_ROLES: dict[str, tuple[dict[str, bool], dict[str, bool]]] = {
+    "inner": ({"needs_other": True}, {"needs_other": True}),
+    "left": ({}, {"needs_other": True, "joins_missing": True}),
+    "outer": ({"joins_missing": True}, {"joins_missing": True}),
+}
+"""What the sides of a join do: one that ``needs_other`` does nothing without a row on the other side, and one that
+``joins_missing`` serves the rows of the other side also when its own is gone."""
+
+
+def _both_ways(joiner: Function) -> tuple[Step, Step]:
+    """Return the join as functions of (key, own row, other row), for the left and the right side."""
+    call = joiner.call
+    if joiner.arity == 3:
+        return call, lambda key, mine, other: call(key, other, mine)
+    return lambda _key, mine, other: call(mine, other), lambda _key, mine, other: call(other, mine)
 
 
 def _stored(node: TableTableJoin, forward: Process, runtime: Runtime) -> Process:
@@ -46,45 +60,31 @@ def _stored(node: TableTableJoin, forward: Process, runtime: Runtime) -> Process
     return put
 
 
-class Side:
-    """One side of a join, with one way to process its changes for each role that it can have."""
+def _side(
+    node: TableTableJoin,
+    runtime: Runtime,
+    look: Lookup,
+    forward: Process,
+    join: Step,
+    *,
+    needs_other: bool = False,
+    joins_missing: bool = False,
+) -> Process:
+    """Return what a change on one side does; ``look`` finds rows of the other side."""
+    tells_old, failed = node in runtime.plan.sending_old, runtime.failed
 
-    def __init__(self, node: TableTableJoin, runtime: Runtime, other: Lookup, forward: Process, join: Any) -> None:
-        self._node = node
-        self._other = other
-        self._forward = forward
-        self._join = join
-        self._old = node in runtime.plan.sending_old
-        self._dropped, self._failed = runtime.dropped, runtime.failed
-
-    def needing_other(self, key: Any, new: Any, old: Any, timestamp: int) -> None:
-        """Inner: nothing without a row on the other side."""
-        self._process(key, new, old, timestamp, needs_other=True)
-
-    def keeping_own(self, key: Any, new: Any, old: Any, timestamp: int) -> None:
-        """The left side of a left join: its rows are there in any case."""
-        self._process(key, new, old, timestamp)
-
-    def serving(self, key: Any, new: Any, old: Any, timestamp: int) -> None:
-        """The right side of a left join: it only serves rows that the left side has."""
-        self._process(key, new, old, timestamp, needs_other=True, joins_missing=True)
-
-    def keeping_all(self, key: Any, new: Any, old: Any, timestamp: int) -> None:
-        """Either side of an outer join."""
-        self._process(key, new, old, timestamp, joins_missing=True)
-
-    def _process(
-        self, key: Any, new: Any, old: Any, timestamp: int, *, needs_other: bool = False, joins_missing: bool = False
-    ) -> None:
+    def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
         try:
-            other, other_timestamp = self._other(key)
+            other, other_timestamp = look(key)
             if other is None and (needs_other or (new is None and old is None)):
                 return None
             missing_counts = joins_missing and other is not None
-            joined = self._join(key, new, other) if new is not None or missing_counts else None
+            joined = join(key, new, other) if new is not None or missing_counts else None
             before = None
-            if self._old and (old is not None or missing_counts):
-                before = self._join(key, old, other)
+            if tells_old and (old is not None or missing_counts):
+                before = join(key, old, other)
         except Exception as error:
-            return self._failed(self._node, error, key)
-        return self._forward(key, joined, before, max(timestamp, other_timestamp))
+            return failed(node, error, key)
+        return forward(key, joined, before, max(timestamp, other_timestamp))
+
+    return process

@@ -160,7 +160,7 @@ def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime
     """
     if origin_of_history(node.table) is not None:
         return join_as_of(node, forward, runtime), _ignore_table
-    find, joiner, left = lookup(node.table, runtime), with_key(node.joiner), node.left
+    find, left, join, takes_key = lookup(node.table, runtime), node.left, node.joiner.call, node.joiner.arity == 3
     dropped, failed, check = runtime.dropped, runtime.failed, asking(node.table, runtime)
 
     def from_stream(key: Any, value: Any, timestamp: int) -> None:
@@ -174,7 +174,7 @@ def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime
                     check(key)
             if row is None and not left:
                 return None
-            joined = joiner(key, value, row)
+            joined = join(key, value, row) if takes_key else join(value, row)
         except Exception as error:
             return failed(node, error, key)
         return forward(key, joined, timestamp)

@@ -23,7 +23,7 @@ from millstream.plan.sources import Source
 from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToTable, WindowedAggregate
 from millstream.plan.stateless import FlatMap, FlatMapValues, Map, MapValues, Repartition, SelectKey
 from millstream.plan.tables import TableAggregate, TableGroupBy, TableMapValues, TableTableJoin
-from millstream.serdes import Serde, serde_for
+from millstream.serdes import MessagePack, Serde, serde_for
 
 
 class Declared(NamedTuple):
@@ -111,7 +111,8 @@ def _foreign_key_join(node: ForeignKeyJoin, left: Declared, _right: Declared) ->
 @_leaving.register(ForeignKeyMissing)
 @_leaving.register(ForeignKeyAnswer)
 def _letters(_node: Node, *_sources: Declared) -> Declared:
-    return Declared(None, None)
+    """What they send to each other are lists of plain data."""
+    return Declared(None, MessagePack(list))
 
 
 @_leaving.register(ForeignKeyResult)

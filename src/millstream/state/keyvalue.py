@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 from millstream.errors import SerdeError
@@ -14,15 +15,20 @@ from millstream.state.encoding import KEY_LENGTH, fitted, is_fitted
 
 _ROOM = 511  # what LMDB allows
 _timestamp = struct.Struct(">q")
+_name_of = attrgetter("name")
 
 
 class Row:
-    """A row in memory; ``value`` None means that there is none. ``before`` is its value at the start of the batch."""
+    """A row in memory; ``value`` None means that there is none. ``before`` is its value at the start of the batch.
 
-    __slots__ = ("before", "changed", "headers", "key", "timestamp", "value")
+    ``name`` is the encoded key.
+    """
 
-    def __init__(self, key: Any, value: Any, timestamp: int) -> None:
+    __slots__ = ("before", "changed", "headers", "key", "name", "timestamp", "value")
+
+    def __init__(self, key: Any, name: bytes, value: Any, timestamp: int) -> None:
         self.key = key
+        self.name = name
         self.value = value
         self.timestamp = timestamp
         self.changed = False
@@ -51,11 +57,16 @@ class KeyValueStore:
         """Return the row of a key, an empty one if there is none; changes to it must be marked."""
         # text and numbers are their own handles; other keys are told apart by their bytes, as True == 1 == 1.0
         kind = type(key)
-        handle = key if kind is str or kind is int else encode_key(key)
-        row = self._rows.get(handle)
+        row = self._rows.get(key if kind is str or kind is int else encode_key(key))
+        return self._load(key) if row is None else row
+
+    def find(self, key: Any) -> tuple[Any, int]:
+        """Return value and timestamp of a key; the value of a missing row is None and its timestamp -1."""
+        kind = type(key)
+        row = self._rows.get(key if kind is str or kind is int else encode_key(key))
         if row is None:
-            row = self._rows[handle] = self._load(key)
-        return row
+            row = self._load(key)
+        return row.value, row.timestamp
 
     def mark(self, row: Row) -> None:
         """Remember that a row has changed."""
@@ -92,14 +103,17 @@ class KeyValueStore:
             self.settle(row)
 
     def _load(self, key: Any) -> Row:
-        stored = self._txn.get(_physical(encode_key(key)), db=self._database)
-        if stored is None:
-            return Row(key, None, -1)
-        try:
-            value, timestamp = _read(encode_key(key), stored, self._decode)
-        except Exception as error:
-            raise self._problem("read", key, error) from error
-        return Row(key, value, timestamp)
+        """Take a row into memory."""
+        name, value, timestamp = encode_key(key), None, -1
+        stored = self._txn.get(name if len(name) < _ROOM else _physical(name), db=self._database)
+        if stored is not None:
+            try:
+                value, timestamp = _read(name, stored, self._decode)
+            except Exception as error:
+                raise self._problem("read", key, error) from error
+        row = Row(key, name, value, timestamp)
+        self._rows[key if type(key) is str or type(key) is int else name] = row
+        return row
 
     def _problem(self, verb: str, key: Any, error: Exception) -> SerdeError:
         return SerdeError(
@@ -111,18 +125,19 @@ class KeyValueStore:
     def _write(self, rows: list[Row]) -> None:
         encode, pack = self._encode, _timestamp.pack
         puts: list[tuple[bytes, bytes]] = []
-        for row in rows:
-            key = encode_key(row.key)
+        for row in sorted(rows, key=_name_of):
+            name = row.name
             if row.value is None:
-                self._txn.delete(_physical(key), db=self._database)
+                self._txn.delete(_physical(name), db=self._database)
                 continue
             try:
                 data = pack(row.timestamp) + encode(row.value)
             except Exception as error:
                 raise self._problem("written", row.key, error) from error
-            puts.append((key, data) if len(key) < _ROOM else (_physical(key), KEY_LENGTH.pack(len(key)) + key + data))
+            if len(name) >= _ROOM:
+                name, data = _physical(name), KEY_LENGTH.pack(len(name)) + name + data
+            puts.append((name, data))
         if puts:
-            puts.sort()
             with self._txn.cursor(self._database) as cursor:
                 cursor.putmulti(puts)
 

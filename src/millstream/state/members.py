@@ -32,12 +32,15 @@ class MemberStore:
     def __init__(self, txn: Any, database: Any) -> None:
         self._txn = txn
         self._database = database
-        self._groups: dict[bytes, _Group] = {}
+        self._groups: dict[Any, _Group] = {}
+        self._changed: list[_Group] = []
 
     def put(self, group: Any, member: bytes, value: Any) -> None:
         """Set the value of a member; None takes it out of the group."""
         found = self._group(group)
         found.members[member] = value
+        if not found.changed:
+            self._changed.append(found)
         found.changed.add(member)
 
     def members(self, group: Any) -> list[tuple[bytes, Any]]:
@@ -50,24 +53,33 @@ class MemberStore:
 
     def flush(self) -> None:
         """Write all changes."""
-        for group in self._groups.values():
-            for member in sorted(group.changed):
-                value, name = group.members[member], group.prefix + fitted(member, _LONGEST_NAME)
+        puts: list[tuple[bytes, bytes]] = []
+        for group in self._changed:
+            for member in group.changed:
+                value = group.members[member]
+                name = group.prefix + (member if len(member) < _LONGEST_NAME else fitted(member, _LONGEST_NAME))
                 if value is None:
                     self._txn.delete(name, db=self._database)
                 else:
-                    self._txn.put(name, _pack((member, value)), db=self._database)
+                    puts.append((name, _pack((member, value))))
             group.changed.clear()
+        self._changed.clear()
+        if puts:
+            puts.sort()
+            with self._txn.cursor(self._database) as cursor:
+                cursor.putmulti(puts)
 
     def __len__(self) -> int:
         return int(self._txn.stat(self._database)["entries"])
 
     def _group(self, group: Any) -> _Group:
-        key = encode_key(group)
-        found = self._groups.get(key)
+        # text and numbers are their own handles; other keys are told apart by their bytes, as True == 1 == 1.0
+        kind = type(group)
+        handle = group if kind is str or kind is int else encode_key(group)
+        found = self._groups.get(handle)
         if found is None:
-            name = fitted(key, _LONGEST_NAME)
-            found = self._groups[key] = _Group(len(name).to_bytes(2, "big") + name)
+            name = fitted(encode_key(group), _LONGEST_NAME)
+            found = self._groups[handle] = _Group(len(name).to_bytes(2, "big") + name)
         return found
 
     def _load(self, group: _Group) -> None:
