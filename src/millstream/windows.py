@@ -5,6 +5,7 @@ Times are milliseconds inside; people write ``tumbling("1 min", grace="30 s")``.
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any, TypeAlias
 
 import msgspec
@@ -33,6 +34,11 @@ class TimeWindows(msgspec.Struct, frozen=True, tag="time"):
         first = max(0, timestamp - self.size + self.advance) // self.advance * self.advance
         return range(first, timestamp + 1, self.advance)
 
+    def alike(self, timestamp: int) -> tuple[int, int]:
+        """Return from where until where, not included, all timestamps belong to the same windows."""
+        step = gcd(self.size, self.advance)  # windows begin and end at multiples of it only
+        return timestamp // step * step, (timestamp // step + 1) * step
+
     def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
         """Return the key of a stored window."""
         return Windowed(key, at[0], at[0] + self.size)
@@ -55,6 +61,9 @@ class UnlimitedWindows(msgspec.Struct, frozen=True, tag="unlimited"):
 
     def starts(self, timestamp: int) -> range:
         return range(self.start, self.start + 1 if timestamp >= self.start else self.start)
+
+    def alike(self, timestamp: int) -> tuple[int, int]:
+        return (self.start, FOREVER) if timestamp >= self.start else (0, self.start)
 
     def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
         return Windowed(key, at[0], FOREVER)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream import App, session, sliding, tumbling
@@ -22,6 +22,7 @@ TIMES = st.integers(0, 500_000)
 CHANGES = st.lists(st.lists(st.tuples(KEYS, TIMES, st.none() | st.integers(0, 9)), max_size=8), max_size=8)
 
 
+@settings(deadline=None)  # each example is several transactions, which take long on a busy machine
 @given(CHANGES)
 def test_entries_are_found_by_key_and_time_over_many_transactions(
     batches: list[list[tuple[Any, int, int | None]]],

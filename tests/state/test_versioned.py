@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.native import NATIVE
@@ -70,6 +70,7 @@ class Model:
         return (own[at], at) if at >= 0 and own[at] is not None else (None, -1)
 
 
+@settings(deadline=None)  # each example is several transactions, which take long on a busy machine
 @given(CHANGES)
 def test_versions_are_found_by_key_and_time_over_many_transactions(
     batches: list[list[tuple[Any, int, int | None]]],

@@ -48,11 +48,11 @@ def site(log: EmbeddedLog, tmp_path: Path) -> Callable[..., Worksite]:
 
 @pytest.fixture
 def send(log: EmbeddedLog) -> Callable[..., None]:
-    """Append values, all with one key, to partition 0."""
+    """Append values, all with one key and one time, to partition 0."""
 
-    def send(topic: str, *values: str, key: str | None = "k") -> None:
+    def send(topic: str, *values: str, key: str | None = "k", time: int = 0) -> None:
         keys = [None if key is None else key.encode()] * len(values)
-        log.append([Output(topic, 0, block_of(keys, [one.encode() for one in values], [0] * len(values)))])
+        log.append([Output(topic, 0, block_of(keys, [one.encode() for one in values], [time] * len(values)))])
 
     return send
 

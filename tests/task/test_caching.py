@@ -45,6 +45,17 @@ def test_a_row_that_comes_and_goes_within_a_batch_ends_as_a_tombstone(site: Site
     assert read("out") == [None]
 
 
+def test_sessions_that_are_merged_within_a_batch_were_never_there(site: Site, send: Send, read: Read) -> None:
+    app = App("test")
+    windows = app.stream("n", value=int).group_by_key().windowed_by(session(gap="1 min", grace="1 min"))
+    windows.count(name="sessions").to_stream().to("out")
+    place = site(app, caching=True)
+    for time in (0, 90_000, 50_000):
+        send("n", "1", time=time)
+    run_all(place, 3)
+    assert read("out") == [b"3"]
+
+
 def test_tables_in_a_row_are_passed_on_in_the_order_of_the_plan(site: Site, send: Send, read: Read) -> None:
     app = App("test")
     first = app.stream("n", value=int).group_by_key().reduce(lambda one, two: one + two, name="sum")

@@ -30,9 +30,9 @@ from millstream.plan.layout import Layout
 from millstream.plan.stages import Stage
 from millstream.plan.topology import Plan
 from millstream.queries.rows import TableEntry, TableReader
+from millstream.state.segments import layout_of
 from millstream.state.stored_keys import key_of_entry, key_of_row, later
 from millstream.state.task import TaskState, Version
-from millstream.state.timed import layout_of
 from millstream.storage import FileLock, close_under
 from millstream.tables import catalog_of, readers_of
 

@@ -14,7 +14,7 @@ from millstream.plan.stages import attached_name, keeps_table
 from millstream.plan.stateful import WindowedAggregate
 from millstream.processors import SessionSpec, StoreUse, TableSpec, VersionedSpec, WindowSpec
 from millstream.state.processor_stores import KeyValueView, SessionView, VersionedView, WindowView
-from millstream.state.timed import ONE_TIME, TWO_TIMES, layout_of
+from millstream.state.segments import ONE_TIME, TWO_TIMES, layout_of
 from millstream.windows import SessionWindows
 
 Trouble = Callable[[Exception], None]

@@ -16,7 +16,7 @@ from millstream.plan.node import Node
 from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.tables import TableFilter, TableMapValues, TableTableJoin
 from millstream.records import Windowed
-from millstream.state.timed import layout_of
+from millstream.state.segments import layout_of
 
 Lookup: TypeAlias = Callable[[Any], tuple[Any, int]]
 """key → (value, timestamp); the value of a missing row is None and its timestamp -1."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.operators.runtime import Process
-from millstream.operators.windows import Aggregation, windowed
-from millstream.state.timed import Entry
-from millstream.windows import SessionWindows
+from millstream.operators.windows import Aggregation, Put, windowed
+from millstream.state.entries import At, Bucket, Entry
+from millstream.windows import FOREVER, SessionWindows
 
 
 @windowed.register(SessionWindows)
@@ -18,8 +18,8 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
     record that closes them.
     """
     store, clock, gap, grace = aggregation.store, aggregation.clock, windows.gap, windows.grace
-    skips_nulls = aggregation.skips_nulls
-    context = aggregation.context
+    bucket_of, retention, put = store.bucket, store.retention, aggregation.put
+    skips_nulls, context = aggregation.skips_nulls, aggregation.context
     aggregation.on_time((lambda time: _emit(aggregation, time - grace - gap)) if aggregation.final else None)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -28,14 +28,14 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
         if timestamp > clock.time:
             clock.time = timestamp
         close = clock.time - grace - gap
+        bucket = bucket_of(key, timestamp - gap)
         near = [
-            one for one in store.between(key, timestamp - gap, _ANY_END)
-            if one.at[1] <= timestamp + gap and one.at[0] > store.expired
+            one for one in bucket.between(max(timestamp - gap, store.observed - retention + 1), FOREVER)
+            if one.at[1] <= timestamp + gap
         ]  # fmt: skip
-        start = min([timestamp, *(one.at[1] for one in near)])
-        end = max([timestamp, *(one.at[0] for one in near)])
-        if end < close:
-            aggregation.late(key, (end, start))
+        at = _place(near, timestamp) if near else (timestamp, timestamp)
+        if at[0] < close:
+            aggregation.late(key, at)
             aggregation.tell_late()
         else:
             try:
@@ -43,10 +43,9 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
             except Exception as error:
                 return aggregation.fail(error, key)
             carried = context.carry(()) if context.has_headers else None
-            if (start, end) != (timestamp, timestamp):
-                for session in near:
-                    aggregation.put(session, None, session.at[0], session.value)
-            aggregation.put(store.entry(key, (end, start)), new, end)
+            if at != (timestamp, timestamp):
+                _take_back(bucket, near, put)
+            put(bucket.entry(at), new, at[0])
             if carried is not None:
                 context.restore(carried)
         if aggregation.final:
@@ -56,7 +55,17 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
     return process
 
 
-_ANY_END = (1 << 63) - 1
+def _place(near: list[Entry], timestamp: int) -> At:
+    """Return end and start of the session that a record and those near it make together."""
+    return max(timestamp, *(one.at[0] for one in near)), min(timestamp, *(one.at[1] for one in near))
+
+
+def _take_back(bucket: Bucket, sessions: list[Entry], put: Put) -> None:
+    """Delete sessions that become part of another one."""
+    for session in sessions:
+        put(session, None, session.at[0], session.value)
+        if not session.stored:
+            bucket.drop(session)
 
 
 def _merged(aggregation: Aggregation, key: Any, near: list[Entry], value: Any) -> Any:

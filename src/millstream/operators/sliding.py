@@ -7,13 +7,16 @@ a stored neighbour that holds exactly its other records. All is in Kafka Streams
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from millstream.errors import DefinitionError
 from millstream.operators.runtime import Process
 from millstream.operators.windows import Aggregation, closer, windowed
-from millstream.state.timed import Entry
+from millstream.state.entries import Entry
 from millstream.windows import SlidingWindows
+
+Content: TypeAlias = tuple[Any, int]
+"""The aggregate of a window before the record, and the time of its last record."""
 
 
 @windowed.register(SlidingWindows)
@@ -22,6 +25,7 @@ def _sliding_windows(windows: SlidingWindows, aggregation: Aggregation) -> Proce
     emit = closer(aggregation, lambda close: close - difference - 1) if aggregation.final else None
     aggregation.on_time(None if emit is None else lambda time: emit(time - windows.grace))
     tells_late = aggregation.node.late_to is not None
+    update = Update(aggregation, difference)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
@@ -34,9 +38,8 @@ def _sliding_windows(windows: SlidingWindows, aggregation: Aggregation) -> Proce
         if timestamp + difference < close:
             aggregation.late(key, (max(0, timestamp - difference),))
             return aggregation.tell_late()
-        update = Update(aggregation, difference, key, value, timestamp, close)
         try:
-            update.early() if timestamp < difference else update.usual()
+            update.by(key, value, timestamp, close)
         except Exception as error:
             return aggregation.fail(error, key)
         if tells_late:
@@ -49,73 +52,87 @@ def _sliding_windows(windows: SlidingWindows, aggregation: Aggregation) -> Proce
 
 
 class Update:
-    """What one record does to the windows of its key."""
+    """What a record does to the windows of its key."""
 
-    __slots__ = ("aggregation", "close", "difference", "key", "time", "value")
+    __slots__ = (
+        "_added", "_aggregation", "_bucket", "_closed", "_difference", "_key", "_set", "_stored", "_time", "_value",
+    )  # fmt: skip
 
-    def __init__(self, aggregation: Aggregation, difference: int, key: Any, value: Any, time: int, close: int) -> None:
-        self.aggregation = aggregation
-        self.difference = difference
-        self.key = key
-        self.value = value
-        self.time = time
-        self.close = close
+    def __init__(self, aggregation: Aggregation, difference: int) -> None:
+        self._aggregation = aggregation
+        self._difference = difference
+        self._set, self._added = aggregation.put, aggregation.added
 
-    def usual(self) -> None:
+    def by(self, key: Any, value: Any, time: int, close: int) -> None:
+        """Update the windows of a key by one more value."""
+        difference, aggregation = self._difference, self._aggregation
+        self._key, self._value, self._time = key, value, time
+        self._closed = close - difference
+        early = time < difference
+        low = 0 if early else time - 2 * difference
+        self._bucket = aggregation.store.bucket(key, low)
+        self._stored = self._bucket.between(max(low, aggregation.visible_from), time + 1)
+        if early:
+            self._early()
+        else:
+            self._usual()
+
+    def _usual(self) -> None:
         """Update the windows of a record that has a whole window before it."""
-        time, difference = self.time, self.difference
-        right: Entry | None = None
+        time, before, add = self._time, self._time - self._difference, self._add
+        right: Content | None = None
         left: Entry | None = None
         left_exists = right_exists = False
         previous: int | None = None
-        seen: set[int] = set()
-        for entry in reversed(self._stored(time - 2 * difference, time + 1)):
-            start = entry.at[0]
-            seen.add(start)
-            latest = entry.timestamp
+        seen: list[int] = []
+        for entry in reversed(self._stored):
+            start, latest = entry.at[0], entry.timestamp
+            seen.append(start)
             if start == time + 1:
-                right, right_exists = entry, True
-            elif start + difference > time:
-                right = right or _copy(entry)
-                self._add(entry)
-            elif start + difference == time:
+                right_exists = True
+            elif start > before:
+                right = right or (entry.value, latest)
+                add(entry)
+            elif start == before:
                 left_exists = True
-                self._add(entry)
+                add(entry)
                 if latest >= time:
                     return
                 previous = latest
             else:
                 left, previous = entry, latest
                 break
-        if previous is not None and previous + 1 not in seen and previous + 1 + difference >= time:
+        if previous is not None and previous + 1 not in seen and previous + 1 >= before:
             self._create(previous + 1, None)
         if not left_exists:
-            holds = previous is not None and previous >= time - difference
-            self._create(time - difference, left if holds else None)
-        self._create_right(right, right_exists)
+            holds = previous is not None and previous >= before
+            self._create(before, left if holds else None)
+        if not right_exists:
+            self._create_right(right)
 
-    def early(self) -> None:
+    def _early(self) -> None:
         """Update the windows of a record that shares the window from 0 with all early ones."""
-        time = self.time
-        right: Entry | None = None
+        time = self._time
+        right: Content | None = None
         combined: Entry | None = None
         right_exists = False
         previous: int | None = None
-        seen: set[int] = set()
-        for entry in self._stored(0, time + 1):
+        seen: list[int] = []
+        for entry in self._stored:
             start = entry.at[0]
-            seen.add(start)
+            seen.append(start)
             if start == 0:
                 combined = entry
                 previous = entry.timestamp if entry.timestamp < time else None
             elif start <= time:
-                right = _copy(entry)
+                right = entry.value, entry.timestamp
                 self._add(entry)
             else:
-                right, right_exists = entry, True
+                right_exists = True
         if right is None and combined is not None and combined.timestamp > time:
-            right = _copy(combined)
-        self._create_right(right, right_exists)
+            right = combined.value, combined.timestamp
+        if not right_exists:
+            self._create_right(right)
         if previous is not None and previous + 1 not in seen:
             self._create(previous + 1, None)
         if combined is None:
@@ -123,36 +140,26 @@ class Update:
         else:
             self._add(combined)
 
-    def _stored(self, low: int, high: int) -> list[Entry]:
-        aggregation = self.aggregation
-        return [one for one in aggregation.store.between(self.key, low, high) if aggregation.visible(one.at[0])]
-
     def _add(self, entry: Entry) -> None:
         """Add the value to a stored window."""
-        self._put(entry, entry.value, max(self.time, entry.timestamp))
+        time = self._time
+        self._put(entry, entry.value, max(entry.timestamp, time))
 
     def _create(self, start: int, neighbour: Entry | None) -> None:
         """Make a window with the value, on top of a neighbour that holds its other records."""
-        entry = self.aggregation.store.entry(self.key, (start,))
+        entry = self._bucket.entry((start,))
         entry.value = None
-        self._put(entry, self.aggregation.begin() if neighbour is None else neighbour.value, self.time)
+        self._put(entry, self._aggregation.begin() if neighbour is None else neighbour.value, self._time)
 
     def _put(self, entry: Entry, aggregate: Any, timestamp: int) -> None:
-        end = entry.at[0] + self.difference
-        if end < self.close:
-            return self.aggregation.late(self.key, entry.at)
-        new = self.aggregation.added(self.key, aggregate, self.value)
-        return self.aggregation.put(entry, new, timestamp, aggregate)
+        if entry.at[0] < self._closed:
+            self._aggregation.late(self._key, entry.at)
+        else:
+            self._set(entry, self._added(self._key, aggregate, self._value), timestamp, aggregate)
 
-    def _create_right(self, right: Entry | None, exists: bool) -> None:
+    def _create_right(self, right: Content | None) -> None:
         """Make the window right after the record, if there are later records: it does not hold the value itself."""
-        if exists or right is None or right.timestamp <= self.time:
-            return
-        entry = self.aggregation.store.entry(self.key, (self.time + 1,))
-        entry.value = None
-        self.aggregation.put(entry, right.value, right.timestamp)
-
-
-def _copy(entry: Entry) -> Entry:
-    """Keep what an entry was before it changes."""
-    return Entry(entry.key, entry.at, entry.value, entry.timestamp)
+        if right is not None and right[1] > self._time:
+            entry = self._bucket.entry((self._time + 1,))
+            entry.value = None
+            self._set(entry, *right)

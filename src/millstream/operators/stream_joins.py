@@ -8,7 +8,7 @@ record that brings the latest time shows that nobody can come any more.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +18,8 @@ from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node
 from millstream.serdes import Serde
-from millstream.state.timed import Entry, TimedStore
+from millstream.state.entries import Entry
+from millstream.state.timed import TimedStore
 from millstream.windows import FOREVER
 
 _TIME_AND_NUMBER = struct.Struct(">QQ")
@@ -91,7 +92,7 @@ class _Shared:
     def forget(self, side: int, key: Any, timestamp: int) -> None:
         """Take out what was remembered of a key and a time: it has found a partner."""
         assert self.unmatched is not None
-        entry = self.unmatched.bucket(key, 0).entries.get((timestamp, side))
+        entry = self.unmatched.bucket(key, timestamp).find((timestamp, side))
         if entry is not None and entry.value is not None:
             entry.value = None
             self.unmatched.mark(entry)
@@ -142,6 +143,7 @@ class _Side:
         shared, other, meet, pads = self._shared, self._other, self._meet, self._pads
         runtime, clock, node = shared.runtime, shared.clock, shared.node
         mine, pads_some, keep = self._mine, shared.unmatched is not None, _keeping(self._mine)
+        partners_of, retention = other.bucket, other.retention
 
         def process(key: Any, value: Any, timestamp: int) -> None:
             if timestamp > clock.time:
@@ -153,14 +155,15 @@ class _Side:
             if pads_some and timestamp == clock.time:
                 shared.pass_on_unmatched(ahead)
             until = max(0, timestamp + ahead)
-            partners = other.between(key, max(timestamp - back, other.expired + 1), until)
+            low = max(timestamp - back, other.observed - retention + 1)
+            partners = partners_of(key, low).between(low, until)
             if partners:
                 meet(key, value, timestamp, partners)
             elif pads and until < clock.time:
                 self._pass_on(key, value, timestamp)
             elif pads:
                 shared.remember(self._side, key, timestamp, self._codec.encode(value))
-            if timestamp > mine.expired or self._is_still_kept(timestamp):
+            if timestamp > mine.observed - mine.retention or self._is_still_kept(timestamp):
                 keep(key, value, timestamp)
             return None
 
@@ -205,13 +208,16 @@ class _Side:
 def _keeping(store: TimedStore) -> Callable[[Any, Any, int], None]:
     """Return what stores a record behind those of the same key and time."""
 
+    bucket_of, mark = store.bucket, store.mark
+
     def keep(key: Any, value: Any, timestamp: int) -> None:
-        bucket = store.bucket(key, timestamp)
-        order = bucket.order
-        place = bisect_left(order, (timestamp + 1,)) - 1
-        number = order[place][1] + 1 if place >= 0 and order[place][0] == timestamp else 0
-        entry = Entry(key, (timestamp, number), value, timestamp)
+        bucket = bucket_of(key, timestamp)
+        times, number = bucket.times, 0
+        if times and times[-1] >= timestamp:
+            same = bisect_right(times, timestamp) - 1
+            number = bucket.entries[same].at[1] + 1 if times[same] == timestamp else 0
+        entry = Entry(key, (timestamp, number), bucket.name, value, timestamp)
         bucket.take(entry)
-        store.mark(entry)
+        mark(entry)
 
     return keep

@@ -19,7 +19,8 @@ from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.suppress import Suppress
 from millstream.records import Headers, Windowed
 from millstream.serdes import Serde
-from millstream.state.timed import Entry, TimedStore
+from millstream.state.entries import Entry
+from millstream.state.timed import TimedStore
 from millstream.suppression import UntilTimeLimit
 from millstream.windows import FOREVER
 
@@ -71,7 +72,7 @@ def _end_of(node: Suppress, key: Any) -> int:
 
 def _found(buffer: TimedStore, key: Any) -> Entry | None:
     """Return the place of a row in the buffer; it has one at most."""
-    for entry in buffer.bucket(key, 0).entries.values():
+    for entry in buffer.bucket(key, 0).entries:
         if entry.value is not None:
             return entry
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import singledispatch
-from typing import Any
+from typing import Any, TypeAlias
 
 from millstream.functions import Function
 from millstream.native import value_codec
@@ -17,8 +17,13 @@ from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.records import Windowed
-from millstream.state.timed import At, Entry, TimedStore, layout_of
+from millstream.state.entries import At, Entry
+from millstream.state.segments import layout_of
+from millstream.state.timed import TimedStore
 from millstream.windows import SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+
+Put: TypeAlias = Callable[..., None]
+"""(entry, value, timestamp, old value) → stores a new aggregate and passes it on, unless that waits."""
 
 
 @operator.register(WindowedAggregate)
@@ -42,6 +47,8 @@ class Aggregation:
         self.node = node
         self.final = node.final
         self.initial = node.initial
+        self.begin: Callable[[], Any] = _nothing if node.initial is None else node.initial
+        """Returns the aggregate before its first record."""
         shares = isinstance(node.windows, SlidingWindows)  # a new window begins with the aggregate of another
         step = protected(with_key(adder), node, runtime, always=shares)
         self.added: Step = step if node.initial is not None else _or_first(step)
@@ -55,35 +62,38 @@ class Aggregation:
         self.context = runtime.context
         self._named = node.windows.named
         self._forward = showing(node, forward, runtime)
-        self._regrouped = node in runtime.plan.regrouped
+        self.put = self._putting(held_back=runtime.caching or node.final, regrouped=node in runtime.plan.regrouped)
         self.skips_nulls = node.ready is not None
-        self._held_back = runtime.caching or node.final
         self._dropped, self._failed = runtime.dropped, runtime.failed
         self._runtime = runtime
         self._missed: list[Windowed] = []
         if runtime.caching and not node.final:
             runtime.on_flush(node, self._flush)
 
-    def begin(self) -> Any:
-        """Return the aggregate before its first record."""
-        return None if self.initial is None else self.initial()
+    @property
+    def visible_from(self) -> int:
+        """The first time whose entries are in reach of a look-up."""
+        return self.store.expired if self.final else self.store.expired + 1
 
-    def visible(self, start: int) -> bool:
-        """Whether entries of a time are in reach of a look-up."""
-        expired = self.store.expired
-        return start >= expired if self.final else start > expired
+    def _putting(self, *, held_back: bool, regrouped: bool) -> Put:
+        mark, context, forward, named = self.store.mark, self.context, self._forward, self._named
 
-    def put(self, entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
-        """Store a new aggregate and pass it on, unless that waits; groupings behind it are told what it really was."""
-        if self._regrouped:
-            old = entry.value
-        entry.value, entry.timestamp = value, timestamp
-        if not entry.changed:
-            self.store.mark(entry)
-        if not self._held_back:
-            self._forward(self._named(entry.key, entry.at), value, old, timestamp)
-        elif self.context.has_headers or entry.headers:
-            entry.headers = self.context.headers
+        def hold_back(entry: Entry, value: Any, timestamp: int, _old: Any = None) -> None:
+            entry.value, entry.timestamp = value, timestamp
+            if not entry.changed:
+                mark(entry)
+            if context.has_headers or entry.headers:
+                entry.headers = context.headers
+
+        def pass_on(entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
+            if regrouped:  # groupings behind it are told what it really was
+                old = entry.value
+            entry.value, entry.timestamp = value, timestamp
+            if not entry.changed:
+                mark(entry)
+            forward(named(entry.key, entry.at), value, old, timestamp)
+
+        return hold_back if held_back else pass_on
 
     def pass_on(self, entry: Entry) -> None:
         """Pass on a final result."""
@@ -97,6 +107,14 @@ class Aggregation:
         self._dropped(self.node, "late")
         if self.node.late_to is not None:
             self._missed.append(self._named(key, at))
+
+    def not_late(self, key: Any, starts: list[int], closed: int) -> list[int]:
+        """Count the windows up to start ``closed``, which have closed before the record came, and return the others."""
+        for start in starts:
+            if start <= closed:
+                self.late(key, (start,))
+        self.tell_late()
+        return [start for start in starts if start > closed]
 
     def tell_late(self) -> None:
         """Send the record to the topic for late ones, once for all windows that it has missed."""
@@ -119,12 +137,21 @@ class Aggregation:
         self._failed(self.node, error, key)
 
     def _flush(self) -> None:
+        """Pass on what has changed; a window that came and went in between was never there."""
+        forward, named, settle, context = self._forward, self._named, self.store.settle, self.context
         for entry in self.store.take_changed():
-            before, carried = entry.before, self.context.carry(entry.headers) if entry.headers else None
-            self.store.settle(entry)
-            self._forward(self._named(entry.key, entry.at), entry.value, before, entry.timestamp)
+            value, before, headers = entry.value, entry.before, entry.headers
+            settle(entry)
+            if value is None and before is None:
+                continue
+            carried = context.carry(headers) if headers else None
+            forward(named(entry.key, entry.at), value, before, entry.timestamp)
             if carried is not None:
-                self.context.restore(carried)
+                context.restore(carried)
+
+
+def _nothing() -> None:
+    """Without an initial value there is no aggregate before the first record."""
 
 
 def _or_first(step: Step) -> Step:
@@ -143,36 +170,37 @@ def windowed(windows: Windows, aggregation: Aggregation) -> Process:
 def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation) -> Process:
     store, clock, grace, size = aggregation.store, aggregation.clock, windows.grace, windows.size
     skips_nulls, put, added, begin = aggregation.skips_nulls, aggregation.put, aggregation.added, aggregation.begin
-    find, starts = store.entry, windows.starts
+    bucket_of, starts_of, alike = store.bucket, windows.starts, windows.alike
+    retention = store.retention
     first_visible = 0 if aggregation.final else 1
     emit = closer(aggregation, lambda close: close - size) if aggregation.final else None
     aggregation.on_time(None if emit is None else lambda time: emit(time - grace))
-    tells_late = aggregation.node.late_to is not None
+    starts: list[int] = []  # of the timestamps from same_from until same_until: records come close together
+    same_from = same_until = 0
 
     def process(key: Any, value: Any, timestamp: int) -> None:
+        nonlocal starts, same_from, same_until
         if key is None or (value is None and skips_nulls):
             return aggregation.drop("null_key" if key is None else "null_value")
-        if timestamp > clock.time:
-            clock.time = timestamp
-        close = clock.time - grace
-        open_from = close - size
-        visible_from = store.observed - store.retention + first_visible  # later windows do not hide earlier ones
-        for start in starts(timestamp):
-            if start <= open_from:
-                aggregation.late(key, (start,))
-                continue
-            entry = find(key, (start,))
-            old = entry.value if start >= visible_from else None
-            at = timestamp if old is None or timestamp > entry.timestamp else entry.timestamp
-            try:
-                if old is None:
-                    old = begin()
-                new = added(key, old, value)
-            except Exception as error:
-                return aggregation.fail(error, key)
-            put(entry, new, at, old)
-        if tells_late:
-            aggregation.tell_late()
+        now = clock.time
+        if timestamp > now:
+            clock.time = now = timestamp
+        close = now - grace
+        if not same_from <= timestamp < same_until:
+            starts, (same_from, same_until) = list(starts_of(timestamp)), alike(timestamp)
+        open_starts = starts if starts and starts[0] > close - size else aggregation.not_late(key, starts, close - size)
+        if open_starts:
+            visible_from = store.observed - retention + first_visible  # later windows do not hide earlier ones
+            for entry in bucket_of(key, open_starts[0]).entries_at(open_starts):
+                old = entry.value if entry.at[0] >= visible_from else None
+                at = timestamp if old is None or timestamp > entry.timestamp else entry.timestamp
+                try:
+                    if old is None:
+                        old = begin()
+                    new = added(key, old, value)
+                except Exception as error:
+                    return aggregation.fail(error, key)
+                put(entry, new, at, old)
         if emit is not None:
             emit(close)
         return None

@@ -11,7 +11,8 @@ from millstream.native import encode_key
 from millstream.queries.rows import Row, TableEntry, TableReader
 from millstream.records import Windowed
 from millstream.serdes import Serde
-from millstream.state.timed import Entry, clock_time, layout_of, observed_time, scan_key, scan_timed
+from millstream.state.entries import Entry
+from millstream.state.segments import clock_time, layout_of, observed_time, scan_key, scan_timed
 from millstream.windows import FOREVER, SessionWindows, SlidingWindows
 
 

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 from millstream.errors import DefinitionError
 from millstream.native import encode_key
 from millstream.records import Windowed
+from millstream.state.entries import Entry
 from millstream.state.keyvalue import KeyValueStore, Row
-from millstream.state.timed import Entry, TimedStore
+from millstream.state.timed import TimedStore
 from millstream.state.versioned import Put, VersionedStore
 from millstream.windows import FOREVER
 

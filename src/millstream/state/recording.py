@@ -51,13 +51,13 @@ class RecordedTransaction:
 class RecordedCursor:
     """A cursor of such a transaction."""
 
-    __slots__ = ("_changes", "_cursor", "_name", "key", "last", "next", "prev", "set_range", "value")
+    __slots__ = ("_changes", "_cursor", "_name", "item", "key", "last", "next", "prev", "set_range", "value")
 
     def __init__(self, cursor: Any, name: str, changes: Changes) -> None:
         self._cursor = cursor
         self._name = name
         self._changes = changes
-        self.key, self.value, self.set_range = cursor.key, cursor.value, cursor.set_range
+        self.key, self.value, self.item, self.set_range = cursor.key, cursor.value, cursor.item, cursor.set_range
         self.next, self.prev, self.last = cursor.next, cursor.prev, cursor.last
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ from typing import Any
 from millstream.native import decode_key
 from millstream.state.encoding import KEY_LENGTH, is_fitted
 from millstream.state.keyvalue import logical_key
-from millstream.state.timed import _ENTRIES, _INDEX, _LONGEST_NAME, _SEGMENT, _stamp
+from millstream.state.segments import ENTRIES, INDEX, LONGEST_NAME, SEGMENT, STAMP
 
 
 def key_of_row(physical: bytes, stored: bytes) -> Any:
@@ -18,12 +18,12 @@ def key_of_row(physical: bytes, stored: bytes) -> Any:
 
 def key_of_entry(physical: bytes, stored: bytes, layout: struct.Struct) -> Any:
     """Return the key of a stored entry or of its line in the index, or None for what belongs to the whole store."""
-    if physical[:1] == _INDEX:
+    if physical[:1] == INDEX:
         return decode_key(stored)
-    if physical[:1] != _ENTRIES:
+    if physical[:1] != ENTRIES:
         return None
-    name = physical[_SEGMENT.size : -layout.size]
-    if is_fitted(name, _LONGEST_NAME):
+    name = physical[SEGMENT.size : -layout.size]
+    if is_fitted(name, LONGEST_NAME):
         (length,) = KEY_LENGTH.unpack_from(stored)
         name = stored[KEY_LENGTH.size : KEY_LENGTH.size + length]
     return decode_key(name)
@@ -31,4 +31,4 @@ def key_of_entry(physical: bytes, stored: bytes, layout: struct.Struct) -> Any:
 
 def later(one: bytes, other: bytes) -> bytes:
     """Return the later of two times that belong to whole stores."""
-    return max(one, other, key=_stamp.unpack)
+    return max(one, other, key=STAMP.unpack)

@@ -7,13 +7,15 @@ like others; one that is the newest lies there too, ending when it begins.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from enum import Enum
 from typing import Any
 
 from millstream.serdes import Serde
+from millstream.state.entries import Entry
 from millstream.state.keyvalue import KeyValueStore
-from millstream.state.timed import TWO_TIMES, Entry, TimedStore
+from millstream.state.segments import TWO_TIMES
+from millstream.state.timed import TimedStore
 
 _NOTHING: tuple[Any, int] = (None, -1)
 
@@ -109,8 +111,8 @@ class VersionedStore:
         row = self.newest.row(key)
         found: list[tuple[Any, int, int | None]] = [] if row.value is None else [(row.value, row.timestamp, None)]
         bucket = self._older.bucket(key, self._older.observed - self._history)
-        for end, begin in reversed(bucket.order):
-            value = bucket.entries[end, begin].value
+        for entry in reversed(bucket.entries):
+            (end, begin), value = entry.at, entry.value
             if value is not None and end > self._older.observed - self._history:
                 found.append((None if value is _GONE else value, begin, end if end > begin else None))
         return found
@@ -138,16 +140,17 @@ class VersionedStore:
     def _gone_since(self, key: Any) -> int:
         """Return when the tombstone that is a key's newest version began, -1 if there is none in the history."""
         bucket = self._older.bucket(key, self._older.observed - self._history)
-        for at in reversed(bucket.order):
-            if bucket.entries[at].value is not None:
-                return at[1] if at[0] == at[1] else -1
+        for entry in reversed(bucket.entries):
+            if entry.value is not None:
+                end, begin = entry.at
+                return begin if begin == end else -1
         return -1
 
     def _ending_after(self, key: Any, time: int) -> Entry | None:
         """Return the first version that ends after a time: it was valid then, or is the first one of all."""
         bucket = self._older.bucket(key, time)
-        for place in range(bisect_left(bucket.order, (time + 1,)), len(bucket.order)):
-            entry = bucket.entries[bucket.order[place]]
+        for place in range(bisect_right(bucket.times, time), len(bucket.times)):
+            entry = bucket.entries[place]
             if entry.value is not None:
                 return entry
         return None

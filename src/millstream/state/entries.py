@@ -1,0 +1,123 @@
+"""The entries of a timed store in memory.
+
+A key's entries form a bucket, sorted by where they stand. Their times are a list of numbers of their own: finding the
+place of a time, or all entries of a stretch of time, is then one step in C, however many there are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Any, TypeAlias
+
+import msgspec
+
+from millstream.records import Headers
+
+At: TypeAlias = tuple[int, ...]
+"""Where an entry stands: its time first, then whatever tells it from others of the same time."""
+
+
+class Entry(msgspec.Struct, eq=False, gc=False):
+    """An entry in memory; ``value`` None means that there is none.
+
+    It is a Struct without garbage collection because batches make them by the hundred thousand.
+    """
+
+    key: Any
+    at: At
+    name: bytes
+    """The key as it stands in keys of the disk."""
+    value: Any = None
+    timestamp: int = -1
+    before: Any = None
+    """The value at the start of a round of changes."""
+    changed: bool = False
+    stored: bool = False
+    """Whether the disk has it too, perhaps with another value."""
+    headers: Headers = ()
+    """Those of the last update, if it is passed on later."""
+
+
+class Bucket:
+    """The entries of a key from time ``since`` on, in the order of where they stand."""
+
+    __slots__ = ("entries", "key", "name", "since", "times")
+
+    def __init__(self, key: Any, name: bytes, since: int) -> None:
+        self.key = key
+        self.name = name
+        self.since = since
+        self.times: list[int] = []
+        self.entries: list[Entry] = []
+
+    def take(self, entry: Entry) -> None:
+        """Put an entry in its place, behind those that stand at the same."""
+        times, entries, time = self.times, self.entries, entry.at[0]
+        if not times or time > times[-1]:
+            times.append(time)
+            entries.append(entry)
+            return
+        place = bisect_right(times, time)
+        while place and times[place - 1] == time and entries[place - 1].at > entry.at:
+            place -= 1
+        times.insert(place, time)
+        entries.insert(place, entry)
+
+    def find(self, at: At) -> Entry | None:
+        """Return the entry at a place, if there is one."""
+        times, entries, time = self.times, self.entries, at[0]
+        place = bisect_left(times, time)
+        while place < len(times) and times[place] == time:
+            if entries[place].at == at:
+                return entries[place]
+            place += 1
+        return None
+
+    def entry(self, at: At) -> Entry:
+        """Return the entry at a place, an empty one if there is none."""
+        entry = self.find(at)
+        if entry is None:
+            entry = Entry(self.key, at, self.name)
+            self.take(entry)
+        return entry
+
+    def entries_at(self, times: list[int]) -> list[Entry]:
+        """Return the entries at one or more ascending times, in stores where only one can stand at each.
+
+        Mostly these are the last ones that there are.
+        """
+        last = -len(times)
+        if self.times[last:] == times:
+            return self.entries[last:]
+        own, entries, found = self.times, self.entries, []
+        for time in times:
+            place = bisect_left(own, time)
+            if place == len(own) or own[place] != time:
+                own.insert(place, time)
+                entries.insert(place, Entry(self.key, (time,), self.name))
+            found.append(entries[place])
+        return found
+
+    def drop(self, entry: Entry) -> None:
+        """Let go of an entry: it was taken back before the disk has seen it."""
+        place = bisect_left(self.times, entry.at[0])
+        while self.entries[place] is not entry:
+            place += 1
+        del self.times[place], self.entries[place]
+
+    def between(self, low: int, high: int) -> list[Entry]:
+        """Return the entries whose time is in ``low`` … ``high``, in order."""
+        times = self.times
+        if not times or times[-1] < low:
+            return []
+        stop = None if times[-1] <= high else bisect_right(times, high)
+        return [entry for entry in self.entries[bisect_left(times, low) : stop] if entry.value is not None]
+
+
+class Clock:
+    """The latest time that an operator has seen."""
+
+    __slots__ = ("time",)
+
+    def __init__(self, time: int) -> None:
+        self.time = time

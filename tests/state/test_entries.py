@@ -1,0 +1,43 @@
+"""A bucket of entries against a plain dictionary."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.state.entries import Bucket
+
+TIMES = st.integers(0, 12)
+PLACES = st.tuples(TIMES, st.integers(0, 2))
+
+
+@given(st.lists(st.tuples(PLACES, st.sampled_from(["set", "delete", "drop"]))), TIMES, TIMES)
+def test_entries_are_found_by_place_and_by_stretches_of_time(
+    changes: list[tuple[tuple[int, int], str]], low: int, high: int
+) -> None:
+    bucket, model = Bucket("k", b"sk", 0), dict[tuple[int, ...], int]()
+    for number, (at, change) in enumerate(changes):
+        entry = bucket.entry(at)
+        assert bucket.find(at) is entry
+        entry.value = number if change == "set" else None
+        if change == "drop":
+            bucket.drop(entry)
+            assert bucket.find(at) is None
+        model.pop(at, None)
+        if change == "set":
+            model[at] = number
+    assert [one.at for one in bucket.entries] == sorted(one.at for one in bucket.entries)
+    assert bucket.times == [one.at[0] for one in bucket.entries]
+    expected = [(at, value) for at, value in sorted(model.items()) if low <= at[0] <= high]
+    assert [(one.at, one.value) for one in bucket.between(low, high)] == expected
+
+
+@given(st.sets(TIMES), st.sets(TIMES, min_size=1))
+def test_entries_at_several_times_are_found_or_made(known: set[int], wanted: set[int]) -> None:
+    bucket = Bucket("k", b"sk", 0)
+    before = {time: bucket.entry((time,)) for time in known}
+    found = bucket.entries_at(sorted(wanted))
+    assert [one.at for one in found] == [(time,) for time in sorted(wanted)]
+    assert all(one is before[one.at[0]] for one in found if one.at[0] in known)
+    assert bucket.times == sorted(known | wanted)
+    assert bucket.entries_at(sorted(wanted)) == found

@@ -1,0 +1,24 @@
+"""Which timestamps share their windows."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.windows import TimeWindows, UnlimitedWindows
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 200))
+def test_timestamps_that_are_alike_belong_to_the_same_windows(size: int, advance: int, timestamp: int) -> None:
+    windows = TimeWindows(max(size, advance), min(size, advance), 0)
+    first, until = windows.alike(timestamp)
+    assert first <= timestamp < until
+    assert {tuple(windows.starts(one)) for one in range(first, until)} == {tuple(windows.starts(timestamp))}
+
+
+def test_an_unlimited_window_parts_time_in_two() -> None:
+    windows = UnlimitedWindows(10)
+    assert windows.alike(9) == (0, 10)
+    assert windows.alike(10) == windows.alike(1000)
+    assert list(windows.starts(9)) == []
+    assert list(windows.starts(10)) == [10]
