@@ -145,7 +145,8 @@ def _result(node: ForeignKeyResult, forward: Process, runtime: Runtime) -> Proce
             return
         newest[name] = version
         old, row.value, row.timestamp = row.value, None if data is None else decode(data), timestamp
-        store.mark(row)
+        if not row.changed:
+            store.mark(row)
         if emit is not None:
             emit(key, row.value, old, timestamp)
         elif context.has_headers or row.headers:

@@ -6,6 +6,7 @@ Actions (peek, foreach) are left out: people want to see what they do in the ord
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import not_
 from typing import Any
 
 from millstream.operators.columns import ProcessRun, Run, calling, column_operator
@@ -16,7 +17,7 @@ from millstream.plan.stateless import Filter, FlatMap, FlatMapValues, Map, MapVa
 @column_operator.register(Filter)
 def _filter(node: Filter, forward: ProcessRun, _single: Process, runtime: Runtime) -> ProcessRun | None:
     def receive(run: Run, flags: list[Any]) -> None:
-        forward(run.only([not flag for flag in flags] if node.negate else flags))
+        forward(run.only(list(map(not_, flags)) if node.negate else flags))
 
     return calling(node, node.predicate, runtime, receive)
 

@@ -61,7 +61,8 @@ def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Pr
             return dropped(node, "null_key")
         row = find(key)
         old, row.value, row.timestamp = row.value, value, timestamp
-        mark(row)
+        if not row.changed:
+            mark(row)
         if emit is not None:
             emit(key, value, old, timestamp)
         elif context.has_headers or row.headers:

@@ -39,7 +39,7 @@ class Outbox:
         for topic, columns in self.topics.items():
             if len(columns):
                 count = topic_partitions(topic)
-                targets = _targets(columns.keys, count, spread % count)
+                targets = None if count == 1 else _targets(columns.keys, count, spread % count)
                 parts = _split(_rows(columns), targets, count)
                 found.extend(Letter(partition=part, data=to_bytes(block), topic=topic) for part, block in parts)
         for edge, sent in self.edges.items():
@@ -69,6 +69,9 @@ def _targets(keys: list[bytes | None], count: int, keyless: int) -> Any:
 
 
 def _split(records: Rows, targets: Any, count: int) -> Iterator[tuple[int, Block]]:
+    if count == 1:
+        yield 0, records.block()
+        return
     for partition in range(count):
         places = np.flatnonzero(targets == partition).tolist()
         if places:
