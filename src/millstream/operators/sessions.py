@@ -18,7 +18,8 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
     record that closes them.
     """
     store, clock, gap, grace = aggregation.store, aggregation.clock, windows.gap, windows.grace
-    bucket_of, retention, put = store.bucket, store.retention, aggregation.put
+    bucket_of, retention = store.bucket, store.retention
+    put, added, begin = aggregation.put, aggregation.added, aggregation.begin
     skips_nulls, context = aggregation.skips_nulls, aggregation.context
     aggregation.on_time((lambda time: _emit(aggregation, time - grace - gap)) if aggregation.final else None)
 
@@ -29,17 +30,16 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
             clock.time = timestamp
         close = clock.time - grace - gap
         bucket = bucket_of(key, timestamp - gap)
-        near = [
-            one for one in bucket.between(max(timestamp - gap, store.observed - retention + 1), FOREVER)
-            if one.at[1] <= timestamp + gap
-        ]  # fmt: skip
-        at = _place(near, timestamp) if near else (timestamp, timestamp)
+        near = bucket.between(max(timestamp - gap, store.observed - retention + 1), FOREVER)
+        if near:
+            near = [one for one in near if one.at[1] <= timestamp + gap]
+        at = _place(near, timestamp)
         if at[0] < close:
             aggregation.late(key, at)
             aggregation.tell_late()
         else:
             try:
-                new = _merged(aggregation, key, near, value)
+                new = added(key, _merged(aggregation, key, near) if near else begin(), value)
             except Exception as error:
                 return aggregation.fail(error, key)
             carried = context.carry(()) if context.has_headers else None
@@ -57,7 +57,14 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
 
 def _place(near: list[Entry], timestamp: int) -> At:
     """Return end and start of the session that a record and those near it make together."""
-    return max(timestamp, *(one.at[0] for one in near)), min(timestamp, *(one.at[1] for one in near))
+    start = end = timestamp
+    for session in near:
+        its_end, its_start = session.at
+        if its_end > end:
+            end = its_end
+        if its_start < start:
+            start = its_start
+    return end, start
 
 
 def _take_back(bucket: Bucket, sessions: list[Entry], put: Put) -> None:
@@ -68,7 +75,7 @@ def _take_back(bucket: Bucket, sessions: list[Entry], put: Put) -> None:
             bucket.drop(session)
 
 
-def _merged(aggregation: Aggregation, key: Any, near: list[Entry], value: Any) -> Any:
+def _merged(aggregation: Aggregation, key: Any, near: list[Entry]) -> Any:
     assert aggregation.merge is not None
     aggregate = aggregation.begin()
     for session in near:
@@ -76,7 +83,7 @@ def _merged(aggregation: Aggregation, key: Any, near: list[Entry], value: Any) -
             aggregate = session.value
         else:
             aggregate = aggregation.merge(key, aggregate, session.value)
-    return aggregation.added(key, aggregate, value)
+    return aggregate
 
 
 def _emit(aggregation: Aggregation, close: int) -> None:

@@ -216,8 +216,8 @@ def _keeping(store: TimedStore) -> Callable[[Any, Any, int], None]:
         if times and times[-1] >= timestamp:
             same = bisect_right(times, timestamp) - 1
             number = bucket.entries[same].at[1] + 1 if times[same] == timestamp else 0
-        entry = Entry(key, (timestamp, number), bucket.name, value, timestamp)
-        bucket.take(entry)
+        entry = bucket.entry((timestamp, number))
+        entry.value, entry.timestamp = value, timestamp
         mark(entry)
 
     return keep

@@ -75,11 +75,17 @@ class Bucket:
 
     def entry(self, at: At) -> Entry:
         """Return the entry at a place, an empty one if there is none."""
-        entry = self.find(at)
-        if entry is None:
+        times = self.times
+        if not times or at[0] > times[-1]:  # mostly a new one is later than all others
             entry = Entry(self.key, at, self.name)
-            self.take(entry)
-        return entry
+            times.append(at[0])
+            self.entries.append(entry)
+            return entry
+        found = self.find(at)
+        if found is None:
+            found = Entry(self.key, at, self.name)
+            self.take(found)
+        return found
 
     def entries_at(self, times: list[int]) -> list[Entry]:
         """Return the entries at one or more ascending times, in stores where only one can stand at each.

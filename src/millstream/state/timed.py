@@ -12,7 +12,6 @@ from typing import Any
 
 from millstream.native import decode_key, encode_key
 from millstream.serdes import Serde
-from millstream.state.encoding import is_fitted
 from millstream.state.entries import At, Bucket, Clock, Entry
 from millstream.state.segments import (
     EMITTED,
@@ -212,7 +211,7 @@ class TimedStore:
             return
         key, name, unpack, size, decode = bucket.key, bucket.name, self._layout.unpack, self._layout.size, self._decode
         whole = SEGMENT.size + len(name) + size
-        skip = len(beside(key)) if is_fitted(name, LONGEST_NAME) else 0
+        skip = 0 if len(name) < LONGEST_NAME else len(beside(key))
         if self._cursor is None:
             self._open_cursor()
         cursor = self._cursor
@@ -253,7 +252,7 @@ class TimedStore:
         segments: defaultdict[bytes, list[tuple[bytes, bytes]]] = defaultdict(list)
         number, segment, puts = -1, b"", segments[INDEX]
         for name in sorted(by_name):
-            ahead = beside(by_name[name][0].key) if is_fitted(name, LONGEST_NAME) else b""
+            ahead = b"" if len(name) < LONGEST_NAME else beside(by_name[name][0].key)
             for entry in by_name[name]:
                 at = entry.at
                 if at[0] // length != number:
