@@ -105,6 +105,9 @@ def test_the_topology_tells_rates_inside_of_stages_and_the_slowest_step(served: 
     (mapped,) = [into[name] for name, one in nodes.items() if one["verb"] == "map_values"]
     assert into["topic:ratios"] / mapped == pytest.approx(117 / 120, rel=0.01)  # three are zero
     assert nodes["per_zone"]["micros"] > 0
+    (keyed,) = [edge for edge in graph["edges"] if edge["target"] == "per_vendor"]
+    assert 0 < len(keyed["samples"]) <= 5
+    assert {one["timestamp"] for one in keyed["samples"]} <= set(range(START - 600_000, START + 120_000))
     page = served.page("/topology?app=rides-app")
     assert page.count(">slowest<") == 1
     assert "Time per record" in page

@@ -72,12 +72,13 @@ class History:
             txn.put(key, _encode(sums.plus(report)), db=database)
         worked = [task for task in report.tasks if task.stage]
         for task in worked:
-            txn.put(_TASK + task.name.encode(), _encode(task), db=database)
+            txn.put(_TASK + task.name.encode(), _encode(msgspec.structs.replace(task, measured=None)), db=database)
             if task.measured is not None:
                 key = _STEPS + task.stage.encode()
                 before = _decoded(txn.get(key, db=database), Measured) or Measured()
                 txn.put(key, _encode(before.followed_by(task.measured)), db=database)
-        told = msgspec.structs.replace(report, tasks=worked)
+        unmeasured = [msgspec.structs.replace(task, measured=None) for task in worked]
+        told = msgspec.structs.replace(report, tasks=unmeasured)
         txn.put(_number(_BATCH, report.plan.number), _encode(told), db=database)
         self._forget(txn, _BATCH, report.plan.number - BATCHES_KEPT)
         self._forget(txn, _MINUTE, minute - MINUTES_KEPT)

@@ -7,6 +7,7 @@ one; all others are wired without, and pay nothing.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -17,7 +18,17 @@ from millstream.plan.node import Node
 T = TypeVar("T")
 
 _KEPT = 0.9
+_SAMPLES = 5
+_LONGEST_TEXT = 200
 _FORGOTTEN = 1e-6
+
+
+class Sample(msgspec.Struct, frozen=True, array_like=True):
+    """A record on an edge, as text that may be cut."""
+
+    key: str
+    value: str
+    timestamp: int
 
 
 class Measured(msgspec.Struct, kw_only=True):
@@ -26,6 +37,8 @@ class Measured(msgspec.Struct, kw_only=True):
     records_in: float = 0
     edges: dict[str, float] = {}
     seconds: dict[str, float] = {}
+    samples: dict[str, list[Sample]] = {}
+    """The last records on each edge, the newest last."""
 
     def followed_by(self, later: Measured) -> Measured:
         """Return the sums with what was seen later; what is long ago counts less and less.
@@ -33,10 +46,12 @@ class Measured(msgspec.Struct, kw_only=True):
         >>> Measured(records_in=10, edges={"a>b": 4}).followed_by(Measured(records_in=6, edges={"a>b": 6})).edges
         {'a>b': 9.6}
         """
+        edges = _faded(self.edges, later.edges)
         return Measured(
             records_in=_KEPT * self.records_in + later.records_in,
-            edges=_faded(self.edges, later.edges),
+            edges=edges,
             seconds=_faded(self.seconds, later.seconds),
+            samples={name: seen for name in edges if (seen := later.samples.get(name) or self.samples.get(name))},
         )
 
 
@@ -50,6 +65,7 @@ class Probe:
 
     def __init__(self) -> None:
         self._records: dict[str, int] = {}
+        self._latest: dict[str, deque[tuple[Any, ...]]] = {}
         self._seconds: dict[str, float] = {}
         self._within = 0.0
         """Seconds spent in steps that the one at hand has called."""
@@ -58,10 +74,12 @@ class Probe:
         """Return ``process``, which ``reader`` does with what comes from ``source``, counted and timed."""
         records, name = self._records, f"{source.name}>{reader.name}"
         records.setdefault(name, 0)
+        latest = self._latest.setdefault(name, deque(maxlen=_SAMPLES))
         timed = self.timed(reader, process)
 
         def counted(*record: Any) -> None:
             records[name] += 1
+            latest.append(record)
             timed(*record)
 
         return counted
@@ -85,4 +103,19 @@ class Probe:
 
     def result(self, records_in: int) -> Measured:
         """Return what was seen of a batch with so many records."""
-        return Measured(records_in=records_in, edges=dict(self._records), seconds=dict(self._seconds))
+        samples = {name: [_sample(record) for record in latest] for name, latest in self._latest.items() if latest}
+        return Measured(records_in=records_in, edges=dict(self._records), seconds=dict(self._seconds), samples=samples)
+
+
+def _sample(record: tuple[Any, ...]) -> Sample:
+    """Return what streams pass on as (key, value, timestamp), tables as (key, new, old, timestamp)."""
+    timestamp = record[-1] if isinstance(record[-1], int) else -1
+    return Sample(_text(record[0]), _text(record[1]), timestamp)
+
+
+def _text(value: Any) -> str:
+    try:
+        text = value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=repr).decode()
+    except Exception:  # a value may be anything
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"

@@ -15,6 +15,7 @@ import msgspec
 import millstream.plan
 from millstream.batch.report import BatchReport
 from millstream.browse.status import StageStatus, status_of
+from millstream.browse.text import printable
 from millstream.operators.probe import Measured
 from millstream.plan.node import Node, verb_of
 from millstream.serve.api.apps import AppParams
@@ -49,14 +50,27 @@ class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
     is_slowest: bool = False
 
 
+class EdgeSample(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that was seen on an edge, as text that may be cut."""
+
+    key: str
+    value: str
+    timestamp: int
+
+
 class GraphEdge(msgspec.Struct, frozen=True, kw_only=True):
-    """Records go from one node to another; ``rekeys`` if they change their partition on the way."""
+    """Records go from one node to another; ``rekeys`` if they change their partition on the way.
+
+    ``samples`` are the last records, the newest first, of the last batch that was measured; those of topics can be read
+    from there.
+    """
 
     source: str
     target: str
     rekeys: bool = False
     rate: float | None = None
     topic: str | None = None
+    samples: list[EdgeSample] = []
 
 
 class GraphStage(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +136,7 @@ class _Drawing:
         self.read: set[str] = set()
         self._rates = topic_rates(recent)
         self._entering = stage_rates(recent)
+        self._samples = {edge: seen for stage in steps.values() for edge, seen in stage.samples.items()}
         self._flow = Flow(steps, self._entering, {stage.name: stage.totals for stage in stages})
         self._stage_of = {
             name: stage["name"] for stage in plan["stages"] for name in stage["nodes"] if name not in stage["reads"]
@@ -165,7 +180,14 @@ class _Drawing:
             reader, rate = self._reader_of.get(source), flow.edge(source, name)
             if rate is None and reader is not None:  # nothing is measured yet, but what enters a stage is counted
                 rate = self._entering.get(reader)
-            self.edges.append(GraphEdge(source=source, target=name, rekeys=reader is not None, rate=rate))
+            seen = self._samples.get(f"{source}>{name}", [])
+            samples = [
+                EdgeSample(key=printable(one.key), value=printable(one.value), timestamp=one.timestamp)
+                for one in reversed(seen)
+            ]
+            self.edges.append(
+                GraphEdge(source=source, target=name, rekeys=reader is not None, rate=rate, samples=samples)
+            )
         for setting in ("topic", "late_to"):
             topic = node.get(setting)
             if isinstance(topic, str):

@@ -11,11 +11,13 @@ from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import GraphEdge, GraphNode, GraphStage, Topology, get_topology
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.drawing import NODE_HEIGHT, NODE_WIDTH, Box, Picture, arranged
-from millstream.serve.pages.parts import NOTHING, card, duration, facts, link, micros, number, rate, size
+from millstream.serve.pages.parts import NOTHING, card, duration, facts, link, micros, moment, number, rate, size
 from millstream.serve.site import Site
 from millstream.windows import FOREVER
 
 _LONGEST = 20
+_SAMPLED = "The last records of the last batch that was measured, the newest first:"
+_NOT_SAMPLED = "No record was seen here yet. A batch is measured now and then, and its last records are shown."
 _SPANS = frozenset({"size", "advance", "grace", "gap", "difference", "before", "after", "wait"})
 
 
@@ -232,11 +234,13 @@ def _node_detail(graph: Topology, node: GraphNode) -> Markup:
 
 
 def _edge_detail(at: int, edge: GraphEdge) -> Markup:
-    told = (
-        "The latest records on this edge:"
-        if edge.topic
-        else "Records inside of a batch are not kept. To look at them here, write them to a topic with .to()."
-    )
+    told = "The latest records on this edge:" if edge.topic else _SAMPLED if edge.samples else _NOT_SAMPLED
+    samples = [
+        element(
+            "p", one.key, " ", element("code", one.value), " ", moment(one.timestamp) if one.timestamp >= 0 else None
+        )
+        for one in edge.samples
+    ]
     pairs: list[tuple[str, Content]] = [
         ("From", edge.source.removeprefix("topic:")),
         ("To", edge.target.removeprefix("topic:")),
@@ -246,7 +250,7 @@ def _edge_detail(at: int, edge: GraphEdge) -> Markup:
     if edge.rekeys:
         pairs.append(("Re-keys", "records go to the partition of their new key"))
     return element(
-        "article", element("h3", "Edge"), facts(*pairs), element("p", told), element("div", class_="samples"),
+        "article", element("h3", "Edge"), facts(*pairs), element("p", told), element("div", samples, class_="samples"),
         id=f"edge-{at}", data_topic=edge.topic,
     )  # fmt: skip
 

@@ -115,7 +115,8 @@
     const article = source.cloneNode(true);
     article.removeAttribute("id");
     const before = panel.querySelector(".samples");
-    if (before && panel.dataset.shown === chosen) article.querySelector(".samples").replaceWith(before);
+    const isFetched = article.dataset.topic || article.dataset.table;
+    if (before && isFetched && panel.dataset.shown === chosen) article.querySelector(".samples").replaceWith(before);
     panel.dataset.shown = chosen;
     panel.replaceChildren(article);
     samples(article);
