@@ -186,6 +186,13 @@ class TimedStore:
         for name, number in numbers.items():
             self._txn.put(name, STAMP.pack(number), db=self._database)
 
+    def let_go(self) -> None:
+        """Forget what is in memory, when all has been written: it is on the disk from now on."""
+        self._buckets.clear()
+        self._changed.clear()
+        self._cursor, self._last_stored = None, self.observed
+        self._stored.clear()
+
     def write_through(self) -> None:
         """Write all changed entries once and for all; for stores whose changes nobody waits for."""
         for entry in self.take_changed():

@@ -209,8 +209,11 @@ class TaskRun:
         self._flush_stores()
 
     def close(self) -> None:
-        """Let go of what was opened beside the task's own state."""
+        """Let go of what was opened beside the task's own state, and of entries, which would wait for the collector."""
         self._open.close()
+        for store in self.stores.values():
+            if isinstance(store, TimedStore):
+                store.let_go()
 
     def _flush(self, *, last: bool) -> None:
         for _, flush, waits in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):

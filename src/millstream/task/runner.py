@@ -89,7 +89,7 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
         return report, letters
     began = time.perf_counter()
     run = TaskRun(site, work, state, txn, found.stream_time)
-    with contextlib.closing(run), seldom_collected():
+    with seldom_collected(), contextlib.closing(run):
         run.process()
     letters = run.outbox.letters(site.topic_partitions, site.edge_partitions, work.task + work.batch)
     seconds = time.perf_counter() - began
