@@ -27,7 +27,7 @@ from millstream.broker import TopicConfig
 from millstream.kafka import KafkaBroker
 
 _LOOK_SECONDS = 0.1
-_QUIET_SECONDS = 6.0
+_QUIET_SECONDS = 20.0
 _LONGEST_SECONDS = 900.0
 _WARM = 0.1
 _RATE = 1_000

@@ -131,18 +131,19 @@ def test_the_broker_dies_between_records_and_commit(site: Site, out: str) -> Non
     assert site.read(out) == [1, 2, 3]
 
 
-@pytest.mark.skipif(not ROUNDS, reason="Kafka may leave its transaction open for minutes: set MILLSTREAM_KAFKA_ROUNDS")
-def test_the_broker_dies_between_commit_and_answer(site: Site, out: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that starts again may leave the marker unreadable (docs/kafka.md): then nothing is guessed."""
-    monkeypatch.setattr("millstream.kafka.ledger._TRY_SECONDS", 2.0)
-    monkeypatch.setattr("millstream.kafka.publishing._TRY_SECONDS", 2.0)
+@pytest.mark.timeout(240)
+def test_the_broker_dies_between_commit_and_answer(site: Site, out: str) -> None:
+    """Kafka may lose the end of the marker's offset for good: who has heard the answer goes on all the same."""
     site.proxy.swallow(END_TXN)
     done = site.publishing(out, 2)
     assert site.proxy.held.wait(60)
     restart(site.cluster)
-    problem = done.exception(60)
-    assert problem is None or "is it stuck?" in str(problem)
-    assert site.read(out) == [1, 2]
+    problem = done.exception(100)
+    if problem is not None:  # no answer was heard, and the end was lost: then nothing is guessed
+        assert "is it stuck?" in str(problem)
+        return
+    site.publish(site.through, out, 3)
+    assert site.read(out) == [1, 2, 3]
 
 
 @pytest.mark.skipif(not ROUNDS, reason="three brokers that die in turn take minutes: set MILLSTREAM_KAFKA_ROUNDS")

@@ -17,7 +17,7 @@ import pytest
 
 from millstream.broker import Output
 from millstream.errors import StateError
-from millstream.kafka.marker import Identity, Marker
+from millstream.kafka.marker import Identity, Marker, is_undecided
 from millstream.kafka.publication import AttemptLostError, Publication
 
 IDENTITY = Identity("app.stage.0", "first")
@@ -32,6 +32,8 @@ class Coordinator:
     marked: Marker | None = None
     log: tuple[int, ...] = ()
     marker: Marker | None = None
+    undecided: Marker | None = None
+    """A marker whose end was lost by a broker that died; it is decided by the end of the next transaction."""
     late: tuple[int, ...] = ()
     """Epochs of requests to end a transaction that the network still holds."""
 
@@ -43,12 +45,12 @@ class Coordinator:
         """Commit the open transaction if the epoch is the current one, whichever transaction that is."""
         if epoch == self.epoch and (self.open or self.marked):
             self.log += self.open
-            self.marker = self.marked or self.marker
-            self.open, self.marked = (), None
+            self.marker = self.marked or self.undecided or self.marker
+            self.open, self.marked, self.undecided = (), None, None
 
     def state(self) -> tuple[object, ...]:
         """Which epoch it is does not matter, only what is of the current one: an old one never comes back."""
-        return self.open, self.marked, self.log, self.marker, self.late.count(self.epoch)
+        return self.open, self.marked, self.log, self.marker, self.undecided, self.late.count(self.epoch)
 
 
 @dataclass
@@ -57,10 +59,15 @@ class ModelTransactions:
 
     coordinator: Coordinator
     answers: list[str]
-    """What happens to the next commits: "ok", "unheard" (done, but the answer is lost) or "late" (comes later)."""
+    """What happens to the next commits.
+
+    "ok", "unheard" (done, but the answer is lost), "late" (comes later), or "undecided" (done and answered by a broker
+    that had died, so that the producer is not kept and its marker is undecided).
+    """
     forgets: bool = True
     epoch: int = -1
     kept: Marker | None = None
+    known: Marker | None = None
     early: Marker | None = None
     """For a protocol that reads the marker too early."""
     _marked: Marker | None = None
@@ -74,7 +81,11 @@ class ModelTransactions:
         self.epoch = self.coordinator.epoch
 
     def read(self, outputs: Sequence[Output]) -> Marker | None:
-        return self.coordinator.marker
+        if self.coordinator.undecided is None:
+            return self.coordinator.marker
+        if is_undecided(self.known, self.coordinator.marker):
+            return self.known
+        raise AttemptLostError("undecided")
 
     def begin(self) -> None:
         self.kept = None
@@ -96,10 +107,15 @@ class ModelTransactions:
                 raise AttemptLostError("no answer")
             return  # a client that takes silence for success
         self.coordinator.check(self.epoch)
+        before = self.coordinator.undecided or self.coordinator.marker
         self.coordinator.end(self.epoch)
         if answer == "unheard":
             raise AttemptLostError("no answer")
-        self.kept = self._marked
+        self.known = self._marked
+        if answer == "undecided":
+            self.coordinator.marker, self.coordinator.undecided = before, self._marked
+        else:
+            self.kept = self._marked
 
 
 @dataclass
@@ -131,7 +147,8 @@ class Worker:
         step = None if self.publication is None else self.publication.step
         own = self.transactions
         is_current = own.epoch == own.coordinator.epoch
-        return step, tuple(self.sequences), self.dead, is_current, own.kept, own.early, own._marked, tuple(own.answers)
+        markers = own.kept, own.early, own.known, own._marked
+        return step, tuple(self.sequences), self.dead, is_current, markers, tuple(own.answers)
 
     def copied(self, coordinator: Coordinator) -> Worker:
         own = replace(self.transactions, coordinator=coordinator, answers=list(self.transactions.answers))
@@ -229,6 +246,22 @@ def test_an_answer_that_is_lost_or_late_changes_nothing(answer: str) -> None:
     states = explore(world_of(([1], [answer]), ([1], [answer]), can_die=True))
     print(f"{states} states")
     assert states > 500
+
+
+@pytest.mark.parametrize("answers", [["undecided"], ["ok", "undecided"], ["undecided", "unheard"]])
+def test_a_marker_that_stays_undecided_doubles_and_loses_nothing(answers: list[str]) -> None:
+    states = explore(world_of(([1, 2], answers), ([1, 2], ["undecided"]), can_die=False))
+    print(f"{states} states")
+    assert states > 200
+
+
+def test_who_has_heard_of_its_commit_goes_on_past_a_marker_that_is_undecided() -> None:
+    world = world_of(([1, 2, 3], ["undecided"]), can_die=False)
+    while moves := list(world.moves()):
+        moves[0](world)
+    assert world.coordinator.log == (1, 2, 3)
+    assert world.coordinator.marker is not None
+    assert world.coordinator.marker.sequence == 3
 
 
 @pytest.mark.parametrize("answers", [[], ["unheard"], ["late"]])

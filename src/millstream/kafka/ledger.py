@@ -33,11 +33,21 @@ class Ledger:
         self.metadata: Any = self._consumer.consumer_group_metadata()
         """What a producer must know in order to commit offsets for the group in its transaction."""
 
-    def read(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
+    def read(self, places: Sequence[TopicPartition], seconds: float = _TRY_SECONDS) -> list[TopicPartition]:
         """Return the places with their committed offsets and metadata; the offset is negative where there is none."""
         return self._asked(
-            lambda: self._consumer.committed(list(places), timeout=_ASK_SECONDS), f"read group {self._group!r}"
+            lambda: self._consumer.committed(list(places), timeout=_ASK_SECONDS), f"read group {self._group!r}", seconds
         )
+
+    def read_decided(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Return the same, but leave out what a transaction has written whose end is not known."""
+        consumer = self._clients.consumer({"group.id": self._group, "isolation.level": "read_uncommitted"})
+        try:
+            return self._asked(
+                lambda: consumer.committed(list(places), timeout=_ASK_SECONDS), f"read group {self._group!r}"
+            )
+        finally:
+            consumer.close()
 
     def write(self, places: Sequence[TopicPartition]) -> None:
         """Commit offsets; refused if the group has members."""
@@ -52,8 +62,8 @@ class Ledger:
     def _made(self) -> Consumer:
         return self._clients.consumer({"group.id": self._group})
 
-    def _asked(self, request: Callable[[], Any], doing: str) -> list[TopicPartition]:
-        deadline = monotonic() + _TRY_SECONDS
+    def _asked(self, request: Callable[[], Any], doing: str, seconds: float = _TRY_SECONDS) -> list[TopicPartition]:
+        deadline = monotonic() + seconds
         while True:
             try:
                 answer: list[TopicPartition] = request()

@@ -75,6 +75,18 @@ def newest(offsets: Iterable[TopicPartition]) -> Marker | None:
     return max(markers, key=lambda marker: marker.sequence, default=None)
 
 
+def is_undecided(known: Marker | None, decided: Marker | None) -> bool:
+    """Whether a marker that cannot be read is the one that our own commit was answered for.
+
+    Kafka 4 may lose the end of a transaction for the offsets of a group when a broker dies just then: the offset is
+    undecided from then on, until the next transaction of the same name ends. Nobody but who has heard the answer can
+    begin that one. If what is decided is older than what we know of, the undecided marker is ours, and the newest.
+    """
+    if known is None:
+        return False
+    return decided is None or (decided.lineage == known.lineage and decided.sequence < known.sequence)
+
+
 def is_published(marker: Marker | None, identity: Identity, sequence: int) -> bool:
     """Whether a sequence was published before; a marker of another lineage is an error, since both count from one."""
     if marker is None:

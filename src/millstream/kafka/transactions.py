@@ -7,13 +7,13 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from millstream.broker import Output
 from millstream.errors import BrokerError, BrokerUnavailableError, MillstreamError
 from millstream.kafka.failures import explained
 from millstream.kafka.ledger import Ledger
-from millstream.kafka.marker import Identity, Marker, anchors, marked, newest
+from millstream.kafka.marker import Identity, Marker, anchors, is_undecided, marked, newest
 from millstream.kafka.producing import produce
 from millstream.kafka.publication import AttemptLostError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _STEP_SECONDS = 30.0
 _ABORT_SECONDS = 5.0
+_UNDECIDED_SECONDS = 3.0  # then a marker that only we can know is taken from what we know
 SOCKET_SECONDS = 60.0
 _SETTINGS = {
     "linger.ms": 0,
@@ -51,6 +52,9 @@ class KafkaTransactions:
         self._disturbed = False
         self._undelivered: tuple[KafkaError, str] | None = None
         self._marked: Marker | None = None
+        self._places: list[TopicPartition] = []
+        self._known: tuple[Marker, list[TopicPartition]] | None = None
+        """What we have committed ourselves and heard the answer of, and where it stands."""
         own = clients.address.options.get("socket.timeout.ms")
         self._socket_seconds = SOCKET_SECONDS if own is None else int(own) / 1000
 
@@ -63,10 +67,22 @@ class KafkaTransactions:
         self._do(lambda producer: producer.init_transactions(_STEP_SECONDS))
 
     def read(self, outputs: Sequence[Output]) -> Marker | None:
+        places = anchors(outputs)
+        known = self._known[0] if self._known is not None and self._known[1] == places else None
         try:
-            return newest(self._ledger.read(anchors(outputs)))
+            if known is None:
+                return newest(self._ledger.read(places))
+            return self._read_or_known(known, places)
         except BrokerUnavailableError as error:
             raise AttemptLostError from error
+
+    def _read_or_known(self, known: Marker, places: list[TopicPartition]) -> Marker | None:
+        try:
+            return newest(self._ledger.read(places, _UNDECIDED_SECONDS))
+        except BrokerUnavailableError:
+            if is_undecided(known, newest(self._ledger.read_decided(places))):
+                return known
+            raise
 
     def begin(self) -> None:
         self.kept = None
@@ -79,7 +95,10 @@ class KafkaTransactions:
 
     def mark(self, sequence: int, outputs: Sequence[Output]) -> None:
         rows = sum(len(output.block) for output in outputs)
-        self._marked = Marker(lineage=self.identity.lineage, sequence=sequence, rows=rows)
+        self._marked, self._places = (
+            Marker(lineage=self.identity.lineage, sequence=sequence, rows=rows),
+            anchors(outputs),
+        )
         offsets, group = marked(self._marked, outputs), self._ledger.metadata
         self._do(lambda producer: producer.send_offsets_to_transaction(offsets, group, _STEP_SECONDS))
 
@@ -87,6 +106,8 @@ class KafkaTransactions:
         began = monotonic()
         self._do(lambda producer: producer.commit_transaction())
         took = monotonic() - began
+        assert self._marked is not None
+        self._known = self._marked, self._places
         self.kept = None if self._disturbed or took >= self._socket_seconds else self._marked
 
     def discard(self) -> None:
