@@ -191,8 +191,9 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
         open_starts = starts if starts and starts[0] > close - size else aggregation.not_late(key, starts, close - size)
         if open_starts:
             visible_from = store.observed - retention + first_visible  # later windows do not hide earlier ones
-            for entry in bucket_of(key, open_starts[0]).entries_at(open_starts):
-                old = entry.value if entry.at[0] >= visible_from else None
+            entries = bucket_of(key, open_starts[0]).entries_at(open_starts)
+            for start, entry in zip(open_starts, entries, strict=True):
+                old = entry.value if start >= visible_from else None
                 at = timestamp if old is None or timestamp > entry.timestamp else entry.timestamp
                 try:
                     if old is None:
