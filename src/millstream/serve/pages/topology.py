@@ -18,7 +18,7 @@ from millstream.windows import FOREVER
 _LONGEST = 20
 _SAMPLED = "The last records of the last batch that was measured, the newest first:"
 _NOT_SAMPLED = "No record was seen here yet. A batch is measured now and then, and its last records are shown."
-_SPANS = frozenset({"size", "advance", "grace", "gap", "difference", "before", "after", "wait"})
+_SPANS = frozenset({"size", "advance", "grace", "gap", "difference", "before", "after", "wait", "retention", "history"})
 
 
 def topology_page(site: Site, app: str) -> tuple[Content, ...]:
@@ -210,7 +210,7 @@ def _node_detail(graph: Topology, node: GraphNode) -> Markup:
     )
     pairs += [(name, told(value)) for name, value, told in figures if value is not None]
     pairs += [
-        (name.replace("_", " ").capitalize(), element("code", _setting(value)))
+        (name.replace("_", " ").capitalize(), element("code", _setting(_spanned(name, value))))
         for name, value in node.settings.items()
         if not _is_own(value)
     ]
@@ -273,7 +273,7 @@ def _setting(value: Any) -> str:
 
 
 def _spanned(name: str, value: Any) -> object:
-    if name not in _SPANS or value is None:
+    if name not in _SPANS or not isinstance(value, int):
         return value
     return "for ever" if value >= FOREVER else span(value)
 
