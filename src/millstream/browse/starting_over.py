@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -78,22 +76,8 @@ def execute_reset(broker: Broker, data_dir: Path, reset: Reset) -> None:
         begin_at(data_dir, app, reset.positions)
     finally:
         lock.release()
-    for group in groups_of(reset, broker.group_names()):
-        broker.delete_group(group)
-
-
-def groups_of(reset: Reset, groups: Iterable[str]) -> list[str]:
-    """Return those groups that are the app's: its progress, and on Kafka the markers of what its tasks have published.
-
-    With a marker left behind, the tasks would refuse to publish the same batches once more.
-
-    >>> reset = Reset(app="a", batches=1, stages=["s"], bytes=0, positions={}, records=0)
-    >>> groups_of(reset, ["a", "a.s.0.eos", "a.s.12.eos", "a.t.s.0.eos", "a.s", "b"])
-    ['a', 'a.s.0.eos', 'a.s.12.eos']
-    """
-    stages = "|".join(map(re.escape, reset.stages))
-    ours = re.compile(rf"{re.escape(reset.app)}(\.({stages})\.\d+\.eos)?")
-    return [group for group in groups if ours.fullmatch(group)]
+    if app in broker.group_names():
+        broker.delete_group(app)
 
 
 def begin_at(data_dir: Path, app: str, positions: dict[str, int]) -> None:
