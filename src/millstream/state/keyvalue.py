@@ -97,6 +97,11 @@ class KeyValueStore:
         """Write all changed rows, in key order, which is what LMDB likes best."""
         self._write(self._changed)
 
+    def let_go(self) -> None:
+        """Forget what is in memory, when all has been written: it is on the disk from now on."""
+        self._rows.clear()
+        self._changed.clear()
+
     def write_through(self) -> None:
         """Write all changed rows once and for all; for stores whose changes nobody waits for."""
         for row in self.take_changed():

@@ -69,6 +69,11 @@ class MemberStore:
             with self._txn.cursor(self._database) as cursor:
                 cursor.putmulti(puts)
 
+    def let_go(self) -> None:
+        """Forget what is in memory, when all has been written: it is on the disk from now on."""
+        self._groups.clear()
+        self._changed.clear()
+
     def __len__(self) -> int:
         return int(self._txn.stat(self._database)["entries"])
 

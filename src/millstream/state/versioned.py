@@ -130,6 +130,11 @@ class VersionedStore:
         self.newest.flush()
         self._older.flush()
 
+    def let_go(self) -> None:
+        """Forget what is in memory, when all has been written: it is on the disk from now on."""
+        self.newest.let_go()
+        self._older.let_go()
+
     # Older versions; each is an entry at (its end, its beginning)
 
     def _keep(self, key: Any, begin: int, end: int, value: Any) -> None:

@@ -209,10 +209,10 @@ class TaskRun:
         self._flush_stores()
 
     def close(self) -> None:
-        """Let go of what was opened beside the task's own state, and of entries, which would wait for the collector."""
+        """Let go of what was opened beside the task's own state, and of rows, which would wait for the collector."""
         self._open.close()
         for store in self.stores.values():
-            if isinstance(store, TimedStore):
+            if not isinstance(store, WaitingBuffer):  # which has let go of everything when it wrote it
                 store.let_go()
 
     def _flush(self, *, last: bool) -> None:
