@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from millstream import App, MillstreamError
 from millstream.broker import TopicConfig
+from millstream.names import producer_prefix
 from millstream.serdes import RAW
 
 PARTITIONS = 2
@@ -73,9 +74,9 @@ def left_as_found(*apps: App) -> Iterator[None]:
             written = {f"{app.config.output_prefix}{topic}" for topic in app.plan.sink_topics}
             for topic in ((topics | written) - before).intersection(broker.topic_names()):
                 broker.delete_topic(topic)
-            for group in set(broker.group_names()) - before:
-                if group == app.id or group.startswith(f"{app.id}."):
-                    broker.delete_group(group)
+            broker.forget_producers([producer_prefix(app.id, stage.name) for stage in app.plan.stages])
+            if app.id in set(broker.group_names()) - before:
+                broker.delete_group(app.id)
 
 
 def where(app: App) -> str:

@@ -6,7 +6,7 @@ Offsets grow within a partition but may have gaps (compaction, Kafka's control r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -139,6 +139,12 @@ class Groups(Protocol):
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None: ...
     def committed(self, group: str) -> dict[TopicPartition, int]: ...
     def delete_group(self, name: str) -> None: ...
+
+    def forget_producers(self, prefixes: Iterable[str]) -> None:
+        """Forget what producers have published whose name, without its lineage, begins with a prefix and a number.
+
+        Whoever takes such a name in another lineage may then publish under it.
+        """
 
 
 Release: TypeAlias = Callable[[frozenset[TopicPartition]], None]

@@ -40,3 +40,8 @@ def snake_case(name: str) -> str:
     'map_values'
     """
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+
+
+def producer_prefix(app: str, stage: str) -> str:
+    """Return how the names begin under which tasks of a stage publish; the number of the partition follows."""
+    return f"{app}.{stage}."

@@ -12,9 +12,11 @@ from tests.kafka.conftest import settle
 from tests.spark.apps import levels, words
 
 from millstream import App, Config
+from millstream.browse.starting_over import execute_reset, planned_reset
 from millstream.errors import StateError
 from millstream.kafka import KafkaBroker
 from millstream.loading import load_app
+from millstream.names import producer_prefix
 from millstream.spark.run import stop_spark
 from millstream.storage import close_under
 from millstream.testing.kafka import Cluster
@@ -37,9 +39,9 @@ def app(cluster: Cluster, kafka: KafkaBroker, tmp_path: Path) -> Iterator[App]:
     close_under(tmp_path)
     for topic in {"lines", "word-counts", "words.dead-letters"} & set(kafka.topic_names()):
         kafka.delete_topic(topic)
-    for group in kafka.group_names():
-        if group == "words" or group.startswith("words."):
-            kafka.delete_group(group)
+    kafka.forget_producers([producer_prefix("words", stage.name) for stage in words.plan.stages])
+    if "words" in kafka.group_names():
+        kafka.delete_group("words")
 
 
 def feed(app: App, *lines: str) -> None:
@@ -93,6 +95,17 @@ def test_state_that_was_deleted_is_not_published_again_in_silence(app: App, kafk
     with pytest.raises(StateError, match="millstream groups delete"):
         app.run("caught-up")
     assert read(kafka, "word-counts") == [("a", "1")]
+
+
+def test_an_app_that_is_reset_publishes_once_more(app: App, kafka: KafkaBroker) -> None:
+    app.config = Config(partitions=2, caching=False)
+    app.run("caught-up")
+    feed(app, "a b a")
+    app.run("caught-up")
+    close_under(app.data_dir)
+    execute_reset(kafka, app.data_dir, planned_reset(kafka, app.data_dir, app.id))
+    app.run("caught-up")
+    assert Counter(read(kafka, "word-counts")) == {("a", "1"): 2, ("a", "2"): 2, ("b", "1"): 2}
 
 
 def test_output_of_one_app_is_the_input_of_another(

@@ -13,6 +13,7 @@ from millstream.broker import Broker
 from millstream.browse.groups import place_in
 from millstream.browse.status import check_has_run
 from millstream.errors import AlreadyRunningError
+from millstream.names import producer_prefix
 from millstream.places import app_dir, journal_dir, lock_file, state_dir
 from millstream.records import TopicPartition
 from millstream.storage import FileLock
@@ -72,6 +73,8 @@ def execute_reset(broker: Broker, data_dir: Path, reset: Reset) -> None:
             f"app {app!r} is running (process {lock.holder()})", hint="stop it first", process=lock.holder()
         )
     try:
+        if reset.stages:  # first, since the directories of stages tell the names of producers
+            broker.forget_producers([producer_prefix(app, stage) for stage in reset.stages])
         remove_app(data_dir, app)
         begin_at(data_dir, app, reset.positions)
     finally:

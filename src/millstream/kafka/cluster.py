@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from millstream.broker import Acks, Chunk, GroupInfo, Offsets, Output, TopicConfig, TopicInfo
@@ -128,6 +128,10 @@ class KafkaBroker:
     def delete_group(self, name: str) -> None:
         """Forget a group that has no live members."""
         self._all.groups.delete(name)
+
+    def forget_producers(self, prefixes: Iterable[str]) -> None:
+        """Delete the markers of producers whose name begins so; they must not publish meanwhile."""
+        self._all.groups.delete_markers(prefixes)
 
     def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration = "10 s") -> Member:
         """Become a member of a group that shares the partitions of its topics."""

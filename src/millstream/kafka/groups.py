@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import ConsumerGroupState
@@ -36,8 +37,17 @@ class Groups:
 
     def names(self) -> list[str]:
         """Return the names of all groups but markers, by which nobody reads; there is one for each task of an app."""
+        return sorted(name for name in self._listed() if not name.endswith(GROUP_SUFFIX))
+
+    def delete_markers(self, prefixes: Iterable[str]) -> None:
+        """Delete the markers of producers whose name begins with one of these prefixes and a number."""
+        wanted = re.compile(rf"({'|'.join(map(re.escape, prefixes))})\d.*{re.escape(GROUP_SUFFIX)}")
+        for name in filter(wanted.fullmatch, self._listed()):
+            self._ask("delete_consumer_groups", name, name, "delete")
+
+    def _listed(self) -> list[str]:
         found: Any = self._clients.ask(lambda admin: admin.list_consumer_groups(**_IN_TIME), "list groups")
-        return sorted(each.group_id for each in found.valid if not each.group_id.endswith(GROUP_SUFFIX))
+        return [each.group_id for each in found.valid]
 
     def info(self, name: str) -> GroupInfo:
         """Describe a group."""

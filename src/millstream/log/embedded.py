@@ -212,6 +212,9 @@ class EmbeddedLog:
                 counts[name] = self._catalog.get(name).config.partitions
         return counts
 
+    def forget_producers(self, prefixes: Iterable[str]) -> None:
+        """Do nothing: here a producer of another lineage is another producer."""
+
     def delete_group(self, name: str) -> None:
         """Forget a group that has no live members."""
         self._groups.delete(name)

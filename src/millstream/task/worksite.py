@@ -11,6 +11,7 @@ import msgspec
 
 from millstream.broker import Broker, TopicConfig
 from millstream.errors import TopicExistsError, UnknownTopicError
+from millstream.names import producer_prefix
 from millstream.plan.layout import Layout
 from millstream.plan.stages import Stage
 from millstream.state.checkpoint import Checkpoint
@@ -80,7 +81,7 @@ class Worksite:
         """
         stage, partition = self.stage(task)
         again = f".{stage.round}" if stage.round else ""
-        return f"{self.lineage}@{self.app}.{stage.name}.{partition}{again}"
+        return f"{self.lineage}@{producer_prefix(self.app, stage.name)}{partition}{again}"
 
     def topic(self, topic: str) -> TopicConfig:
         """Return the settings of an output topic, creating it if that is allowed."""
