@@ -28,7 +28,8 @@ class Proxy:
         self._released = threading.Event()
         self._closing = threading.Event()
         self._sockets: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def hold(self, request: int) -> None:
         """Hold all requests of a kind from now on."""
@@ -52,7 +53,10 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._released.set()
+        _cut(self._listener)  # only this wakes whoever waits for the next client
+        self._accepting.join()
         self._listener.close()
+        _cut(*self._sockets)
         for each in self._sockets:
             each.close()
 
@@ -105,7 +109,7 @@ class Proxy:
 
 
 def _cut(*ends: socket.socket) -> None:
-    """Shut both ends of a connection, so that whoever reads from one, in any thread, is woken."""
+    """Shut sockets down, so that whoever waits for one, in any thread, is woken."""
     for end in ends:
         with suppress(OSError):  # the other thread was here first
             end.shutdown(socket.SHUT_RDWR)
