@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TypeAlias
 
 import msgspec
@@ -30,6 +31,8 @@ class Schedule(msgspec.Struct, array_like=True):
     due: int
     declared: bool = False
     cancelled: bool = False
+    turn: int = 0
+    """Which comes first of those that are due at the same time, when a batch begins."""
 
     def follows(self, wanted: Punctuation) -> bool:
         """Whether it is what was asked for."""
@@ -57,7 +60,7 @@ class Timers:
         self._number = 0
         self.stream_due = FOREVER
         self.wall_due = FOREVER
-        for schedule in self._schedules.values():
+        for schedule in sorted(self._schedules.values(), key=attrgetter("turn")):
             self._enqueue(schedule)
 
     @property
@@ -130,10 +133,11 @@ class Timers:
         return found
 
     def changes(self) -> bytes | None:
-        """Return what has to be stored, or None if nothing has changed; equal times keep their order."""
-        turns = {id(schedule): number for queue in self._queues.values() for _, number, schedule in queue}
+        """Return what has to be stored, or None if nothing has changed."""
+        waiting = sorted((number, schedule) for queue in self._queues.values() for _, number, schedule in queue)
+        for turn, (_, schedule) in enumerate(waiting):
+            schedule.turn = turn
         kept = [one for one in self._schedules.values() if one.node in self._fires]
-        kept.sort(key=lambda one: turns.get(id(one), 0))
         data = _encode(kept)
         return data if data != self._before and (kept or self._before is not None) else None
 
