@@ -11,7 +11,7 @@ from functools import singledispatch
 from typing import Any, TypeAlias
 
 from millstream.functions import Function
-from millstream.native import value_codec
+from millstream.native import encode_key, value_codec
 from millstream.operators.aggregation import Step, showing, with_key
 from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
@@ -170,16 +170,18 @@ def windowed(windows: Windows, aggregation: Aggregation) -> Process:
 def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation) -> Process:
     store, clock, grace, size = aggregation.store, aggregation.clock, windows.grace, windows.size
     skips_nulls, put, added, begin = aggregation.skips_nulls, aggregation.put, aggregation.added, aggregation.begin
-    bucket_of, starts_of, alike = store.bucket, windows.starts, windows.alike
+    starts_of, alike = windows.starts, windows.alike
     retention = store.retention
     first_visible = 0 if aggregation.final else 1
     emit = closer(aggregation, lambda close: close - size) if aggregation.final else None
     aggregation.on_time(None if emit is None else lambda time: emit(time - grace))
     starts: list[int] = []  # of the timestamps from same_from until same_until: records come close together
     same_from = same_until = 0
+    known: dict[Any, list[Entry]] = {}  # the entries of these starts by key
+    known_from: dict[int, dict[Any, list[Entry]]] = {}
 
     def process(key: Any, value: Any, timestamp: int) -> None:
-        nonlocal starts, same_from, same_until
+        nonlocal starts, same_from, same_until, known
         if key is None or (value is None and skips_nulls):
             return aggregation.drop("null_key" if key is None else "null_value")
         now = clock.time
@@ -188,10 +190,13 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
         close = now - grace
         if not same_from <= timestamp < same_until:
             starts, (same_from, same_until) = list(starts_of(timestamp)), alike(timestamp)
+            known = known_from.setdefault(same_from, store.across(starts))
         open_starts = starts if starts and starts[0] > close - size else aggregation.not_late(key, starts, close - size)
         if open_starts:
             visible_from = store.observed - retention + first_visible  # later windows do not hide earlier ones
-            entries = bucket_of(key, open_starts[0]).entries_at(open_starts)
+            all_known = known if open_starts is starts else store.across(open_starts)
+            kind = type(key)
+            entries = all_known[key if kind is str or kind is int else encode_key(key)]
             for start, entry in zip(open_starts, entries, strict=True):
                 old = entry.value if start >= visible_from else None
                 at = timestamp if old is None or timestamp > entry.timestamp else entry.timestamp

@@ -87,6 +87,13 @@ class TimedStore:
         bucket = self._buckets.get(handle)
         return bucket if bucket is not None and bucket.since <= since else self._reaching(handle, key, since)
 
+    def across(self, times: list[int]) -> dict[Any, list[Entry]]:
+        """Return the entries at one or more ascending times, looked up when they are asked for, by handle of the key.
+
+        Only in stores where one entry can stand at each time, and until the end of the batch.
+        """
+        return _Across(self, times)
+
     def entry(self, key: Any, at: At) -> Entry:
         """Return an entry, an empty one if there is none; changes to it must be marked."""
         return self.bucket(key, at[0]).entry(at)
@@ -300,3 +307,14 @@ class TimedStore:
             found = cursor.set_range(start)
             while found and cursor.key() < stop:
                 found = cursor.delete()
+
+
+class _Across(dict[Any, list[Entry]]):
+    def __init__(self, store: TimedStore, times: list[int]) -> None:
+        self._store = store
+        self._times = times
+
+    def __missing__(self, handle: Any) -> list[Entry]:
+        key = decode_key(handle) if type(handle) is bytes else handle
+        entries = self[handle] = self._store.bucket(key, self._times[0]).entries_at(self._times)
+        return entries
