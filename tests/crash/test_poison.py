@@ -73,9 +73,10 @@ def test_ten_thousand_records_some_of_which_are_poison(tmp_path: Path) -> None:
 
 def _is_ride(value: bytes) -> bool:
     try:
-        return msgspec.json.decode(value, type=Ride).zone < 2**63  # a larger one can be read, but not be kept as a key
+        msgspec.json.decode(value, type=Ride)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return False
+    return True
 
 
 @pytest.mark.parametrize("policy", ["dead_letter", "skip", "fail"])

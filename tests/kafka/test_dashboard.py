@@ -27,6 +27,7 @@ from millstream.testing.kafka import Cluster
 
 APP = "dashboard-app"
 RIDES, VENDORS, RATIOS = "dashboard-rides", "dashboard-vendors", "dashboard-ratios"
+TIPS = "dashboard-tips"  # which tests may write to
 
 
 def rides_app(url: str, data_dir: Path) -> App:
@@ -36,15 +37,16 @@ def rides_app(url: str, data_dir: Path) -> App:
     rides = app.stream(RIDES, value=dict)
     rides.group_by(lambda ride: ride["vendor"]).count(name="per_vendor").to_stream().to(VENDORS)
     rides.map_values(lambda ride: 100 / ride["amount"]).to(RATIOS)
+    app.stream(TIPS, value=int).to(RATIOS)
     return app
 
 
 @pytest.fixture(scope="module")
 def data_dir(cluster: Cluster, kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run an app over sixty rides, of which two have no amount and one is no ride."""
+    """Run an app over sixty rides, of which two have no amount, something that is no ride, and a tip that is none."""
     data_dir = tmp_path_factory.mktemp("dashboard")
     data_dir.chmod(0o700)
-    for topic in (RIDES, VENDORS, RATIOS, f"{APP}.dead-letters"):
+    for topic in (RIDES, VENDORS, RATIOS, TIPS, f"{APP}.dead-letters"):
         kafka.create_topic(topic, TopicConfig(partitions=2))
     with Producer(kafka) as rides:
         for number in range(60):
@@ -52,9 +54,10 @@ def data_dir(cluster: Cluster, kafka: KafkaBroker, tmp_path_factory: pytest.Temp
             rides.send(RIDES, ride, key=f"r{number}", timestamp=START + number * 1000)
     with Producer(kafka, value=bytes) as raw:
         raw.send(RIDES, b"{not json <script>", key="poison", timestamp=START + 60_000)
+        raw.send(TIPS, b"generous", key="tip", timestamp=START)
     kafka.commit("dashboard-audit", {TopicPartition(RIDES, 0): 3})
     app = rides_app(cluster.url, data_dir)
-    layout = Layout.of(app.plan, {RIDES: 2})
+    layout = Layout.of(app.plan, {RIDES: 2, TIPS: 2})
     with closing(Journal(journal_dir(data_dir, APP))) as journal:
         journal.describe_as(catalog_of(layout))
     run_to_end(app, kafka)
@@ -145,15 +148,15 @@ def test_a_topic_is_made_written_to_changed_and_deleted(served: Served) -> None:
 
 
 def test_letters_are_listed_and_one_is_sent_back(served: Served, kafka: KafkaBroker) -> None:
-    kafka.create_topic("dashboard-spare", TopicConfig(partitions=1))
     found = served.get(f"/api/apps/{APP}/letters")
-    assert len(found["letters"]) == 3
-    assert found["waiting"] >= 3  # ends of transactions have offsets too
-    before = sum(one.end for one in kafka.offsets(RIDES))
-    place = next(one["place"] for one in found["letters"] if "ZeroDivision" in one["error"])
+    assert len(found["letters"]) == 4
+    assert {"ZeroDivisionError" in one["error"] for one in found["letters"]} == {True, False}
+    assert found["waiting"] >= 4  # ends of transactions have offsets too
+    before = sum(one.end for one in kafka.offsets(TIPS))
+    place = next(one["place"] for one in found["letters"] if one["topic"] == TIPS)
     sent = served.post(f"/api/apps/{APP}/letters/replay", {"places": [place]})
-    assert sent.json()["sent"] == {RIDES: 1}
-    assert sum(one.end for one in kafka.offsets(RIDES)) > before
+    assert sent.json()["sent"] == {TIPS: 1}
+    assert sum(one.end for one in kafka.offsets(TIPS)) > before
 
 
 def test_new_records_and_progress_are_told_live(cluster: Cluster, kafka: KafkaBroker, data_dir: Path) -> None:
