@@ -38,4 +38,4 @@ def test_an_aborted_transaction_moves_the_end_too(kafka: KafkaBroker, topic: str
     other = transact(topic, "no")
     assert kafka.wait({TopicPartition(topic, 0): 0}, 0.1) is False
     other.abort_transaction()
-    assert kafka.wait({TopicPartition(topic, 0): 0}, 30.0)
+    assert kafka.wait({TopicPartition(topic, 0): 0}, 3.0)

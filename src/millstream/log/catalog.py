@@ -144,13 +144,14 @@ class Catalog:
         return Topic(name, entry.id, entry.config, self._directory(name), sync=self._sync).is_there()
 
     def _remove_directory(self, name: str) -> None:
-        """Remove what is left of a topic, after telling everybody who has it open that it is gone."""
+        """Remove what is left of a topic, and tell everybody who has it open that it is gone."""
         directory = self._directory(name)
         if not directory.exists():
             return
         Topic.poison(directory, sync=self._sync)
-        notify(directory / "waiters")
-        directory.rename(directory.with_name(f".{uuid4().hex}"))
+        trash = directory.with_name(f".{uuid4().hex}")
+        directory.rename(trash)
+        notify(trash / "waiters")  # who wakes up looks for the directory
 
     def _unknown(self, name: str) -> UnknownTopicError:
         close = get_close_matches(name, self.names(), 1)
