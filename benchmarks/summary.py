@@ -119,9 +119,9 @@ def _readable(figure: float) -> str:
     return f"{figure:,.0f}" if figure >= 1_000 or figure == int(figure) else f"{figure:.1f}"
 
 
-def picture(figures: Mapping[str, Any]) -> str:
-    """Draw what is compared with a peer."""
-    panels = (
+def panels(figures: Mapping[str, Any]) -> list[Panel]:
+    """Return what is compared with a peer, as far as it was measured."""
+    found = (
         Panel(
             "Rides per zone and minute, exactly once: records per second (more is better)",
             _bars(figures, "zone_counts"),
@@ -131,7 +131,7 @@ def picture(figures: Mapping[str, Any]) -> str:
             _bars(figures, "latency", only="two levels"),
         ),
     )
-    return drawn([panel for panel in panels if panel.bars])
+    return [panel for panel in found if panel.bars]
 
 
 def _bars(figures: Mapping[str, Any], benchmark: str, only: str = "") -> tuple[Bar, ...]:
@@ -156,7 +156,8 @@ def main() -> None:
         figures |= {"at": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1)}
         FIGURES.write_text(json.dumps(figures, indent=2, sort_keys=True) + "\n")
     show(figures)
-    PICTURE.write_text(picture(figures))
+    if compared := panels(figures):
+        PICTURE.write_text(drawn(compared))
 
 
 if __name__ == "__main__":
