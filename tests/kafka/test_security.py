@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from confluent_kafka.admin import (
@@ -144,11 +145,26 @@ def _binding(right: Right) -> AclBinding:
 def _grant(admin: AdminClient, granted: list[Right]) -> None:
     for future in admin.create_acls([_binding(right) for right in granted]).values():
         future.result()
+    for right in granted:
+        _await(admin, right, is_there=True)
 
 
 def _revoke(admin: AdminClient, right: Right) -> None:
+    for future in admin.delete_acls([_exactly(right)]).values():
+        future.result()
+    _await(admin, right, is_there=False)
+
+
+def _await(admin: AdminClient, right: Right, *, is_there: bool) -> None:
+    """Wait until the broker goes by a change: the controller answers before the broker has heard of it."""
+    deadline = monotonic() + 20
+    while bool(admin.describe_acls(_exactly(right)).result()) != is_there:
+        assert monotonic() < deadline, f"the broker has not heard of the change of {right}"
+
+
+def _exactly(right: Right) -> AclBindingFilter:
     binding = _binding(right)
-    wanted = AclBindingFilter(
+    return AclBindingFilter(
         binding.restype,
         binding.name,
         binding.resource_pattern_type,
@@ -157,5 +173,3 @@ def _revoke(admin: AdminClient, right: Right) -> None:
         binding.operation,
         binding.permission_type,
     )
-    for future in admin.delete_acls([wanted]).values():
-        future.result()
