@@ -173,12 +173,29 @@ class Joinable(Protocol):
     def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration) -> Membership: ...
 
 
+@runtime_checkable
+class Gathering(Protocol):
+    """A broker for which it is cheaper to append what several producers have at once."""
+
+    def append_together(self, sequence: int, outputs: Mapping[str, Sequence[Output]]) -> None:
+        """Append the blocks of each producer, as ``append_once`` does for one."""
+
+
 class Broker(Topics, Reading, Writing, Groups, Protocol):
     """A partitioned, ordered, replayable log."""
 
     @property
     def url(self) -> str: ...
     def close(self) -> None: ...
+
+
+def append_together(broker: Broker, sequence: int, outputs: Mapping[str, Sequence[Output]]) -> None:
+    """Append blocks of several producers, each once, with as few waits for the broker as it allows."""
+    if isinstance(broker, Gathering):
+        broker.append_together(sequence, outputs)
+        return
+    for producer, own in outputs.items():
+        broker.append_once(producer, sequence, own)
 
 
 def check_config(config: TopicConfig) -> None:

@@ -24,6 +24,9 @@ from millstream.errors import FormatError, StorageError, StorageFullError
 
 T = TypeVar("T")
 
+MapFullError = lmdb.MapFullError
+"""Ends a ``write`` block that has written more than the map holds; after ``grow`` it can be tried again."""
+
 FORMAT_VERSION = 1
 _FORMAT_KEY = b"millstream-format"
 _MAX_READERS = 1024

@@ -12,6 +12,7 @@ from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.upgrade import upgrade
+from millstream.batch.write_behind import PatientJournal, WriteBehind
 from millstream.broker import TopicConfig
 from millstream.log import EmbeddedLog
 from millstream.places import journal_dir, state_dir
@@ -24,8 +25,13 @@ from millstream.task.sampling import Sampling
 from millstream.task.worksite import Worksite
 
 
-def run_to_end(app: App, *, reset: Collection[str] = (), measured: bool = False) -> list[StageChange]:
-    """Process everything that is there, with all steps measured or as it comes; return what became of the state."""
+def run_to_end(
+    app: App, *, reset: Collection[str] = (), measured: bool = False, behind: bool = False
+) -> list[StageChange]:
+    """Process everything that is there and return what became of the state.
+
+    All steps are ``measured``, or as it comes; state is written at once or ``behind``, as a resident task does.
+    """
     with EmbeddedLog(app.data_dir) as log:
         plan = app.plan
         layout = Layout.of(plan, {topic: log.topic(topic).partitions for topic in plan.source_topics})
@@ -44,14 +50,17 @@ def run_to_end(app: App, *, reset: Collection[str] = (), measured: bool = False)
             new_topic=TopicConfig(partitions=2),
             sampling=Sampling(count(step=1000).__next__) if measured else Sampling(),
         )
+        late = WriteBehind(site, PatientJournal(journal_dir(app.data_dir, app.id))) if behind else None
         BatchLoop(
             app=app.id,
             broker=log,
-            journal=journal,
+            journal=late.journal if late else journal,
             planner=Planner(log, plan.source_topics, size),
             size=size,
             task_names=task_names(layout),
-            execute=partial(run_here, site),
+            execute=late or partial(run_here, site),
         ).run("caught-up")
+        if late:
+            late.close()
     close_under(app.data_dir)
     return changes

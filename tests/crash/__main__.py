@@ -10,12 +10,13 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tests.crash.arena import Arena, Mode
-from tests.crash.failpoints import POINTS
+from tests.crash.failpoints import POINTS, SETTLING
 from tests.crash.laws import Verdict
 
 from millstream.log import EmbeddedLog
 from millstream.storage import close_under
 
+_MODES = "light: without Spark, and quick; behind: the same with state that is written behind"
 _ROUND = 10
 """So many trials share a data directory, and with it all that was written before."""
 
@@ -24,7 +25,7 @@ def main() -> int:
     """Run trials and print how many, and what was found wrong."""
     wanted = argparse.ArgumentParser(prog="./dev crash", description=__doc__)
     wanted.add_argument("--trials", type=int, default=300)
-    wanted.add_argument("--mode", choices=["light", "spark"], default="light", help="light: without Spark, and quick")
+    wanted.add_argument("--mode", choices=["light", "behind", "spark"], default="light", help=_MODES)
     wanted.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     chosen = wanted.parse_args()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -51,9 +52,9 @@ def _round(seed: int, trials: int, mode: Mode, tick: object) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="millstream-crash-") as name, EmbeddedLog(Path(name)) as log:
         arena = Arena(Path(name), log, seed, mode)
         for _ in range(trials):
-            point = arena.chance.choice([None, *POINTS])
+            point = arena.chance.choice([None, *POINTS, *([SETTLING] if mode == "behind" else [])])
             if point is None or mode == "spark":
-                arena.kill_at_random(2.0 if mode == "light" else 8.0)
+                arena.kill_at_random(8.0 if mode == "spark" else 2.0)
             else:
                 arena.die_at(point)
             tick()

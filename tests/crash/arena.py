@@ -19,7 +19,7 @@ from millstream.records import TopicPartition
 from millstream.storage import close_under
 
 ROOT = Path(__file__).parents[2]
-Mode = Literal["light", "spark"]
+Mode = Literal["light", "behind", "spark"]
 
 
 class Victim:

@@ -6,18 +6,22 @@ so that it comes once only, whichever process was hit.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.log import EmbeddedLog
+from millstream.state.task import TaskState
 
 POINTS = ("after plan", "after state commit", "between two outputs", "before done", "after done")
+SETTLING = "between two settled"
+"""Comes only where state is written behind: some of it has reached its own environment, some is in the journal only."""
 DRAIN = "during drain"
 """Comes with Spark only: a light victim is between two runs when it is told to stop."""
 
@@ -30,7 +34,10 @@ def install() -> None:
     if name and not _left:
         _left[name] = int(count)
         _wrap(Journal, "write", _around_write)
+        _wrap(Journal, "write_applied", _around_write_applied)
         _wrap(EmbeddedLog, "append_once", _around_append)
+        _wrap(EmbeddedLog, "append_together", _around_append_together)
+        _wrap(TaskState, "writing", _around_writing)
         _wrap(BatchLoop, "_commit", _around_commit)
 
 
@@ -58,6 +65,35 @@ def _around_write(self: Journal, write: Callable[..., None], progress: Any, plan
         _hit("after plan")
     if report is not None:
         _hit("after done")
+
+
+def _around_write_applied(
+    self: Journal, write: Callable[..., None], progress: Any, planned: Any, report: Any, commits: Any, *, settled: int
+) -> None:
+    if report is not None:
+        _hit("before done")
+    write(self, progress, planned, report, commits, settled=settled)
+    _hit("after plan")
+    if report is not None:
+        _hit("after done")
+
+
+@contextlib.contextmanager
+def _around_writing(self: TaskState, writing: Callable[..., Any]) -> Iterator[Any]:
+    with writing(self) as txn:
+        yield txn
+    _hit(SETTLING)
+
+
+def _around_append_together(
+    self: EmbeddedLog, append: Callable[..., None], sequence: int, outputs: dict[str, list[Any]]
+) -> None:
+    _hit("after state commit")
+    if "between two outputs" in _left and sum(map(len, outputs.values())) > 1:
+        producer, own = next(iter(outputs.items()))
+        append(self, sequence, {producer: own[:1]})
+        _hit("between two outputs")
+    append(self, sequence, outputs)
 
 
 def _around_append(

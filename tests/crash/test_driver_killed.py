@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.arena import Arena, Mode
-from tests.crash.failpoints import DRAIN, POINTS
+from tests.crash.failpoints import DRAIN, POINTS, SETTLING
 
 from millstream.log import EmbeddedLog
 
@@ -25,6 +25,7 @@ def seeded() -> int:
     ("mode", "trials", "longest"),
     [
         pytest.param("light", int(os.environ.get("MILLSTREAM_TRIALS", "6")), 2.0, id="light"),
+        pytest.param("behind", int(os.environ.get("MILLSTREAM_TRIALS", "6")), 2.0, id="behind"),
         pytest.param("spark", 1, 6.0, id="spark", marks=pytest.mark.spark),
     ],
 )
@@ -38,10 +39,12 @@ def test_killed_at_random_moments(tmp_path: Path, mode: Mode, trials: int, longe
     assert verdict.records > 0
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_killed_at_a_named_moment(tmp_path: Path, point: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "point"), [*(("light", point) for point in POINTS), *(("behind", point) for point in (*POINTS, SETTLING))]
+)
+def test_killed_at_a_named_moment(tmp_path: Path, mode: Mode, point: str) -> None:
     with EmbeddedLog(tmp_path) as log:
-        arena = Arena(tmp_path, log, seeded(), "light", ["stateless", "two_levels", "tables", "chance"])
+        arena = Arena(tmp_path, log, seeded(), mode, ["stateless", "two_levels", "tables", "chance"])
         hits = sum(arena.die_at(point) for _ in range(2))
         verdict = arena.verdict()
     assert hits > 0, f"{point} never came"

@@ -1,6 +1,7 @@
 """The process that is killed: recovers, waits for a word, then runs until it dies or is told to drain.
 
-``light`` runs the same batches without Spark, one app after the other, and starts in a second.
+``light`` runs the same batches without Spark, one app after the other, and starts in a second; ``behind`` does so as
+a resident task does, with state that is written behind.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ _stopping = threading.Event()
 def main() -> None:
     """Say ``recovered`` when all there is has been processed, and go on when told so."""
     signal.signal(signal.SIGTERM, lambda *_: _stopping.set())
-    run = _light if sys.argv[1:] == ["light"] else _spark
-    run()
+    if sys.argv[1] == "spark":
+        _spark()
+    else:
+        _light(behind=sys.argv[1] == "behind")
     print("drained", flush=True)
 
 
-def _light() -> None:
+def _light(*, behind: bool) -> None:
     for app in CHOSEN:
-        run_to_end(app)
+        run_to_end(app, behind=behind)
     print("recovered", flush=True)
     if sys.stdin.readline().strip() == "go":
         while not _stopping.is_set():
             for app in CHOSEN:
-                run_to_end(app)
+                run_to_end(app, behind=behind)
 
 
 def _spark() -> None:

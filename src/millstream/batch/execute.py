@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from millstream.batch.plan import BatchPlan
 from millstream.batch.timers import SharedTime
@@ -14,6 +14,9 @@ from millstream.task.report import TaskReport
 from millstream.task.runner import run_task
 from millstream.task.work import Arrival, Work
 from millstream.task.worksite import Worksite
+
+RunTask = Callable[[Worksite, Work], tuple[TaskReport, list[Letter]]]
+"""Runs a task, and returns what it has for other stages."""
 
 
 def task_names(layout: Layout) -> list[str]:
@@ -54,7 +57,11 @@ def refresh_global_tables(site: Worksite, plan: BatchPlan) -> list[TaskReport]:
 
 
 def run_here(
-    site: Worksite, plan: BatchPlan, versions: Mapping[str, Version], shared: SharedTime | None = None
+    site: Worksite,
+    plan: BatchPlan,
+    versions: Mapping[str, Version],
+    shared: SharedTime | None = None,
+    run: RunTask = run_task,
 ) -> list[TaskReport]:
     """Run a whole batch in this process, level by level; with ``shared`` all tasks have one stream time."""
     names = task_names(site.layout)
@@ -65,7 +72,7 @@ def run_here(
             work = work_of(site.layout, plan, task, versions.get(names[task], Version()), arrivals.pop(task, ()))
             if shared is not None:
                 work = shared.tell(names[task], work)
-            report, letters = run_task(site, work)
+            report, letters = run(site, work)
             if shared is not None:
                 shared.hear(names[task], report.stream_time)
             reports.append(report)

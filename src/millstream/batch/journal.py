@@ -1,7 +1,8 @@
 """The journal: the durable memory of an app's batches.
 
 "Batch N-1 is done and batch N has these ranges" is one commit. After a crash a batch that was planned and not done is
-run again with the same ranges.
+run again with the same ranges. Where a batch runs in one process, what it changed in the state of all tasks may be part
+of that commit too; it is then *unsettled* until it has reached the tasks' own environments.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ import msgspec
 from millstream.batch.history import HISTORY, FailureNote, History
 from millstream.batch.plan import BatchPlan, Progress
 from millstream.batch.report import BatchReport
+from millstream.state.redo import TaskCommit, pack_commits, redo, unpack_commits
 from millstream.storage import Environment, environment
 
 _JOURNAL = "journal"
+_UNSETTLED = "unsettled"
 _PROGRESS = b"progress"
 _PLANNED = b"planned"
 _CATALOG = b"catalog"
 _LINEAGE = b"lineage"
 _DEPLOYED = b"deployed"
 _CHORES = b"chores"
+_ALL = 2**64 - 1
 
 
 class Deploy(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +55,11 @@ class Journal:
 
     def __init__(self, path: Path, *, durable: bool = True, readonly: bool = False) -> None:
         self.path = path
-        self._environment: Environment = environment(path, (_JOURNAL, HISTORY), sync=durable, readonly=readonly)
+        databases = (_JOURNAL, HISTORY, _UNSETTLED)
+        self._durable = durable
+        self._environment: Environment = environment(path, databases, sync=durable, readonly=readonly)
         self._database = self._environment.databases[_JOURNAL]
+        self._unsettled = self._environment.databases[_UNSETTLED]
         self.history = History(self._environment)
 
     def read(self) -> tuple[Progress, BatchPlan | None]:
@@ -66,17 +73,48 @@ class Journal:
 
     def write(self, progress: Progress, planned: BatchPlan | None, report: BatchReport | None = None) -> None:
         """Store all in one commit: how far the app is, what is next and, if a batch was done, its report."""
+        self._environment.update(lambda txn: self._note(txn, progress, planned, report))
+
+    def write_applied(
+        self,
+        progress: Progress,
+        planned: BatchPlan,
+        report: BatchReport | None,
+        commits: list[TaskCommit],
+        *,
+        settled: int,
+    ) -> None:
+        """Store also what the planned batch changes in the state; up to batch ``settled`` that is forgotten."""
 
         def change(txn: Any) -> None:
-            txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
-            if planned is None:
-                txn.delete(_PLANNED, db=self._database)
-            else:
-                txn.put(_PLANNED, msgspec.json.encode(planned), db=self._database)
-            if report is not None:
-                self.history.note(txn, report)
+            self._note(txn, progress, planned, report)
+            self._forget_settled(txn, settled)
+            if commits:
+                txn.put(planned.number.to_bytes(8), pack_commits(commits), db=self._unsettled)
 
         self._environment.update(change)
+
+    def _note(self, txn: Any, progress: Progress, planned: BatchPlan | None, report: BatchReport | None) -> None:
+        txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
+        if planned is None:
+            txn.delete(_PLANNED, db=self._database)
+        else:
+            txn.put(_PLANNED, msgspec.json.encode(planned), db=self._database)
+        if report is not None:
+            self.history.note(txn, report)
+
+    def _forget_settled(self, txn: Any, settled: int) -> None:
+        with txn.cursor(db=self._unsettled) as cursor:
+            while cursor.first() and int.from_bytes(cursor.key()) <= settled:
+                cursor.delete()
+
+    def settle(self, state_dir: Path) -> None:
+        """Have the state of each task hold what only the journal has, as after the death of a task that stayed."""
+        with self._environment.read() as txn, txn.cursor(db=self._unsettled) as cursor:
+            commits = [commit for _, data in cursor for commit in unpack_commits(data)]
+        if commits:
+            redo(state_dir, commits, sync=self._durable)
+            self._environment.update(lambda txn: self._forget_settled(txn, _ALL))
 
     def note_failure(self, note: FailureNote | None) -> None:
         """Remember why a batch failed, for those who look later; None when a new run begins."""

@@ -26,6 +26,7 @@ from millstream.task.work import Range
 T = TypeVar("T")
 Until = Literal["stopped", "caught-up"]
 _NAP_SECONDS = 0.25  # how long a wait for records lasts before the loop looks whether it is to stop
+_MOMENT_SECONDS = 0.005
 _COMMIT_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 10.0
@@ -68,7 +69,9 @@ class BatchLoop:
         stopping: threading.Event | None = None,
         activity: Activity | None = None,
         is_over: Callable[[], bool] = lambda: False,
+        rest: Callable[[], None] | None = None,
     ) -> None:
+        """Call ``rest`` when no records have come for a moment: what was put off for their sake can be done then."""
         self._app = app
         self._broker = broker
         self._journal = journal
@@ -82,6 +85,7 @@ class BatchLoop:
         self._driver_until = 0.0
         self._stopping = stopping or threading.Event()
         self._is_over = is_over
+        self._rest = rest
         self._may_idle = True  # timers alone are a reason for a batch; until an app has caught up, for the first only
         self._activity = activity or Activity()
         self._gate = Gate(journal.path.parent)
@@ -216,6 +220,10 @@ class BatchLoop:
         positions: dict[TopicPartition, int] = self._planner.positions(self._progress)
         topics = ", ".join(sorted({at.topic for at in positions}))
         self._activity.turn_to(f"waits for records of {topics}", "idle")
+        if self._rest is not None:
+            if self._broker.wait(positions, min(_MOMENT_SECONDS, self._planner.seconds_to_timer(self._progress))):
+                return
+            self._rest()
         while not self._ends() and not self._planner.has_other_topics(positions):
             pause = min(_NAP_SECONDS, self._planner.seconds_to_timer(self._progress))
             if self._broker.wait(positions, pause) or self._planner.seconds_to_timer(self._progress) == 0:

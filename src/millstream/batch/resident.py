@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -15,11 +16,13 @@ from millstream.batch.execute import run_here, task_names
 from millstream.batch.idle import IdleInputs
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
-from millstream.batch.loop import BatchLoop, Until
+from millstream.batch.loop import BatchLoop, Execute, Until
 from millstream.batch.planner import BatchSize, SmallPlanner
+from millstream.batch.report import BatchReport
 from millstream.batch.timers import timed_tasks
 from millstream.batch.topics import SourceTopics
 from millstream.batch.wire import TaskEnd
+from millstream.batch.write_behind import PatientJournal, WriteBehind, may_write_behind
 from millstream.task.worksite import Worksite
 
 _LEASE_SECONDS = 10.0
@@ -44,12 +47,32 @@ def reside(site: Worksite, terms: Residence) -> None:
     lease.take(_LEASE_SECONDS)
     try:
         with TaskEnd(terms.wire) as wire:
-            _loop(site, terms, wire).run(terms.until)
+            if may_write_behind(site):
+                _run_behind(site, terms, wire)
+            else:
+                journal = Journal(Path(terms.journal), durable=site.durable)
+                _loop(site, terms, wire, journal, functools.partial(run_here, site), wire.tell).run(terms.until)
     finally:
         lease.give_back()
 
 
-def _loop(site: Worksite, terms: Residence, wire: TaskEnd) -> BatchLoop:
+def _run_behind(site: Worksite, terms: Residence, wire: TaskEnd) -> None:
+    behind = WriteBehind(site, PatientJournal(Path(terms.journal), durable=site.durable), wire.tell)
+    try:
+        _loop(site, terms, wire, behind.journal, behind, behind.tell, behind.rest).run(terms.until)
+    finally:
+        behind.close()
+
+
+def _loop(
+    site: Worksite,
+    terms: Residence,
+    wire: TaskEnd,
+    journal: Journal,
+    execute: Execute,
+    tell: Callable[[BatchReport], None],
+    rest: Callable[[], None] | None = None,
+) -> BatchLoop:
     size = BatchSize(terms.most, terms.seconds)
     topics = SourceTopics(site.layout, site.broker, dead_letters=site.policies.dead_letter_topic)
     whole = site.layout.plan.global_tables
@@ -59,12 +82,13 @@ def _loop(site: Worksite, terms: Residence, wire: TaskEnd) -> BatchLoop:
     return BatchLoop(
         app=site.app,
         broker=site.broker,
-        journal=Journal(Path(terms.journal), durable=site.durable),
+        journal=journal,
         planner=planner,
         size=size,
         task_names=task_names(site.layout),
-        execute=functools.partial(run_here, site),
-        on_batch=wire.tell,
+        execute=execute,
+        on_batch=tell,
         stopping=wire.left,
         is_over=lambda: planner.too_much or time.monotonic() >= deadline,
+        rest=rest,
     )

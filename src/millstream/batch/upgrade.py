@@ -32,6 +32,7 @@ def upgrade(
     journal: Journal, state_dir: Path, catalog: dict[str, Any], reset: Collection[str] = ()
 ) -> list[StageChange]:
     """Adopt a new plan and return what became of each stage; ``reset`` names stages that shall begin empty."""
+    journal.settle(state_dir)
     _do_chores(journal, state_dir)
     before, now = _stored(journal.catalog()), _stored(catalog)
     _check_names(reset, now, before)

@@ -70,6 +70,7 @@ class _Rescaling:
         self._broker = broker
         self._journal = Journal(journal_dir(data_dir, app))
         self._state = state_dir(data_dir, app)
+        self._journal.settle(self._state)
         self._plan = plan
         self._count = partitions
         self._topics = {topic: broker.topic(topic).partitions for topic in plan.source_topics}

@@ -119,18 +119,24 @@ class EmbeddedLog:
 
     def append(self, outputs: Sequence[Output], *, acks: Acks = "synced") -> list[int]:
         """Append blocks, those for one topic in one transaction, and return the offset of the first record of each."""
-        return self._append(outputs, None, acks)
+        return self._append(outputs, [], acks)
 
     def append_once(self, producer: str, sequence: int, outputs: Sequence[Output], *, acks: Acks = "synced") -> None:
         """Append blocks, leaving out partitions that have this or a later ``sequence`` of ``producer``."""
-        self._append(outputs, (producer, sequence), acks)
+        self._append(outputs, [(producer, sequence)] * len(outputs), acks)
 
-    def _append(self, outputs: Sequence[Output], once: tuple[str, int] | None, acks: Acks) -> list[int]:
+    def append_together(self, sequence: int, outputs: Mapping[str, Sequence[Output]]) -> None:
+        """Do what ``append_once`` does for several producers, with one transaction for each topic."""
+        once = [(producer, sequence) for producer, own in outputs.items() for _ in own]
+        self._append([output for own in outputs.values() for output in own], once, "synced")
+
+    def _append(self, outputs: Sequence[Output], once: Sequence[tuple[str, int]], acks: Acks) -> list[int]:
         offsets = [0] * len(outputs)
         for name in dict.fromkeys(output.topic for output in outputs):
             topic = self._catalog.get(name)
             places = [place for place, output in enumerate(outputs) if output.topic == name]
-            bases, cleaning_is_due = topic.append([outputs[place] for place in places], once)
+            claims = [once[place] for place in places] if once else []
+            bases, cleaning_is_due = topic.append([outputs[place] for place in places], claims)
             for place, base in zip(places, bases, strict=True):
                 offsets[place] = base
             if acks == "synced" and not self._sync:

@@ -125,10 +125,11 @@ class Topic:
         with self.reading() as snapshot:
             return [snapshot.bounds(partition).bytes for partition in range(self.config.partitions)]
 
-    def append(self, outputs: Sequence[Output], once: tuple[str, int] | None = None) -> tuple[list[int], bool]:
+    def append(self, outputs: Sequence[Output], once: Sequence[tuple[str, int]] = ()) -> tuple[list[int], bool]:
         """Append blocks in one transaction; return their first offsets, and whether cleaning is due.
 
-        With ``once``, a producer and a sequence, partitions that have this sequence or a later one are left alone.
+        With ``once``, a producer and a sequence for each block, partitions that have this sequence of it or a later
+        one are left alone.
         """
         now = time_ns() // 1_000_000
         # Append times are taken under the writer's lock, so that they follow the offsets.
@@ -174,21 +175,21 @@ def _appended(
     snapshot: Snapshot,
     outputs: Sequence[Output],
     blobs: Sequence[Blob | None],
-    once: tuple[str, int] | None,
+    once: Sequence[tuple[str, int]],
     now: int,
 ) -> tuple[list[int], list[Bounds]]:
     offsets = []
     touched = []
-    seen = {o.partition for o in outputs if once and _is_stored(snapshot, o.partition, *once)}
-    for output, blob in zip(outputs, blobs, strict=True):
+    claims = {(output.partition, *one) for output, one in zip(outputs, once, strict=True)} if once else set()
+    stored = {claim for claim in claims if _is_stored(snapshot, *claim)}
+    for place, (output, blob) in enumerate(zip(outputs, blobs, strict=True)):
         bounds = snapshot.bounds(output.partition)
         offsets.append(bounds.end)
-        if blob is None or output.partition in seen:
+        if blob is None or (once and (output.partition, *once[place]) in stored):
             continue
         touched.append(_append_blob(snapshot, blob, bounds, now))
-    if once:
-        for partition in {output.partition for output in outputs} - seen:
-            snapshot.put_sequence(partition, *once)
+    for claim in claims - stored:
+        snapshot.put_sequence(*claim)
     return offsets, touched
 
 

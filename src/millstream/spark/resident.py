@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark import RDD, InheritableThread, SparkContext
 
+from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.loop import Until
 from millstream.batch.pace import Trigger
@@ -74,7 +75,12 @@ class ResidentTask:
                 wire.close()  # upon which the task leaves
                 job.join()
                 self._lease.take()
+                self._settle()
         job.check()
+
+    def _settle(self) -> None:
+        """Make good what the task could not do any more if it died."""
+        Journal(self._journal, durable=self._header.durable).settle(Path(self._header.state_dir))
 
     def _task(self, wire: str, until: Until) -> RDD[tuple[int, bytes]]:
         terms = Residence(

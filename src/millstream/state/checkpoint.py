@@ -18,9 +18,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from millstream.errors import DefinitionError, StateError, StorageError
-from millstream.state.recording import Changes, pack_changes, unpack_changes
+from millstream.state.recording import Changes, pack_changes, unpack_changes, write_rows
 from millstream.state.task import TaskState, Version
-from millstream.storage import environment
 
 _DELTA, _SNAPSHOT = "delta", "snapshot"
 _NONE = "0"
@@ -90,7 +89,7 @@ class TaskCheckpoint:
             state.path.mkdir(parents=True, mode=0o700)
             (state.path / "data.mdb").write_bytes(self._read(snapshot))
         for delta in deltas:
-            _apply(state.path, self._read(delta))
+            write_rows(state.path, unpack_changes(self._read(delta)))
         state.reopen()
         return time.perf_counter() - began
 
@@ -185,19 +184,3 @@ def _path_to(entries: list[Entry], goal: str, place: str) -> tuple[Entry | None,
         path.append(deltas[at])
         at = deltas[at].before
     return snapshots.get(at), path[::-1]
-
-
-def _apply(path: Path, data: bytes) -> None:
-    """Write a delta into an environment."""
-    changes = unpack_changes(data)
-    opened = environment(path, tuple(dict.fromkeys(database for database, _, _ in changes)))
-
-    def change(txn: Any) -> None:
-        for database, key, value in changes:
-            handle = opened.databases[database]
-            if value is None:
-                txn.delete(key, db=handle)
-            else:
-                txn.put(key, value, db=handle)
-
-    opened.update(change)

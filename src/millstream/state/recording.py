@@ -3,25 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
+from millstream.storage import environment
+
 Changes = dict[tuple[str, bytes], bytes | None]
 """By database and key: the value that was written last, None if the key was deleted."""
 
+Rows = list[tuple[str, bytes, bytes | None]]
+"""The same as a list, which is how it is stored."""
+
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[tuple[str, bytes, bytes | None]]).decode
+_decode = msgspec.msgpack.Decoder(Rows).decode
+
+
+def rows_of(changes: Changes) -> Rows:
+    """Return changes in the form in which they are stored."""
+    return [(database, key, value) for (database, key), value in changes.items()]
 
 
 def pack_changes(changes: Changes) -> bytes:
     """Return changes as bytes."""
-    return _encode([(database, key, value) for (database, key), value in changes.items()])
+    return _encode(rows_of(changes))
 
 
-def unpack_changes(data: bytes) -> list[tuple[str, bytes, bytes | None]]:
+def unpack_changes(data: bytes) -> Rows:
     """Return what ``pack_changes`` packed."""
     return _decode(data)
+
+
+def write_rows(path: Path, rows: Rows, *, sync: bool = True) -> None:
+    """Make changes that were recorded elsewhere, in one commit of the environment at ``path``."""
+    opened = environment(path, tuple(dict.fromkeys(database for database, _, _ in rows)), sync=sync)
+
+    def change(txn: Any) -> None:
+        for database, key, value in rows:
+            handle = opened.databases[database]
+            if value is None:
+                txn.delete(key, db=handle)
+            else:
+                txn.put(key, value, db=handle)
+
+    opened.update(change)
 
 
 class RecordedTransaction:

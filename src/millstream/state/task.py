@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,6 +65,14 @@ class TaskState:
     def update(self, change: Callable[[Any], T]) -> T:
         """Run ``change`` in one transaction; it may be run again if the map had to grow."""
         return self._environment.update(change)
+
+    def writing(self) -> AbstractContextManager[Any]:
+        """A transaction for as many batches as one likes; it commits at the end of the block."""
+        return self._environment.write()
+
+    def grow(self) -> None:
+        """Make room for more, after a transaction that was too large for the map."""
+        self._environment.grow()
 
     def version(self, txn: Any) -> Version:
         """Return the version that a transaction sees."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -30,21 +31,38 @@ _unpack = msgspec.msgpack.Decoder(tuple[TaskReport, list[Letter]]).decode
 
 def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
     """Run a task and publish what it has for topics; return its report and the letters for other stages."""
-    if not work.ranges and not work.arrivals and not work.has_timer and work.tick < 0:
-        expected = work.expected
-        return TaskReport(task=work.task, version=expected.batch, commit=expected.commit), []
+    if work.is_empty:
+        return idle_report(work), []
     state = site.state(work.task)
-    try:
+    with _letter_on_failure(site, work):
         report, letters = _committed(site, work, state)
-    except FailedRecordError as failed:
-        _publish_letter(site, work, failed)
-        raise failed.error from failed.error.__cause__
     records = outputs(letters)
     if records:
         began = time.perf_counter()
         site.broker.append_once(site.producer(work.task), work.batch, records)
         report.publish_seconds = time.perf_counter() - began
     return report, [letter for letter in letters if letter.edge]
+
+
+def run_within(site: Worksite, work: Work, txn: Any) -> tuple[TaskReport, list[Letter]]:
+    """Run a task inside a transaction of its state, which somebody else commits; return all that it has to say."""
+    with _letter_on_failure(site, work):
+        return _apply(site, work, site.state(work.task), txn)
+
+
+def idle_report(work: Work) -> TaskReport:
+    """Return the report of a task that has nothing to do: it keeps its version."""
+    return TaskReport(task=work.task, version=work.expected.batch, commit=work.expected.commit)
+
+
+@contextlib.contextmanager
+def _letter_on_failure(site: Worksite, work: Work) -> Iterator[None]:
+    """Write the dead letter of a record that ends the run, and raise what it ended with."""
+    try:
+        yield
+    except FailedRecordError as failed:
+        _publish_letter(site, work, failed)
+        raise failed.error from failed.error.__cause__
 
 
 def _committed(site: Worksite, work: Work, state: TaskState) -> tuple[TaskReport, list[Letter]]:

@@ -41,3 +41,8 @@ class Work(msgspec.Struct, frozen=True):
     """The time that has come although the inputs are idle; -1 if it follows them."""
     global_tables: dict[str, tuple[int, ...]] = {}
     """For the topic of each global table the offsets up to which it is read."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.ranges and not self.arrivals and not self.has_timer and self.tick < 0
