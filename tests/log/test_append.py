@@ -88,6 +88,17 @@ def test_a_sequence_is_stored_once(log: EmbeddedLog, topic: str, read: Read) -> 
     assert read(topic) == [(0, "a"), (1, "b")]
 
 
+def test_each_of_several_producers_is_stored_once(log: EmbeddedLog, topic: str, read: Read) -> None:
+    def out(text: bytes, partition: int = 0) -> Output:
+        return Output(topic, partition, block_of([None], [text], [0]))
+
+    log.append_once("p", 1, [out(b"p1")])
+    log.append_together(1, {"p": [out(b"p1"), out(b"p1", 1)], "q": [out(b"q1"), out(b"q1 too")]})
+    log.append_together(1, {"q": [out(b"q1")]})
+    assert read(topic) == [(0, "p1"), (1, "q1"), (2, "q1 too")]
+    assert read(topic, partition=1) == [(0, "p1")]
+
+
 def test_sequences_count_per_partition_and_producer(log: EmbeddedLog, topic: str, read: Read) -> None:
     one = block_of([None], [b"x"], [0])
     log.append_once("p", 1, [Output(topic, 0, one)])
