@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
+from millstream.task import garbage
 from millstream.task.garbage import seldom_collected
 
 
@@ -37,3 +39,21 @@ def test_a_collector_that_the_user_has_turned_off_stays_off() -> None:
     gc.set_threshold(0)
     with seldom_collected():
         assert gc.get_threshold()[0] == 0
+
+
+def test_what_is_loaded_is_passed_over_and_what_comes_later_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "_calls", count())
+    before = gc.get_freeze_count()
+    try:
+        garbage.set_apart_what_stays()
+        loaded = gc.get_freeze_count()
+        assert loaded > before + 1_000
+        for _ in range(10):
+            garbage.set_apart_what_stays()
+        at_last = gc.get_freeze_count()
+        later = [[number] for number in range(5_000)]
+        garbage.set_apart_what_stays()
+        assert gc.get_freeze_count() == at_last
+        assert sum(each is later[0] for each in gc.get_objects()) == 1, "the collector no longer looks at it"
+    finally:
+        gc.unfreeze()

@@ -30,6 +30,7 @@ from millstream.spark.failures import Failure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
 from millstream.state.checkpoint import Checkpoint
 from millstream.state.task import Version
+from millstream.task.garbage import set_apart_what_stays
 from millstream.task.report import TaskReport
 from millstream.task.runner import run_task
 from millstream.task.work import Arrival
@@ -132,7 +133,7 @@ def _ignore_interrupts() -> None:
 def worksite(header: AppHeader) -> Worksite:
     """Return the worksite of an app in this worker."""
     _ignore_interrupts()
-    return Worksite(
+    site = Worksite(
         app=header.app,
         layout=Layout(_plan(header), header.partitions),
         broker=_broker(header.broker, header.durable),
@@ -144,6 +145,8 @@ def worksite(header: AppHeader) -> Worksite:
         new_topic=header.new_topic,
         checkpoint=_checkpoint(header),
     )
+    set_apart_what_stays()
+    return site
 
 
 def _checkpoint(header: AppHeader) -> Checkpoint | None:
