@@ -75,8 +75,9 @@ def left_as_found(*apps: App) -> Iterator[None]:
             for topic in ((topics | written) - before).intersection(broker.topic_names()):
                 broker.delete_topic(topic)
             broker.forget_producers([producer_prefix(app.id, stage.name) for stage in app.plan.stages])
-            if app.id in set(broker.group_names()) - before:
-                broker.delete_group(app.id)
+            for group in set(broker.group_names()) - before:
+                if group == app.id or group.startswith(f"{app.id}."):  # the app's own, and those of its Spark sinks
+                    broker.delete_group(group)
 
 
 def where(app: App) -> str:

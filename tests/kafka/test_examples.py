@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from examples.playing import feed, left_as_found
+from tests.examples.test_all import EXAMPLES, EXPECTED
+from tests.kafka.conftest import settle
 
 from examples import word_count
+from millstream import App
+from millstream.consumer import Consumer
 from millstream.kafka import KafkaBroker
 from millstream.testing.kafka import Cluster
 
@@ -18,25 +25,50 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(240)]
 
 
-def run_example(name: str, cluster: Cluster) -> str:
+def test_the_word_count_runs_by_an_environment_variable(cluster: Cluster, kafka: KafkaBroker) -> None:
     environment = {**os.environ, "MILLSTREAM_BROKER": cluster.url, "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", f"examples.{name}"]
+    command = [sys.executable, "-m", "examples.word_count"]
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
-    return ran.stdout
-
-
-def test_the_word_count_counts_on_kafka(cluster: Cluster, kafka: KafkaBroker) -> None:
     words: Counter[str] = Counter()
     for sent in word_count.data():
         words.update(sent.value.split())
-    shown = run_example("word_count", cluster)
-    found = [line.split() for line in shown.splitlines() if line.startswith("  ")]
+    found = [line.split() for line in ran.stdout.splitlines() if line.startswith("  ")]
     assert {word: int(count) for word, count, _bar in found} == words
     assert not {"lines", "word-counts"} & set(kafka.topic_names()), "it could not be run again"
     assert not [group for group in kafka.group_names() if group.startswith("word-count")]
 
 
-def test_windows_and_branches_run_on_kafka(cluster: Cluster, kafka: KafkaBroker) -> None:
-    assert len(run_example("taxi_rides", cluster).strip().splitlines()) >= 3
-    assert not [group for group in kafka.group_names() if group.startswith("taxi")]
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_runs_on_kafka(
+    example: str,
+    cluster: Cluster,
+    kafka: KafkaBroker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In this process, where Spark runs already: its start would take longer than the example."""
+    module = importlib.import_module(f"examples.{example}")
+    apps = [each for each in vars(module).values() if isinstance(each, App)]
+    for app in apps:
+        monkeypatch.setattr(app, "data_dir", tmp_path)
+        monkeypatch.setattr(app, "broker_url", cluster.url)
+    consumer = App.consumer
+
+    def settled(app: App, *arguments: Any, **options: Any) -> Consumer:  # what was just committed is waited for
+        settle(kafka, cluster.bootstrap, *kafka.topic_names())
+        return consumer(app, *arguments, **options)
+
+    monkeypatch.setattr(App, "consumer", settled)
+    before = {*kafka.topic_names(), *kafka.group_names()}
+    with left_as_found(*apps):
+        feed(module.app, module.data())
+        getattr(module, "fill_in_the_past", lambda _: 0)(module.app)
+        settle(kafka, cluster.bootstrap, *module.app.plan.source_topics)
+        module.app.start("caught-up").wait()
+        module.show(module.app)
+    shown = capsys.readouterr().out
+    assert EXPECTED.get(example, "") in shown
+    assert len(shown.strip().splitlines()) >= 3, shown
+    assert {*kafka.topic_names(), *kafka.group_names()} <= before, "it has left something behind"

@@ -25,7 +25,7 @@ _ABORT_SECONDS = 5.0
 _UNDECIDED_SECONDS = 3.0  # then a marker that only we can know is taken from what we know
 SOCKET_SECONDS = 60.0
 _SETTINGS = {
-    "linger.ms": 0,
+    "linger.ms": 20,  # fewer and larger requests while a block is queued; a commit sends what is there at once
     # After a commit the coordinator is busy for some milliseconds; by default the client then pauses for 100.
     "retry.backoff.ms": 5,
     "retry.backoff.max.ms": 500,
