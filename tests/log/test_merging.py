@@ -61,5 +61,5 @@ def test_a_blob_deleted_meanwhile_is_left_alone(log: EmbeddedLog, topic: str, se
     with found.reading() as snapshot:
         run = list(snapshot.spans(0, 0))
     log.delete_before(topic, 0, 2)
-    found.update(lambda snapshot: merging._join(snapshot, 0, run))
+    merging.join(found, 0, run)
     assert read(topic) == [(2, "c"), (3, "d")]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from millstream.log.merging import are_unchanged, replace, runs, with_offsets
+from millstream.log.merging import are_unchanged, made_of, replace, runs, with_offsets
 from millstream.log.reading import block_at, read_chunks
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _rewrite(
     ]
     block = pa.concat_batches(kept)
     if len(run) > 1 or len(block) < run[0].records:
-        replace(snapshot, partition, run, block)
+        replace(snapshot, partition, run, made_of(run, block))
 
 
 def _survivors(block: Block, latest: Mapping[bytes | None, int], *, drop_deletions: bool) -> Block:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -33,8 +32,8 @@ def merge(topic: Topic, partition: int) -> None:
         found = list(runs(snapshot.spans(partition, max(bounds.begin, bounds.merged_to)), topic.config))
     for run in found:
         if len(run) > 1:
-            topic.update(partial(_join, partition=partition, run=run))
-    if found:
+            join(topic, partition, run)
+    if found and found[-1][0].base != bounds.merged_to:
         merged_to = found[-1][0].base
 
         def remember(snapshot: Snapshot) -> None:
@@ -62,14 +61,21 @@ def runs(spans: Iterable[Span], config: TopicConfig) -> Iterator[list[Span]]:
         yield run
 
 
-def _join(snapshot: Snapshot, partition: int, run: Sequence[Span]) -> None:
-    if not are_unchanged(snapshot, partition, run):
-        return
-    dense = all(not span.sparse for span in run) and _is_gapless(run)
-    blocks = [block_at(snapshot, partition, span) for span in run]
-    if not dense:
+def join(topic: Topic, partition: int, run: Sequence[Span]) -> None:
+    """Make one blob of a run; it is made ready first, so that nobody who appends has to wait for that."""
+    with topic.reading() as snapshot:
+        if not are_unchanged(snapshot, partition, run):
+            return
+        blocks = [block_at(snapshot, partition, span) for span in run]
+    if not (all(not span.sparse for span in run) and _is_gapless(run)):
         blocks = [with_offsets(block, span) for block, span in zip(blocks, run, strict=True)]
-    replace(snapshot, partition, run, pa.concat_batches(blocks))
+    made = made_of(run, pa.concat_batches(blocks))
+
+    def change(snapshot: Snapshot) -> None:
+        if are_unchanged(snapshot, partition, run):
+            replace(snapshot, partition, run, made)
+
+    topic.update(change)
 
 
 def _is_gapless(run: Sequence[Span]) -> bool:
@@ -90,28 +96,32 @@ def are_unchanged(snapshot: Snapshot, partition: int, run: Sequence[Span]) -> bo
     return all(next(found, None) == span for span in run)
 
 
-def replace(snapshot: Snapshot, partition: int, run: Sequence[Span], block: Block) -> None:
-    """Put one block, sparse if it has offsets, in the place of a run of blobs; nothing if it is empty."""
-    freed = sum(span.bytes for span in run)
-    added = 0
+def made_of(run: Sequence[Span], block: Block) -> tuple[Span, bytes] | None:
+    """Return what stands in the place of a run of blobs, sparse if the block has offsets; None if it is empty."""
+    if not len(block):
+        return None
+    data = to_bytes(block)
+    times = pc.min_max(block.column(2))
+    merged = Span(
+        base=run[0].base,
+        next_offset=run[-1].next_offset,
+        records=len(block),
+        first_time=times["min"].as_py(),
+        last_time=times["max"].as_py(),
+        peak_time=run[-1].peak_time,
+        appended=max(span.appended for span in run),
+        bytes=len(data),
+        sparse=not block.schema.equals(SCHEMA),
+    )
+    return merged, data
+
+
+def replace(snapshot: Snapshot, partition: int, run: Sequence[Span], made: tuple[Span, bytes] | None) -> None:
+    """Put what was made of a run of blobs in its place."""
     for span in run:
         snapshot.delete_blob(partition, span.base)
-    if len(block):
-        sparse = not block.schema.equals(SCHEMA)
-        data = to_bytes(block)
-        added = len(data)
-        times = pc.min_max(block.column(2))
-        merged = Span(
-            base=run[0].base,
-            next_offset=run[-1].next_offset,
-            records=len(block),
-            first_time=times["min"].as_py(),
-            last_time=times["max"].as_py(),
-            peak_time=run[-1].peak_time,
-            appended=max(span.appended for span in run),
-            bytes=added,
-            sparse=sparse,
-        )
-        snapshot.put_blob(partition, merged, data)
+    if made is not None:
+        snapshot.put_blob(partition, *made)
     bounds = snapshot.bounds(partition)
+    freed, added = sum(span.bytes for span in run), 0 if made is None else made[0].bytes
     snapshot.put_bounds(partition, bounds._replace(bytes=bounds.bytes - freed + added))

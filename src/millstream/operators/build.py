@@ -63,6 +63,7 @@ class _Wiring:
         self._inside = set(stage.nodes)
         self._runtime = runtime
         self._built: dict[Node, tuple[Process, ...]] = {}
+        self._readers: dict[Node, list[tuple[Node, Process]]] = {}
 
     def head(self, node: Node) -> Head:
         """Return the way into an input; a probe wants to see each record."""
@@ -79,6 +80,12 @@ class _Wiring:
         return self._built[node]
 
     def _readers_of(self, node: Node) -> list[tuple[Node, Process]]:
+        known = self._readers.get(node)
+        if known is None:
+            known = self._readers[node] = self._found_readers(node)
+        return known
+
+    def _found_readers(self, node: Node) -> list[tuple[Node, Process]]:
         found = (each for each in self._runtime.plan.readers[node] if each[0] in self._inside)
         readers = list(dict.fromkeys((reader, self._ports(reader)[port]) for reader, port in found))
         return readers if self._runtime.probe is None else _measured(node, readers, self._runtime.probe)
