@@ -192,6 +192,7 @@ class Presence:
 PRESENCE = Presence()
 
 
+_THEMSELVES = frozenset({str, int})
 _SIGN = 1 << 63
 _pack_number = struct.Struct(">Q").pack
 _pack_float = struct.Struct(">d").pack
@@ -217,6 +218,13 @@ def encode_key(key: Any) -> bytes:
     if kind is Windowed:
         return b"w" + encode_key(key.key) + _pack_window(key.start, key.end)
     return b"o" + NATIVE.encode(key)
+
+
+def handles_of(keys: list[Any]) -> list[Any]:
+    """Return what stands for keys in dictionaries: text and numbers themselves; others their bytes, as True == 1."""
+    if _THEMSELVES.issuperset(map(type, keys)):
+        return keys
+    return [key if type(key) in _THEMSELVES else encode_key(key) for key in keys]
 
 
 def _decode_window(data: bytes) -> Windowed:

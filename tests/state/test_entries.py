@@ -30,14 +30,3 @@ def test_entries_are_found_by_place_and_by_stretches_of_time(
     assert bucket.times == [one.at[0] for one in bucket.entries]
     expected = [(at, value) for at, value in sorted(model.items()) if low <= at[0] <= high]
     assert [(one.at, one.value) for one in bucket.between(low, high)] == expected
-
-
-@given(st.sets(TIMES), st.sets(TIMES, min_size=1))
-def test_entries_at_several_times_are_found_or_made(known: set[int], wanted: set[int]) -> None:
-    bucket = Bucket("k", b"sk", 0)
-    before = {time: bucket.entry((time,)) for time in known}
-    found = bucket.entries_at(sorted(wanted))
-    assert [one.at for one in found] == [(time,) for time in sorted(wanted)]
-    assert all(one is before[one.at[0]] for one in found if one.at[0] in known)
-    assert bucket.times == sorted(known | wanted)
-    assert bucket.entries_at(sorted(wanted)) == found

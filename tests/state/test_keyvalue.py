@@ -23,7 +23,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("set"), keys, st.integers(0, 9)),
         st.tuples(st.just("delete"), keys, st.none()),
-        st.tuples(st.sampled_from(["flush", "commit", "scan", "get"]), keys, st.none()),
+        st.tuples(st.sampled_from(["flush", "commit", "scan", "get", "get several"]), keys, st.none()),
     ),
     max_size=40,
 )
@@ -89,6 +89,10 @@ def play(store: KeyValueStore, steps: Steps, model: dict[tuple[type, Any], tuple
         elif verb == "scan":
             assert by_key(list(store.items())) == by_key(list(model.values()))
             assert len(store) == len(model)
+        elif verb == "get several":
+            found = [row.value for row in store.rows([key, *(key for key, _, _ in model.values()), key])]
+            assert found[1:-1] == [value for _, value, _ in model.values()]
+            assert found[0] == found[-1] == model.get(known, (key, None, 0))[1]
         else:
             assert store.get(key) == model.get(known, (key, None, 0))[1]
     store.flush()
@@ -147,7 +151,7 @@ def test_changed_rows_are_given_once_with_what_they_were_before(state: TaskState
                 store.mark(row)
             for row in store.take_changed():
                 found.append((row.key, row.before, row.value))
-                store.settle(row)
+                store.settle([row])
         return [*found, store.take_changed()]
 
     assert reading(state, look) == [("a", 1, 11), ("a", 11, 12), []]

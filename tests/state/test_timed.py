@@ -7,12 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream import App, session, sliding, tumbling
-from millstream.native import NATIVE
+from millstream.native import NATIVE, handles_of
 from millstream.state.timed import TimedStore
+from millstream.state.windows import WindowStore
 from millstream.storage import environment
 from millstream.testing import TestDriver
 from millstream.windows import Windows
@@ -22,17 +24,21 @@ TIMES = st.integers(0, 500_000)
 CHANGES = st.lists(st.lists(st.tuples(KEYS, TIMES, st.none() | st.integers(0, 9)), max_size=8), max_size=8)
 
 
+@pytest.mark.parametrize("kind", [TimedStore, WindowStore])
 @settings(deadline=None)  # each example is several transactions, which take long on a busy machine
 @given(CHANGES)
 def test_entries_are_found_by_key_and_time_over_many_transactions(
-    batches: list[list[tuple[Any, int, int | None]]],
+    kind: type[TimedStore], batches: list[list[tuple[Any, int, int | None]]]
 ) -> None:
     model: dict[tuple[str, int], int | None] = {}
     with TemporaryDirectory() as directory:
         place = environment(Path(directory) / "e", ("timed",), sync=False)
         for batch in batches:
             with place.write() as txn:
-                store = TimedStore(txn, place.databases["timed"], NATIVE, struct.Struct(">Q"), 10_000_000, indexed=True)
+                store = kind(txn, place.databases["timed"], NATIVE, struct.Struct(">Q"), 10_000_000, indexed=True)
+                if isinstance(store, WindowStore):  # all at one go; the others when they are asked for
+                    for time in {time for _, time, _ in batch[::2]}:
+                        store.window(time).expect(handles_of([key for key, _, _ in batch]))
                 for key, time, value in batch:
                     entry = store.entry(key, (time,))
                     entry.value, entry.timestamp = value, time

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
 
-from millstream import App, Config, Processor, Record, Stream
+from millstream import (
+    App,
+    Config,
+    Processor,
+    Record,
+    Stream,
+    Table,
+    count_of,
+    hopping,
+    mean_of,
+    session,
+    sliding,
+    tumbling,
+    unlimited,
+)  # fmt: skip
 from millstream.blocks import block_of, headers_of
 from millstream.broker import Output
 from millstream.errors import ProcessingError
@@ -17,24 +32,25 @@ from millstream.state.task import Version
 from millstream.task.runner import run_task
 from millstream.task.work import Range, Work
 from millstream.task.worksite import Worksite
+from millstream.windows import Windows
 
 Site = Callable[..., Worksite]
 Row = tuple[bytes | None, bytes | None, int]
 Chain = Callable[[Stream], Any]
 
 
-def failing_at(remainder: int, error: type[Exception] = ValueError) -> Callable[[Any, int], None]:
+def failing_at(remainder: int, error: type[Exception] = ValueError) -> Callable[[Any, Any], None]:
     """Return what raises for the keys (``k3``) whose number has this remainder of 11."""
 
-    def check(key: Any, _value: int) -> None:
+    def check(key: Any, _value: Any) -> None:
         if key is not None and int(str(key)[1:]) % 11 == remainder:
             raise error("no")
 
     return check
 
 
-def flaky(check: Callable[[Any, int], None], result: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
-    def function(key: Any, value: int) -> Any:
+def flaky(check: Callable[[Any, Any], None], result: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def function(key: Any, value: Any) -> Any:
         check(key, value)
         return result(key, value)
 
@@ -43,6 +59,31 @@ def flaky(check: Callable[[Any, int], None], result: Callable[[Any, int], Any]) 
 
 def no_pair(key: Any, value: int) -> Any:
     return 5 if key == "k4" else (f"k{value % 10}", value)
+
+
+def two_readers(stream: Stream) -> None:
+    counts = stream.group_by_key().count()
+    counts.to_stream().to("out")
+    counts.to_stream().map_values(lambda n: -n).to("out")
+
+
+def looked_at(counts: Table) -> None:
+    """What is passed on meets the table as it was at that moment."""
+    counts.to_stream().join(counts, lambda own, looked_up: [own, looked_up]).to("out")
+
+
+def stepped(windows: Windows) -> Chain:
+    """Collect values in windows, where some keys fail."""
+
+    def chain(stream: Stream) -> None:
+        grouped = stream.group_by_key().windowed_by(windows)
+        grouped.aggregate(
+            list,
+            lambda key, seen, n: flaky(failing_at(2), lambda _k, n: [*seen, n])(key, n),
+            merge=lambda _, a, b: a + b,
+        ).to_stream().map(lambda window, seen: (f"k{window.start}", [window.key, seen])).to("out")
+
+    return chain
 
 
 CHAINS: dict[str, Chain] = {
@@ -68,19 +109,51 @@ CHAINS: dict[str, Chain] = {
     "to another stage": lambda s: (
         s.filter(lambda n: n % 2).select_key(lambda n: n % 3).group_by_key().count().to_stream().to("out")
     ),
+    "count": lambda s: s.group_by_key().count().to_stream().map_values(lambda n: n + 1).to("out"),
+    "reduce": lambda s: s.group_by_key().reduce(lambda a, b: a - 2 * b).to_stream().to("out"),
+    "aggregate with errors": lambda s: (
+        s.group_by_key()
+        .aggregate(list, lambda key, seen, n: flaky(failing_at(2), lambda _, n: [*seen, n])(key, n))
+        .to_stream()
+        .map_values(flaky(failing_at(3), lambda _, seen: [sum(seen), len(seen)]))
+        .to("out")
+    ),
+    "a ready aggregation": lambda s: s.group_by_key().agg(mean=mean_of(), n=count_of()).to_stream().to("out"),
+    "two readers of a table": two_readers,
+    "a table that is looked at": lambda s: looked_at(s.group_by_key().count(name="counts")),
+    "tumbling": stepped(tumbling("100 ms", grace="300 ms")),
+    "hopping": stepped(hopping("100 ms", every="30 ms", grace="300 ms")),
+    "unlimited": stepped(unlimited(start=100)),
+    "sliding": stepped(sliding("50 ms", grace="300 ms")),
+    "sessions": stepped(session(gap="20 ms", grace="300 ms")),
+    "late ones": lambda s: (
+        s.group_by_key().windowed_by(tumbling("100 ms"), late_to="late").count().to_stream().to("out")
+    ),
+    "final": lambda s: (
+        s.group_by_key()
+        .windowed_by(hopping("50 ms", every="25 ms", grace="500 ms"))
+        .emit("final")
+        .count()
+        .to_stream()
+        .to("out")
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("headers", [False, True])
-def test_a_run_gives_what_single_records_give(name: str, headers: bool, log: EmbeddedLog, site: Site) -> None:
+@pytest.mark.parametrize("caching", [False, True])
+def test_a_run_gives_what_single_records_give(
+    name: str, headers: bool, caching: bool, log: EmbeddedLog, site: Site
+) -> None:
     seed = random.randrange(1 << 30)
     print("seed", seed)
     records = numbered(random.Random(seed))
-    by_column = results(CHAINS[name], records, headers, log, site, "column")
+    options = {"headers": headers, "caching": caching}
+    by_column = results(CHAINS[name], records, log, site, "column", **options)
     # a function that asks for the context is called record by record, and so is everything behind it
     one_by_one = results(
-        lambda s: CHAINS[name](s.map_values(lambda _k, n, _c: n)), records, headers, log, site, "single"
+        lambda s: CHAINS[name](s.map_values(lambda _k, n, _c: n)), records, log, site, "single", **options
     )
     assert by_column == one_by_one
     assert len(by_column[0]) > 5 or by_column[3]
@@ -89,28 +162,30 @@ def test_a_run_gives_what_single_records_give(name: str, headers: bool, log: Emb
 def numbered(pick: random.Random) -> list[Row]:
     """Records out of order, some without key."""
     keys = [None if pick.random() < 0.1 else b"k%d" % pick.randrange(20) for _ in range(200)]
-    return [(key, b"%d" % pick.randrange(1, 40), pick.randrange(1000)) for key in keys]
+    return [(key, b"%d" % pick.randrange(1, 40), 9 * row + pick.randrange(1000)) for row, key in enumerate(keys)]
 
 
 def results(
-    chain: Chain, records: list[Row], headers: bool, log: EmbeddedLog, site: Site, name: str
-) -> tuple[list[Any], list[Any], int, list[bytes]]:
-    """Return records, dead letters, how many were dropped and the letters for other stages, of two batches."""
+    chain: Chain, records: list[Row], log: EmbeddedLog, site: Site, name: str, *, headers: bool, caching: bool
+) -> tuple[list[Any], list[Any], dict[str, int], list[bytes], list[Any]]:
+    """Return records, dead letters, how many were dropped, letters for other stages and late ones, of two batches."""
     app = App(name, config=Config(on_error="dead_letter", output_prefix=f"{name}-"))
     chain(app.stream("n", key=str, value=int))
-    place = site(app)
+    place = site(app, caching=caching)
     place.state_dir /= name
     if not log.offsets("n")[0].end:
         keys, values, times = (list(column) for column in zip(*records, strict=True))
         marks = [(("h", key),) for key in keys] if headers else None
         log.append([Output("n", 0, block_of(keys, values, times, marks))])
-    dropped, sent, version = 0, [], Version()
+    dropped, sent, version = Counter[str](), [], Version()
     for batch, (start, stop) in enumerate([(0, 150), (150, 200)], 1):
         report, letters = run_task(place, Work(0, batch, 0, version, (Range("n", 0, start, stop),)))
         version = Version(batch, report.commit)
-        dropped += sum(report.dropped.values())
+        for reason, count in report.dropped.items():
+            dropped[reason.partition(": ")[2]] += count  # without the step, which has another number
         sent += [letter.data for letter in letters]
-    return rows(log, f"{name}-out"), rows(log, f"{name}.dead-letters"), dropped, sent
+    out, dead, late = (rows(log, topic) for topic in (f"{name}-out", f"{name}.dead-letters", f"{name}-late"))
+    return out, dead, dict(dropped), sent, late
 
 
 def rows(log: EmbeddedLog, topic: str) -> list[tuple[Any, ...]]:

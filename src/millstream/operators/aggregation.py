@@ -7,9 +7,14 @@ from typing import Any, TypeAlias
 
 from millstream.aggregations import finisher
 from millstream.functions import Function
+from millstream.native import value_codec
+from millstream.operators.columns import ProcessRun
 from millstream.operators.runtime import Process, Runtime
-from millstream.plan.stateful import Aggregate, WindowedAggregate
+from millstream.plan.stateful import Aggregate, Count, Reduce, WindowedAggregate
 from millstream.plan.tables import TableAggregate
+from millstream.state.segments import layout_of
+from millstream.state.timed import TimedStore
+from millstream.windows import TimeWindows, UnlimitedWindows
 
 Step: TypeAlias = Callable[[Any, Any, Any], Any]
 """(key, old value or None, value) → new value, None to delete the row."""
@@ -31,3 +36,19 @@ def showing(node: Aggregate | WindowedAggregate | TableAggregate, forward: Proce
         forward(key, finish(new), finish(old) if tells_old else None, timestamp)
 
     return show
+
+
+def showing_runs(node: Aggregate | WindowedAggregate | Count | Reduce, forward: ProcessRun) -> ProcessRun:
+    """Return what passes runs of updates on as users see them."""
+    ready = getattr(node, "ready", None)
+    if ready is None:
+        return forward
+    finish = finisher(ready, getattr(node, "build", None))
+    return lambda run: forward(run.with_values(list(map(finish, run.values))))
+
+
+def store_of_windows(node: WindowedAggregate, runtime: Runtime) -> TimedStore:
+    """Return the store of a windowed table."""
+    exact = isinstance(node.windows, TimeWindows | UnlimitedWindows)
+    codec = value_codec(runtime.plan.declared[node].value)
+    return runtime.timed_store(node, codec, layout_of(node.windows), node.kept_for, indexed=node.final, exact=exact)

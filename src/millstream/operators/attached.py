@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.errors import DefinitionError
 from millstream.native import value_codec
+from millstream.operators.aggregation import store_of_windows
 from millstream.operators.runtime import Runtime
 from millstream.plan.histories import history_of
 from millstream.plan.node import Node
@@ -14,7 +15,7 @@ from millstream.plan.stages import attached_name, keeps_table
 from millstream.plan.stateful import WindowedAggregate
 from millstream.processors import SessionSpec, StoreUse, TableSpec, VersionedSpec, WindowSpec
 from millstream.state.processor_stores import KeyValueView, SessionView, VersionedView, WindowView
-from millstream.state.segments import ONE_TIME, TWO_TIMES, layout_of
+from millstream.state.segments import ONE_TIME, TWO_TIMES
 from millstream.windows import SessionWindows
 
 Trouble = Callable[[Exception], None]
@@ -68,7 +69,6 @@ class AttachedStores:
             return VersionedView(runtime.versioned_store(node, codec), *arguments, writable=False)
         if not isinstance(node, WindowedAggregate):
             return KeyValueView(runtime.store(node, codec), *arguments, writable=False)
-        layout = layout_of(node.windows)
-        store = runtime.timed_store(node, codec, layout, node.kept_for, indexed=node.final)
+        store = store_of_windows(node, runtime)
         kind = SessionView if isinstance(node.windows, SessionWindows) else WindowView
         return kind(store, *arguments, writable=False)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from millstream.operators import (
+    aggregates,
     foreign_keys,
     global_joins,
     processors,
@@ -22,23 +23,26 @@ from millstream.operators import (
     table_joins,
     table_steps,
     tables,
+    time_windows,
     transformers,
     windows,
 )
-from millstream.operators.columns import ProcessRun, column_operator, one_by_one
+from millstream.operators.columns import Port, ProcessRun, column_operator, one_by_one
 from millstream.operators.probe import Probe
 from millstream.operators.processors import Children
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.node import Node, inputs
 from millstream.plan.processors import Process as ProcessNode
 from millstream.plan.processors import ProcessValues
+from millstream.plan.sinks import Sink
 from millstream.plan.sources import StreamSource, TableSource
 from millstream.plan.stages import Stage
+from millstream.plan.stateful import ToStream
 from millstream.plan.stateless import Branch, Repartition, Split
 
 FAMILIES = (
-    foreign_keys, global_joins, processors, sessions, sinks, sliding, stateless, stateless_columns, stream_joins,
-    suppress, table_joins, table_steps, tables, transformers, windows,
+    aggregates, foreign_keys, global_joins, processors, sessions, sinks, sliding, stateless, stateless_columns,
+    stream_joins, suppress, table_joins, table_steps, tables, time_windows, transformers, windows,
 )  # fmt: skip
 """Importing a family registers its operators."""
 
@@ -62,32 +66,33 @@ class _Wiring:
     def __init__(self, stage: Stage, runtime: Runtime) -> None:
         self._inside = set(stage.nodes)
         self._runtime = runtime
-        self._built: dict[Node, tuple[Process, ...]] = {}
-        self._readers: dict[Node, list[tuple[Node, Process]]] = {}
+        self._built: dict[Node, tuple[Process | Port, ...]] = {}
+        self._readers: dict[Node, list[tuple[Node, Process | Port]]] = {}
 
     def head(self, node: Node) -> Head:
         """Return the way into an input; a probe wants to see each record."""
         assert isinstance(node, StreamSource | Repartition | TableSource)
-        process = self._ports(node)[0] if isinstance(node, TableSource) else self._after(node)
+        process = _single(self._ports(node)[0]) if isinstance(node, TableSource) else self._after(node)
         if self._runtime.probe is not None:
             return Head(self._runtime.probe.timed(node, process), None)
         return Head(process, None if isinstance(node, TableSource) else self._runs_after(node))
 
-    def _ports(self, node: Node) -> tuple[Process, ...]:
+    def _ports(self, node: Node) -> tuple[Process | Port, ...]:
         if node not in self._built:
             made = operator(node, self._forward_of(node), self._runtime)
-            self._built[node] = made if isinstance(made, tuple) else (made,) * max(1, len(inputs(node)))
+            self._built[node] = made if type(made) is tuple else (made,) * max(1, len(inputs(node)))
         return self._built[node]
 
-    def _readers_of(self, node: Node) -> list[tuple[Node, Process]]:
+    def _ports_after(self, node: Node) -> list[tuple[Node, Process | Port]]:
         known = self._readers.get(node)
         if known is None:
-            known = self._readers[node] = self._found_readers(node)
+            found = (each for each in self._runtime.plan.readers[node] if each[0] in self._inside)
+            known = list(dict.fromkeys((reader, self._ports(reader)[port]) for reader, port in found))
+            self._readers[node] = known
         return known
 
-    def _found_readers(self, node: Node) -> list[tuple[Node, Process]]:
-        found = (each for each in self._runtime.plan.readers[node] if each[0] in self._inside)
-        readers = list(dict.fromkeys((reader, self._ports(reader)[port]) for reader, port in found))
+    def _readers_of(self, node: Node) -> list[tuple[Node, Process]]:
+        readers = [(reader, _single(port)) for reader, port in self._ports_after(node)]
         return readers if self._runtime.probe is None else _measured(node, readers, self._runtime.probe)
 
     def _after(self, node: Node) -> Process:
@@ -102,13 +107,35 @@ class _Wiring:
 
     def _runs_after(self, node: Node) -> ProcessRun | None:
         """Return what a run of records sets off, or None if the only thing to do is to take them one by one."""
-        readers = self._readers_of(node)
-        if len(readers) != 1:
+        ports = self._ports_after(node)
+        if len(ports) != 1:
             return None
-        [(reader, process)] = readers
+        [(reader, port)] = ports
+        if isinstance(port, Port):
+            return port.over_runs(self._results_after(reader))
         following = None if isinstance(reader, Repartition) else self._runs_after(reader)
-        forward = following or one_by_one(self._forward_of(reader), self._runtime)
-        return column_operator(reader, forward, process, self._runtime)
+        forward = following or one_by_one(self._forward_of(reader), self._runtime.context)
+        return column_operator(reader, forward, port, self._runtime)
+
+    def _results_after(self, table: Node) -> ProcessRun | None:
+        """Return what a run of changes of a table sets off, if it is read as a stream that leaves the task as runs.
+
+        No step on the way may have a look at state: that of the run is ahead of all its results but the last.
+        """
+        ports = self._ports_after(table)
+        return self._columns_after(table) if len(ports) == 1 and isinstance(ports[0][0], ToStream) else None
+
+    def _columns_after(self, node: Node) -> ProcessRun | None:
+        ports = self._ports_after(node)
+        if len(ports) != 1 or isinstance(ports[0][1], Port):
+            return None
+        [(reader, port)] = ports
+        forward = _ignore if isinstance(reader, Repartition | Sink) else self._columns_after(reader)
+        return None if forward is None else column_operator(reader, forward, _single(port), self._runtime)
+
+
+def _single(port: Process | Port) -> Process:
+    return port.process if isinstance(port, Port) else port
 
 
 def _measured(node: Node, readers: list[tuple[Node, Process]], probe: Probe) -> list[tuple[Node, Process]]:

@@ -1,4 +1,4 @@
-"""Whole runs of records taken through steps without state column by column, instead of record by record.
+"""Whole runs of records taken through steps column by column, instead of record by record.
 
 That goes on as long as each step has a single reader that can do the same; from there on, or where a function asks for
 the context of its record, records go one by one. What comes out is the same, and so is the order of errors: a step that
@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 from itertools import compress
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
 
 from millstream.functions import Function
-from millstream.operators.runtime import Process, Runtime
+from millstream.operators.runtime import Process, RecordContext, Runtime
 from millstream.plan.node import Node
 
 
@@ -24,6 +26,18 @@ class Chunk(Protocol):
     @property
     def reached(self) -> Any:
         """For each row the latest time up to it, as an array."""
+
+
+class EndOfBatch:
+    """Where a run comes from that no record at hand has set off."""
+
+    def __init__(self, context: RecordContext, size: int) -> None:
+        self._time = context.stream_time
+        self._size = size
+
+    @property
+    def reached(self) -> Any:
+        return np.full(self._size, self._time)
 
 
 class Run:
@@ -39,6 +53,13 @@ class Run:
         self.keys = keys
         self.values = values
         self.timestamps = timestamps
+
+    @property
+    def moments(self) -> list[int]:
+        """For each record the latest time up to it; the time of one that was left out counts too."""
+        reached, rows = self.chunk.reached, self.rows
+        found: list[int] = (reached[rows.start : rows.stop] if isinstance(rows, range) else reached[rows]).tolist()
+        return found
 
     def with_keys(self, keys: list[Any]) -> Run:
         """Return the records with other keys."""
@@ -76,22 +97,60 @@ class Run:
 ProcessRun: TypeAlias = Callable[[Run], None]
 
 
+class Collected:
+    """Changes of a table that are collected, to be passed on as a run; nobody is told the values before."""
+
+    def __init__(self, context: RecordContext, forward: ProcessRun) -> None:
+        self._context = context
+        self._forward = forward
+        self._columns: tuple[list[Any], ...] = [], [], [], []
+
+    def add(self, key: Any, new: Any, _old: Any, timestamp: int) -> None:
+        """Take a change that the record at hand has made."""
+        rows, keys, values, timestamps = self._columns
+        rows.append(self._context.row)
+        keys.append(key)
+        values.append(new)
+        timestamps.append(timestamp)
+
+    def sender(self, source: Run) -> Callable[[], None]:
+        """Return what passes on the changes that come from a run, as many as have been collected by then."""
+
+        def send() -> None:
+            columns, self._columns = self._columns, ([], [], [], [])
+            if columns[0]:
+                row = self._context.row
+                self._forward(Run(source.chunk, *columns))
+                self._context.row = row
+
+        return send
+
+
+def do_nothing() -> None:
+    """Where nothing is collected, nothing is to be sent."""
+
+
+class Port(NamedTuple):
+    """A way into an operator with state that takes both single records and runs."""
+
+    process: Process
+    over_runs: Callable[[ProcessRun | None], ProcessRun]
+    """Returns what takes a run. It is given what takes a run of results, without the values before; None if a step
+    behind wants single ones, or could see by the state that a result comes late."""
+
+
 @singledispatch
 def column_operator(_node: Node, _forward: ProcessRun, _single: Process, _runtime: Runtime) -> ProcessRun | None:
     """Return what a node does with a run, or None if it takes records one by one; ``single`` is how it does that."""
     return None
 
 
-def one_by_one(process: Process, runtime: Runtime) -> ProcessRun:
+def one_by_one(process: Process, context: RecordContext) -> ProcessRun:
     """Return what gives the records of a run to a step that takes them one by one."""
-    context = runtime.context
 
     def process_run(run: Run) -> None:
-        reached, rows = run.chunk.reached, run.rows
-        # the time of a record that was left out counts too
-        moments = reached[rows.start : rows.stop] if isinstance(rows, range) else reached[rows]
-        columns = zip(moments.tolist(), run.keys, run.values, run.timestamps, strict=True)
-        for context.row, (moment, key, value, timestamp) in zip(rows, columns, strict=True):
+        columns = zip(run.moments, run.keys, run.values, run.timestamps, strict=True)
+        for context.row, (moment, key, value, timestamp) in zip(run.rows, columns, strict=True):
             if moment > context.stream_time:
                 context.stream_time = moment
             process(key, value, timestamp)

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 from millstream.native import decode_key, encode_key, value_codec
 from millstream.operators.aggregation import with_key
+from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.histories import newest_only
 from millstream.operators.missing import checked_lookup
 from millstream.operators.runtime import Process, Runtime, operator
-from millstream.operators.tables import emitter, store_of
 from millstream.plan.foreign_keys import ForeignKeyAnswer, ForeignKeyMissing, ForeignKeyResult, ForeignKeySubscribe
 
 Answer: TypeAlias = list[Any]
@@ -134,7 +134,7 @@ def _answer(node: ForeignKeyAnswer, forward: Process, runtime: Runtime) -> tuple
 def _result(node: ForeignKeyResult, forward: Process, runtime: Runtime) -> Process:
     """Answers of earlier batches have all arrived, so the newest version need only be known within a batch."""
     store, decode = store_of(node, runtime), value_codec(node.value).decode
-    emit, context = emitter(node, store, forward, runtime), runtime.context
+    emit, context = Emitter(node, store, forward, runtime).at_once, runtime.context
     newest: dict[Any, Any] = {}
 
     def process(key: Any, answer: Answer, timestamp: int) -> None:

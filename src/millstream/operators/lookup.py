@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from millstream.aggregations import finisher
 from millstream.native import value_codec
-from millstream.operators.aggregation import with_key
+from millstream.operators.aggregation import store_of_windows, with_key
 from millstream.operators.histories import store_with_history
 from millstream.operators.runtime import Runtime
 from millstream.plan.histories import history_of
@@ -16,7 +16,6 @@ from millstream.plan.node import Node
 from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.tables import TableFilter, TableMapValues, TableTableJoin
 from millstream.records import Windowed
-from millstream.state.segments import layout_of
 
 Lookup: TypeAlias = Callable[[Any], tuple[Any, int]]
 """key → (value, timestamp); the value of a missing row is None and its timestamp -1."""
@@ -51,8 +50,7 @@ def computed(node: Node, runtime: Runtime) -> Lookup:
 
 @computed.register(WindowedAggregate)
 def _window(node: WindowedAggregate, runtime: Runtime) -> Lookup:
-    codec = value_codec(runtime.plan.declared[node].value)
-    store = runtime.timed_store(node, codec, layout_of(node.windows), node.kept_for, indexed=node.final)
+    store = store_of_windows(node, runtime)
     place = node.windows.place
 
     def look(key: Windowed) -> tuple[Any, int]:

@@ -142,9 +142,20 @@ class Runtime(Protocol):
         """Return the store that ``node`` owns, or the one of its stores that has the name ``part``."""
 
     def timed_store(
-        self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool, part: str = ""
+        self,
+        node: Node,
+        codec: Serde,
+        layout: struct.Struct,
+        retention: int,
+        *,
+        indexed: bool,
+        exact: bool = False,
+        part: str = "",
     ) -> TimedStore:
-        """Return the store of entries by key and time that ``node`` owns, or the one with the name ``part``."""
+        """Return the store of entries by key and time that ``node`` owns, or the one with the name ``part``.
+
+        ``exact`` says that entries are asked for by key and exact time.
+        """
 
     def versioned_store(self, node: Node, codec: Serde) -> VersionedStore:
         """Return the store of a table with history that ``node`` owns."""
@@ -201,6 +212,6 @@ class Runtime(Protocol):
 
 
 @singledispatch
-def operator(node: Node, _forward: Any, _runtime: Runtime) -> Process | tuple[Process, ...]:
-    """Return what a node does with a record, one function for each of its inputs if they differ."""
+def operator(node: Node, _forward: Any, _runtime: Runtime) -> Any:
+    """Return what a node does with a record: a ``Process`` or a ``Port``, one for each of its inputs if they differ."""
     raise DefinitionError(f"there is no operator for {node.verb!r} ({node.name!r})")

@@ -52,7 +52,7 @@ def _sink_runs(node: Sink, _forward: ProcessRun, single: Process, runtime: Runti
     declared, columns = runtime.plan.declared[node], runtime.to_topic(node.topic)
     key_serde, encode_value = declared.key or READABLE, (declared.value or JSON).encode
     route_of, text_as_it_is = key_serde.encode, key_serde is READABLE or key_serde is TEXT
-    context, singly = runtime.context, one_by_one(single, runtime)
+    context, singly = runtime.context, one_by_one(single, runtime.context)
 
     def process(run: Run) -> None:
         if context.has_headers:
@@ -148,7 +148,7 @@ def _repartition_runs(node: Repartition, _forward: ProcessRun, single: Process, 
     declared, columns = runtime.plan.declared[node], runtime.to_edge(node)
     number_of = columns.numbering((declared.key or READABLE).encode)
     encode_value = edge_codec(node, declared.value).encode
-    context, singly = runtime.context, one_by_one(single, runtime)
+    context, singly = runtime.context, one_by_one(single, runtime.context)
 
     def process(run: Run) -> None:
         if context.has_headers or (not node.null_keys and any(key is None for key in run.keys)):

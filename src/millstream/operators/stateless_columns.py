@@ -11,6 +11,7 @@ from typing import Any
 
 from millstream.operators.columns import ProcessRun, Run, calling, column_operator
 from millstream.operators.runtime import Process, Runtime
+from millstream.plan.stateful import ToStream
 from millstream.plan.stateless import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, SelectKey
 
 
@@ -75,5 +76,6 @@ def _collect_lists_of_pairs(lists: list[Any], found: Iterable[Any]) -> None:
 
 
 @column_operator.register(Merge)
-def _merge(_node: Merge, forward: ProcessRun, _single: Process, _runtime: Runtime) -> ProcessRun | None:
+@column_operator.register(ToStream)
+def _as_it_is(_node: Merge | ToStream, forward: ProcessRun, _single: Process, _runtime: Runtime) -> ProcessRun | None:
     return forward

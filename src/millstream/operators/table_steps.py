@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.operators.aggregation import Step, showing, with_key
+from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.histories import newest_only, store_with_history, taking_versions
 from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
-from millstream.operators.tables import emitter, store_of
 from millstream.plan.histories import origin_of_history
 from millstream.plan.tables import TableAggregate, TableFilter, TableGroupBy, TableMapValues
 
@@ -108,7 +108,7 @@ def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Proc
         return _aggregate_versions(node, forward, runtime)
     store, step = store_of(node, runtime), protected(_taking_out_and_adding(node), node, runtime)
     context = runtime.context
-    emit, failed = emitter(node, store, showing(node, forward, runtime), runtime), runtime.failed
+    emit, failed = Emitter(node, store, showing(node, forward, runtime), runtime).at_once, runtime.failed
     select = None if node.select is None else node.select.bind(runtime.context)
 
     def process(key: Any, pair: tuple[Any, Any], timestamp: int) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from millstream.operators.emitting import store_of
 from millstream.operators.histories import LookupAsOf, as_of, lookup_as_of
 from millstream.operators.lookup import Lookup, computed, lookup
 from millstream.operators.processors import Children, StepContext, begun, started
 from millstream.operators.runtime import Process, Runtime, operator
-from millstream.operators.tables import store_of
 from millstream.plan.processors import TransformValues
 
 _NO_CHILDREN = Children(lambda *_record: None, {})

@@ -1,4 +1,4 @@
-"""The work of windowed aggregations: tumbling, hopping and unlimited windows here, the others beside.
+"""What the aggregations of all kinds of windows have in common.
 
 Late is decided for each window: it has closed when the operator's own stream time, which a record moves first, has
 reached its end and the grace. ``on update`` every change is passed on; ``on close`` each window once.
@@ -11,28 +11,34 @@ from functools import singledispatch
 from typing import Any, TypeAlias
 
 from millstream.functions import Function
-from millstream.native import encode_key, value_codec
-from millstream.operators.aggregation import Step, showing, with_key
+from millstream.operators.aggregation import Step, showing, showing_runs, store_of_windows, with_key
+from millstream.operators.columns import EndOfBatch, Port, ProcessRun, Run, one_by_one
 from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.records import Windowed
 from millstream.state.entries import At, Entry
-from millstream.state.segments import layout_of
-from millstream.state.timed import TimedStore
-from millstream.windows import SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from millstream.windows import SlidingWindows, Windows
 
 Put: TypeAlias = Callable[..., None]
 """(entry, value, timestamp, old value) → stores a new aggregate and passes it on, unless that waits."""
 
 
 @operator.register(WindowedAggregate)
-def _windowed(node: WindowedAggregate, forward: Process, runtime: Runtime) -> tuple[Process, ...]:
+def _windowed(node: WindowedAggregate, forward: Process, runtime: Runtime) -> tuple[Port, ...]:
     adders = (node.adder, *node.other_adders)
-    return tuple(
-        windowed(node.windows, Aggregation(node, number, adder, forward, runtime))
-        for number, adder in enumerate(adders)
-    )
+    return tuple(_port(Aggregation(node, number, adder, forward, runtime)) for number, adder in enumerate(adders))
+
+
+def _port(aggregation: Aggregation) -> Port:
+    made = windowed(aggregation.node.windows, aggregation)
+    process = made.process if isinstance(made, Port) else made
+
+    def over_runs(forward: ProcessRun | None) -> ProcessRun:
+        aggregation.flushing_to(forward)
+        return made.over_runs(forward) if isinstance(made, Port) else one_by_one(process, aggregation.context)
+
+    return Port(process, over_runs)
 
 
 class Aggregation:
@@ -54,29 +60,35 @@ class Aggregation:
         self.added: Step = step if node.initial is not None else _or_first(step)
         """Returns the aggregate with one more value."""
         self.merge: Step | None = None if node.merger is None else protected(with_key(node.merger), node, runtime)
-        codec = value_codec(runtime.plan.declared[node].value)
-        self.store: TimedStore = runtime.timed_store(
-            node, codec, layout_of(node.windows), node.kept_for, indexed=node.final
-        )
+        self.store: Any = store_of_windows(node, runtime)
         self.clock = self.store.clock(number)
         self.context = runtime.context
         self._named = node.windows.named
         self._forward = showing(node, forward, runtime)
-        self.put = self._putting(held_back=runtime.caching or node.final, regrouped=node in runtime.plan.regrouped)
+        self.held_back = runtime.caching or node.final
+        self._regrouped = node in runtime.plan.regrouped
+        self.put: Put = self._holding_back() if self.held_back else self.passing_on(self._forward)
         self.skips_nulls = node.ready is not None
+        self.tells_late = node.late_to is not None
         self._dropped, self._failed = runtime.dropped, runtime.failed
         self._runtime = runtime
         self._missed: list[Windowed] = []
+        self._forward_run: ProcessRun | None = None
         if runtime.caching and not node.final:
             runtime.on_flush(node, self._flush)
+
+    def flushing_to(self, forward: ProcessRun | None) -> None:
+        """Have what waits for the end of the batch passed on as a run then."""
+        self._forward_run = None if forward is None else showing_runs(self.node, forward)
 
     @property
     def visible_from(self) -> int:
         """The first time whose entries are in reach of a look-up."""
-        return self.store.expired if self.final else self.store.expired + 1
+        expired: int = self.store.expired
+        return expired if self.final else expired + 1
 
-    def _putting(self, *, held_back: bool, regrouped: bool) -> Put:
-        mark, context, forward, named = self.store.mark, self.context, self._forward, self._named
+    def _holding_back(self) -> Put:
+        mark, context = self.store.mark, self.context
 
         def hold_back(entry: Entry, value: Any, timestamp: int, _old: Any = None) -> None:
             entry.value, entry.timestamp = value, timestamp
@@ -84,6 +96,12 @@ class Aggregation:
                 mark(entry)
             if context.has_headers or entry.headers:
                 entry.headers = context.headers
+
+        return hold_back
+
+    def passing_on(self, forward: Process) -> Put:
+        """Return what stores a new aggregate and passes it on as it is kept."""
+        mark, named, regrouped = self.store.mark, self._named, self._regrouped
 
         def pass_on(entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
             if regrouped:  # groupings behind it are told what it really was
@@ -93,7 +111,7 @@ class Aggregation:
                 mark(entry)
             forward(named(entry.key, entry.at), value, old, timestamp)
 
-        return hold_back if held_back else pass_on
+        return pass_on
 
     def pass_on(self, entry: Entry) -> None:
         """Pass on a final result."""
@@ -108,13 +126,13 @@ class Aggregation:
         if self.node.late_to is not None:
             self._missed.append(self._named(key, at))
 
-    def not_late(self, key: Any, starts: list[int], closed: int) -> list[int]:
+    def not_late(self, key: Any, starts: list[int], closed: int) -> list[Entry]:
         """Count the windows up to start ``closed``, which have closed before the record came, and return the others."""
         for start in starts:
             if start <= closed:
                 self.late(key, (start,))
         self.tell_late()
-        return [start for start in starts if start > closed]
+        return [self.store.entry(key, (start,)) for start in starts if start > closed]
 
     def tell_late(self) -> None:
         """Send the record to the topic for late ones, once for all windows that it has missed."""
@@ -138,16 +156,27 @@ class Aggregation:
 
     def _flush(self) -> None:
         """Pass on what has changed; a window that came and went in between was never there."""
-        forward, named, settle, context = self._forward, self._named, self.store.settle, self.context
-        for entry in self.store.take_changed():
-            value, before, headers = entry.value, entry.before, entry.headers
-            settle(entry)
-            if value is None and before is None:
-                continue
-            carried = context.carry(headers) if headers else None
-            forward(named(entry.key, entry.at), value, before, entry.timestamp)
+        written = self.store.take_changed()
+        changed = [entry for entry in written if entry.value is not None or entry.before is not None]
+        if self._forward_run is None or any(entry.headers for entry in changed):
+            self._flush_singly(changed)
+        elif changed:
+            self._forward_run(self._as_run(changed))
+        self.store.settle(written)
+
+    def _flush_singly(self, changed: list[Entry]) -> None:
+        forward, named, context = self._forward, self._named, self.context
+        for entry in changed:
+            carried = context.carry(entry.headers) if entry.headers else None
+            forward(named(entry.key, entry.at), entry.value, entry.before, entry.timestamp)
             if carried is not None:
                 context.restore(carried)
+
+    def _as_run(self, changed: list[Entry]) -> Run:
+        named, size = self._named, len(changed)
+        keys, values = [named(entry.key, entry.at) for entry in changed], [entry.value for entry in changed]
+        timestamps = [entry.timestamp for entry in changed]
+        return Run(EndOfBatch(self.context, size), range(size), keys, values, timestamps)
 
 
 def _nothing() -> None:
@@ -160,58 +189,9 @@ def _or_first(step: Step) -> Step:
 
 
 @singledispatch
-def windowed(windows: Windows, aggregation: Aggregation) -> Process:
-    """Return what a kind of windows does with a record."""
+def windowed(windows: Windows, aggregation: Aggregation) -> Process | Port:
+    """Return what a kind of windows does with a record, and with a run if it does that in a way of its own."""
     raise NotImplementedError(windows, aggregation)
-
-
-@windowed.register(TimeWindows)
-@windowed.register(UnlimitedWindows)
-def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation) -> Process:
-    store, clock, grace, size = aggregation.store, aggregation.clock, windows.grace, windows.size
-    skips_nulls, put, added, begin = aggregation.skips_nulls, aggregation.put, aggregation.added, aggregation.begin
-    starts_of, alike = windows.starts, windows.alike
-    retention = store.retention
-    first_visible = 0 if aggregation.final else 1
-    emit = closer(aggregation, lambda close: close - size) if aggregation.final else None
-    aggregation.on_time(None if emit is None else lambda time: emit(time - grace))
-    starts: list[int] = []  # of the timestamps from same_from until same_until: records come close together
-    same_from = same_until = 0
-    known: dict[Any, list[Entry]] = {}  # the entries of these starts by key
-    known_from: dict[int, dict[Any, list[Entry]]] = {}
-
-    def process(key: Any, value: Any, timestamp: int) -> None:
-        nonlocal starts, same_from, same_until, known
-        if key is None or (value is None and skips_nulls):
-            return aggregation.drop("null_key" if key is None else "null_value")
-        now = clock.time
-        if timestamp > now:
-            clock.time = now = timestamp
-        close = now - grace
-        if not same_from <= timestamp < same_until:
-            starts, (same_from, same_until) = list(starts_of(timestamp)), alike(timestamp)
-            known = known_from.setdefault(same_from, store.across(starts))
-        open_starts = starts if starts and starts[0] > close - size else aggregation.not_late(key, starts, close - size)
-        if open_starts:
-            visible_from = store.observed - retention + first_visible  # later windows do not hide earlier ones
-            all_known = known if open_starts is starts else store.across(open_starts)
-            kind = type(key)
-            entries = all_known[key if kind is str or kind is int else encode_key(key)]
-            for start, entry in zip(open_starts, entries, strict=True):
-                old = entry.value if start >= visible_from else None
-                at = timestamp if old is None or timestamp > entry.timestamp else entry.timestamp
-                try:
-                    if old is None:
-                        old = begin()
-                    new = added(key, old, value)
-                except Exception as error:
-                    return aggregation.fail(error, key)
-                put(entry, new, at, old)
-        if emit is not None:
-            emit(close)
-        return None
-
-    return process
 
 
 def closer(aggregation: Aggregation, last_start: Callable[[int], int]) -> Callable[[int], None]:

@@ -87,23 +87,6 @@ class Bucket:
             self.take(found)
         return found
 
-    def entries_at(self, times: list[int]) -> list[Entry]:
-        """Return the entries at one or more ascending times, in stores where only one can stand at each.
-
-        Mostly these are the last ones that there are.
-        """
-        last = -len(times)
-        if self.times[last:] == times:
-            return self.entries[last:]
-        own, entries, found = self.times, self.entries, []
-        for time in times:
-            place = bisect_left(own, time)
-            if place == len(own) or own[place] != time:
-                own.insert(place, time)
-                entries.insert(place, Entry(self.key, (time,), self.name))
-            found.append(entries[place])
-        return found
-
     def drop(self, entry: Entry) -> None:
         """Let go of an entry: it was taken back before the disk has seen it."""
         place = bisect_left(self.times, entry.at[0])

@@ -77,14 +77,16 @@ class RecordedTransaction:
 class RecordedCursor:
     """A cursor of such a transaction."""
 
-    __slots__ = ("_changes", "_cursor", "_name", "item", "key", "last", "next", "prev", "set_range", "value")
+    __slots__ = (
+        "_changes", "_cursor", "_name", "getmulti", "item", "key", "last", "next", "prev", "set_range", "value",
+    )  # fmt: skip
 
     def __init__(self, cursor: Any, name: str, changes: Changes) -> None:
         self._cursor = cursor
         self._name = name
         self._changes = changes
         self.key, self.value, self.item, self.set_range = cursor.key, cursor.value, cursor.item, cursor.set_range
-        self.next, self.prev, self.last = cursor.next, cursor.prev, cursor.last
+        self.next, self.prev, self.last, self.getmulti = cursor.next, cursor.prev, cursor.last, cursor.getmulti
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""The store behind windows, sessions and joins: entries of a key at a time, kept for a while.
+"""The store behind sliding windows, sessions and joins: entries of a key at a time, kept for a while.
 
 In memory a key's entries form a bucket that is read from the disk once per batch, from the earliest time needed on.
 """
@@ -25,6 +25,7 @@ from millstream.state.segments import (
     beside,
     name_of,
     observed_time,
+    scan_key,
     scan_timed,
     stored_number,
     stored_segments,
@@ -87,13 +88,6 @@ class TimedStore:
         bucket = self._buckets.get(handle)
         return bucket if bucket is not None and bucket.since <= since else self._reaching(handle, key, since)
 
-    def across(self, times: list[int]) -> dict[Any, list[Entry]]:
-        """Return the entries at one or more ascending times, looked up when they are asked for, by handle of the key.
-
-        Only in stores where one entry can stand at each time, and until the end of the batch.
-        """
-        return _Across(self, times)
-
     def entry(self, key: Any, at: At) -> Entry:
         """Return an entry, an empty one if there is none; changes to it must be marked."""
         return self.bucket(key, at[0]).entry(at)
@@ -119,11 +113,12 @@ class TimedStore:
         self._write(changed)
         return changed
 
-    def settle(self, entry: Entry) -> None:
-        """Start a new round of changes for an entry that has been written and passed on."""
-        entry.changed = False
-        entry.before = entry.value
-        entry.headers = ()
+    def settle(self, entries: list[Entry]) -> None:
+        """Start a new round of changes for entries that have been written and passed on."""
+        for entry in entries:
+            entry.changed = False
+            entry.before = entry.value
+            entry.headers = ()
 
     def due(self, low: int, high: int) -> list[Entry]:
         """Return the entries of all keys with a time in ``low`` … ``high``, by where they stand, then by key."""
@@ -180,6 +175,9 @@ class TimedStore:
         for _, entry in scan_timed(self._txn, self._database, self._decode, self._layout):
             yield entry
 
+    def _scanned(self, key: Any) -> Iterator[Entry]:
+        return scan_key(self._txn, self._database, self._decode, self._layout, key)
+
     def __len__(self) -> int:
         entries = int(self._txn.stat(self._database)["entries"]) - _NUMBERS - len(self._clocks)
         return max(0, entries // 2 if self._indexed else entries)
@@ -202,8 +200,7 @@ class TimedStore:
 
     def write_through(self) -> None:
         """Write all changed entries once and for all; for stores whose changes nobody waits for."""
-        for entry in self.take_changed():
-            self.settle(entry)
+        self.settle(self.take_changed())
 
     # Bytes
 
@@ -307,14 +304,3 @@ class TimedStore:
             found = cursor.set_range(start)
             while found and cursor.key() < stop:
                 found = cursor.delete()
-
-
-class _Across(dict[Any, list[Entry]]):
-    def __init__(self, store: TimedStore, times: list[int]) -> None:
-        self._store = store
-        self._times = times
-
-    def __missing__(self, handle: Any) -> list[Entry]:
-        key = decode_key(handle) if type(handle) is bytes else handle
-        entries = self[handle] = self._store.bucket(key, self._times[0]).entries_at(self._times)
-        return entries

@@ -27,9 +27,11 @@ _LONG = 8
 class Interleaved:
     """Records of several inputs that take turns, in the order in which they are processed; looks like a chunk."""
 
-    __slots__ = ("_parts", "_places", "_turns", "has_headers", "keys", "numbers", "timestamps", "values")
+    __slots__ = ("_parts", "_places", "_turns", "has_headers", "keys", "numbers", "reached", "timestamps", "values")
 
-    def __init__(self, parts: list[Run], order: Any, turns: Any) -> None:
+    def __init__(self, parts: list[Run], times: Any, order: Any, turns: Any) -> None:
+        self.reached = times[order]
+        """For each record the latest time up to it, as an array."""
         self._parts = parts
         self._turns = turns
         self._places: list[int] = order.tolist()
@@ -112,7 +114,7 @@ def _ordered(parts: list[Run]) -> Iterator[Run | Interleaved]:
     turns = np.repeat(np.arange(len(parts)), [stop - start for _, _, start, stop in parts])[order]
     switches = np.flatnonzero(np.diff(turns)) + 1
     if len(order) < _LONG * (len(switches) + 1):
-        yield Interleaved(parts, order, turns)
+        yield Interleaved(parts, times, order, turns)
         return
     places = [start for _, _, start, _ in parts]
     for begin, end in zip([0, *switches.tolist()], [*switches.tolist(), len(order)], strict=True):

@@ -27,6 +27,7 @@ from millstream.state.task import TaskState
 from millstream.state.timed import TimedStore
 from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
+from millstream.state.windows import WindowStore
 from millstream.task.current import Current
 from millstream.task.inputs import Decode, Decoded, Decoder, Reject
 from millstream.task.merging import merged
@@ -87,16 +88,24 @@ class TaskRun:
         return store
 
     def timed_store(
-        self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool, part: str = ""
+        self, node: Node, codec: Serde, layout: struct.Struct, retention: int, *, part: str = "", **kind: bool
     ) -> TimedStore:
-        return self.open_timed_store(part_name(node, part), codec, layout, retention, indexed=indexed)
+        return self.open_timed_store(part_name(node, part), codec, layout, retention, **kind)
 
     def open_timed_store(
-        self, name: str, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool = False
+        self,
+        name: str,
+        codec: Serde,
+        layout: struct.Struct,
+        retention: int,
+        *,
+        indexed: bool = False,
+        exact: bool = False,
     ) -> TimedStore:
         store = self.stores.get(name)
         if not isinstance(store, TimedStore):
-            store = TimedStore(self._txn, self._state.database(name), codec, layout, retention, indexed=indexed)
+            kind = WindowStore if exact else TimedStore
+            store = kind(self._txn, self._state.database(name), codec, layout, retention, indexed=indexed)
             self.stores[name] = store
         return store
 

@@ -10,6 +10,7 @@ from millstream.operators.columns import Run as ColumnRun
 from millstream.operators.runtime import Process
 from millstream.state.timers import Timers
 from millstream.task.current import Current
+from millstream.task.inputs import Decoded
 from millstream.task.merging import Interleaved, Run
 
 
@@ -22,6 +23,7 @@ class Walk:
     def __init__(self, heads: list[Head], context: Current, timers: Timers) -> None:
         self._heads = heads
         self._processes = [head.process for head in heads]
+        self._only_head = heads[0] if len(set(self._processes)) == 1 else None
         self._context = context
         self._timers = timers
 
@@ -29,22 +31,37 @@ class Walk:
         """Process some records and return how many they were."""
         if isinstance(stretch, Interleaved):
             self._context.enter(stretch)
+            columns = stretch.keys, stretch.values, stretch.timestamps
+            if self._only_head is not None:
+                self._along(self._only_head, stretch, range(len(stretch.keys)), *columns)
+                return len(stretch.keys)
             processes = list(map(self._processes.__getitem__, stretch.numbers))
             each = self._each_with_timers if self._timers.in_use else self._each
-            each(0, processes, stretch.keys, stretch.values, stretch.timestamps)
+            each(0, processes, *columns)
             return len(processes)
         number, chunk, start, stop = stretch
-        head, context = self._heads[number], self._context
-        context.enter(chunk)
-        keys, values, timestamps = chunk.keys[start:stop], chunk.values[start:stop], chunk.timestamps[start:stop]
-        if self._timers.in_use:
-            self._each_with_timers(start, [head.process] * (stop - start), keys, values, timestamps)
-        elif head.process_run is None:
-            self._all(start, head.process, keys, values, timestamps)
-        else:
-            head.process_run(ColumnRun(chunk, range(start, stop), keys, values, timestamps))
-            context.stream_time = max(context.stream_time, *timestamps)
+        self._context.enter(chunk)
+        columns = chunk.keys[start:stop], chunk.values[start:stop], chunk.timestamps[start:stop]
+        self._along(self._heads[number], chunk, range(start, stop), *columns)
         return stop - start
+
+    def _along(
+        self,
+        head: Head,
+        chunk: Decoded | Interleaved,
+        rows: range,
+        keys: list[Any],
+        values: list[Any],
+        timestamps: list[int],
+    ) -> None:
+        """Process records that all go to the same place."""
+        if self._timers.in_use:
+            self._each_with_timers(rows.start, [head.process] * len(rows), keys, values, timestamps)
+        elif head.process_run is None:
+            self._all(rows.start, head.process, keys, values, timestamps)
+        else:
+            head.process_run(ColumnRun(chunk, rows, keys, values, timestamps))
+            self._context.stream_time = max(self._context.stream_time, *timestamps)
 
     def _all(self, start: int, process: Process, keys: list[Any], values: list[Any], timestamps: list[int]) -> None:
         """One process for all records, and no timers."""
