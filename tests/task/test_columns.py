@@ -223,6 +223,17 @@ def test_each_function_is_called_once_for_each_record_also_when_some_fail(log: E
     assert seen == [5, 0, 7, 0]
 
 
+@pytest.mark.parametrize("windows", [None, tumbling("1 s")])
+def test_a_run_of_which_nothing_is_left(windows: Windows | None, log: EmbeddedLog, site: Site) -> None:
+    app = App("test")
+    groups: Any = app.stream("n", value=int).filter(lambda n: n > 5).group_by_key()
+    (groups if windows is None else groups.windowed_by(windows)).count().to_stream().to("out")
+    place = site(app)
+    log.append([Output("n", 0, block_of([b"k"] * 2, [b"1", b"2"], [0, 0]))])
+    report, _ = run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 2),)))
+    assert (report.records_in, report.records_out) == (2, 0)
+
+
 class Moments(Processor):
     """Tells what time it is at each record."""
 

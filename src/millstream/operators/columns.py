@@ -41,7 +41,7 @@ class EndOfBatch:
 
 
 class Run:
-    """Records that follow each other in a chunk, or what became of them; ``rows`` are their places in it."""
+    """Records that follow each other in a chunk, or what became of them, perhaps nothing; ``rows`` are their places."""
 
     __slots__ = ("chunk", "keys", "rows", "timestamps", "values")
 

@@ -43,6 +43,8 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
         wants_time = aggregation.final or (collected is None and not aggregation.held_back) or aggregation.tells_late
 
         def process_run(run: Run) -> None:
+            if not run.rows:
+                return
             handles = handles_of(run.keys)
             spans.expect(handles, run.timestamps)
             moments = run.moments if wants_time else repeat(-1)
