@@ -27,7 +27,8 @@ SPARSE_SCHEMA = SCHEMA.append(pa.field("offset", pa.int64()))
 class Rows(NamedTuple):
     """Records as lists of Python objects, one list per column; ``headers`` is None if no record has any."""
 
-    keys: list[bytes | None]
+    keys: list[Any]
+    """Bytes, unless they come from another stage."""
     values: list[bytes | None]
     timestamps: list[int]
     headers: list[Headers] | None

@@ -236,14 +236,6 @@ def decode_key(data: bytes) -> Any:
     return _KEY_DECODERS[data[0]](data[1:])
 
 
-class KeyMemory(dict[bytes, Any]):
-    """Decoded keys of a batch by their bytes: ``memory[data]`` decodes each key once."""
-
-    def __missing__(self, data: bytes) -> Any:
-        key = self[data] = decode_key(data)
-        return key
-
-
 def _decode_float(data: bytes) -> float:
     bits = int.from_bytes(data, "big")
     bits ^= _SIGN if bits >= _SIGN else 2 * _SIGN - 1

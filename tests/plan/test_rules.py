@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from millstream import App
+from millstream import App, tumbling
 from millstream.dsl.stream import Stream
 from millstream.plan.stateless import Repartition
 from millstream.serdes import INT64
@@ -94,6 +94,11 @@ def test_an_edge_carries_no_values_if_its_readers_only_count() -> None:
     both.group_by_key().count(name="b")
     both.to_table(name="c")
     rides.select_key(str).repartition(name="unread")
+    windows = tumbling("1 s")
+    rides.group_by(str).windowed_by(windows).count(name="d")
+    rides.group_by(str).windowed_by(windows, late_to="late").count(name="e")
+    rides.group_by(str).windowed_by(windows).reduce(max, name="f")
     assert {edge.name: edge.carries_values for edge in edges(app)} == {
         "a.count-repartition": False, "b-repartition": True, "unread": True,
+        "d-repartition": False, "e-repartition": True, "f-repartition": True,
     }  # fmt: skip

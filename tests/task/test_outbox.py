@@ -2,6 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.blocks import headers_of
+from millstream.native import handles_of
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.partitioning import partition_of
 from millstream.task.outbox import Letter, Outbox, outputs
@@ -45,9 +46,9 @@ def test_nothing_makes_no_letters() -> None:
 def test_over_an_edge_records_go_by_their_key_as_a_topic_would_hold_it(keys: list[object], tasks: int) -> None:
     box = Outbox()
     box.edges["edge"] = columns = EdgeColumns()
-    number_of = columns.numbering(lambda key: str(key).encode())
-    for number, key in enumerate(keys):
-        columns.codes.append(number_of(key))
+    numbers = columns.numbers(lambda key: str(key).encode())
+    for number, handle in enumerate(handles_of(keys)):
+        columns.codes.append(numbers[handle])
         columns.values.append(b"")
         columns.timestamps.append(number)
     places = {}

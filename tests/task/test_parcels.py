@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.native import KeyMemory
+from millstream.native import encode_key
 from millstream.operators.runtime import EdgeColumns
 from millstream.partitioning import partition_of
 from millstream.task.parcels import parcels_of, unpacked
@@ -26,9 +26,9 @@ Sent = list[tuple[str | None, bytes | None, int, bool]]
 )
 def test_a_parcel_holds_the_records_of_its_task_in_their_order(sent: Sent, tasks: int) -> None:
     columns = EdgeColumns()
-    number_of = columns.numbering(str.encode)
+    numbers = columns.numbers(str.encode)
     for key, value, timestamp, has_headers in sent:
-        columns.codes.append(number_of(key))
+        columns.codes.append(numbers[encode_key(key) if key is None else key])
         columns.values.append(value)
         columns.timestamps.append(timestamp)
         if has_headers:
@@ -37,12 +37,10 @@ def test_a_parcel_holds_the_records_of_its_task_in_their_order(sent: Sent, tasks
     for record in sent:
         home = partition_of((record[0] or "").encode(), tasks)
         expected.setdefault(home, []).append(record)
-    memory = KeyMemory()
     found = {}
     for task, parcel in parcels_of(columns, tasks):
         rows = unpacked(parcel)
-        keys = [None if key is None else memory[key] for key in rows.keys]
-        headers = rows.headers or [()] * len(keys)
+        headers = rows.headers or [()] * len(rows.keys)
         assert set(headers) <= {(), (("h", b"1"),)}
-        found[task] = list(zip(keys, rows.values, rows.timestamps, map(bool, headers), strict=True))
+        found[task] = list(zip(rows.keys, rows.values, rows.timestamps, map(bool, headers), strict=True))
     assert found == expected

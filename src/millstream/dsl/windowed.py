@@ -123,6 +123,7 @@ class WindowedStream(ReadyAggregations, Verbs):
             late_to=self._late_to,
             retention=None if retention is None else milliseconds(retention),
             value=serde_for(value),
+            counts=add is _plus_one,
             name=name,
         )
         return Table(self._draft, node)

@@ -103,24 +103,35 @@ class Collected:
     def __init__(self, context: RecordContext, forward: ProcessRun) -> None:
         self._context = context
         self._forward = forward
-        self._columns: tuple[list[Any], ...] = [], [], [], []
+        self._rows: list[int] = []
+        self._keys: list[Any] = []
+        self._values: list[Any] = []
+        self._timestamps: list[int] = []
+        self.add = self._adder()
+        """Takes a change that the record at hand has made."""
 
-    def add(self, key: Any, new: Any, _old: Any, timestamp: int) -> None:
-        """Take a change that the record at hand has made."""
-        rows, keys, values, timestamps = self._columns
-        rows.append(self._context.row)
-        keys.append(key)
-        values.append(new)
-        timestamps.append(timestamp)
+    def _adder(self) -> Process:
+        context, add_row, add_key = self._context, self._rows.append, self._keys.append
+        add_value, add_timestamp = self._values.append, self._timestamps.append
+
+        def add(key: Any, new: Any, _old: Any, timestamp: int) -> None:
+            add_row(context.row)
+            add_key(key)
+            add_value(new)
+            add_timestamp(timestamp)
+
+        return add
 
     def sender(self, source: Run) -> Callable[[], None]:
         """Return what passes on the changes that come from a run, as many as have been collected by then."""
+        columns = self._rows, self._keys, self._values, self._timestamps
 
         def send() -> None:
-            columns, self._columns = self._columns, ([], [], [], [])
-            if columns[0]:
-                row = self._context.row
-                self._forward(Run(source.chunk, *columns))
+            if self._rows:
+                row, run = self._context.row, Run(source.chunk, *(column.copy() for column in columns))
+                for column in columns:
+                    column.clear()
+                self._forward(run)
                 self._context.row = row
 
         return send

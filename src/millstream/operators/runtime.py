@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from millstream.errors import DefinitionError
 from millstream.functions import Context
-from millstream.native import encode_key
+from millstream.native import decode_key, encode_key
 from millstream.operators.probe import Probe
 from millstream.plan.node import Node
 from millstream.plan.topology import Plan
@@ -90,25 +90,35 @@ class EdgeColumns(Columns):
         self.codes: list[int] = []
         self.routes: list[bytes] = []
         """What decides the partition of each key in ``keys``: its bytes as they would stand in a topic."""
-        self._numbers: dict[Any, int] = {}
+        self._numbers: KeyNumbers | None = None
 
-    def numbering(self, route_of: Callable[[Any], bytes]) -> Callable[[Any], int]:
-        """Return what gives each key its number."""
-        numbers, keys, routes = self._numbers, self.keys, self.routes
+    def numbers(self, route_of: Callable[[Any], bytes]) -> KeyNumbers:
+        """Return the number of each key."""
+        if self._numbers is None:
+            self._numbers = KeyNumbers(self, route_of)
+        return self._numbers
 
-        def number_of(key: Any) -> int:
-            # text and numbers stand for themselves; other keys are told apart by their bytes, as True == 1 == 1.0
-            kind = type(key)
-            handle = key if kind is str or kind is int else encode_key(key)
-            number = numbers.get(handle)
-            if number is None:
-                route, name = (b"", None) if key is None else (route_of(key), encode_key(key))
-                number = numbers[handle] = len(keys)
-                keys.append(name)
-                routes.append(route)
-            return number
 
-        return number_of
+class KeyNumbers(dict[Any, int]):
+    """The number of each key of an edge, by its handle: ``numbers[handle]`` gives a new key the next one."""
+
+    def __init__(self, columns: EdgeColumns, route_of: Callable[[Any], bytes]) -> None:
+        self._columns = columns
+        self._route_of = route_of
+
+    def __missing__(self, handle: Any) -> int:
+        columns = self._columns
+        name = handle if type(handle) is bytes else encode_key(handle)
+        key = decode_key(name)
+        number = len(columns.keys)
+        if key is None:
+            columns.keys.append(None)
+            columns.routes.append(b"")
+        else:
+            columns.routes.append(self._route_of(key))
+            columns.keys.append(name)
+        self[handle] = number
+        return number
 
 
 class Runtime(Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 from millstream.errors import MillstreamError, RecordTooLargeError, SerdeError
 from millstream.functions import Function
 from millstream.names import check_name
-from millstream.native import PRESENCE, value_codec
+from millstream.native import PRESENCE, encode_key, handles_of, value_codec
 from millstream.operators.columns import ProcessRun, Run, column_operator, one_by_one
 from millstream.operators.runtime import Columns, Process, Runtime, operator
 from millstream.plan.sinks import Sink
@@ -50,19 +50,14 @@ def _sink_runs(node: Sink, _forward: ProcessRun, single: Process, runtime: Runti
     if isinstance(node.topic, Function):
         return None
     declared, columns = runtime.plan.declared[node], runtime.to_topic(node.topic)
-    key_serde, encode_value = declared.key or READABLE, (declared.value or JSON).encode
-    route_of, text_as_it_is = key_serde.encode, key_serde is READABLE or key_serde is TEXT
+    key_serde, value_serde = declared.key or READABLE, declared.value or JSON
     context, singly = runtime.context, one_by_one(single, runtime.context)
 
     def process(run: Run) -> None:
         if context.has_headers:
             return singly(run)
         try:
-            keys = [
-                key.encode() if text_as_it_is and type(key) is str else None if key is None else route_of(key)
-                for key in run.keys
-            ]
-            values = [None if value is None else encode_value(value) for value in run.values]
+            keys, values = encoded_keys(key_serde, run.keys), encoded(value_serde, run.values)
         except Exception:
             return singly(run)
         largest = max(map(len, filter(None, keys)), default=0) + max(map(len, filter(None, values)), default=0)
@@ -72,6 +67,25 @@ def _sink_runs(node: Sink, _forward: ProcessRun, single: Process, runtime: Runti
         return None
 
     return process
+
+
+def encoded_keys(serde: Serde, keys: list[Any]) -> list[bytes | None]:
+    """Encode a column of keys: numbers, of which there are often few, each once."""
+    kinds = set(map(type, keys))
+    if kinds == {str} and (serde is READABLE or serde is TEXT):
+        return [key.encode() for key in keys]
+    if kinds == {int}:
+        known = {key: serde.encode(key) for key in set(keys)}
+        return list(map(known.__getitem__, keys))
+    return encoded(serde, keys)
+
+
+def encoded(serde: Serde, items: list[Any]) -> list[bytes | None]:
+    """Encode a column."""
+    if serde is PRESENCE:
+        return [None if item is None else b"" for item in items]
+    encode = serde.encode
+    return [None if item is None else encode(item) for item in items]
 
 
 def _refusal(columns: Columns, size: int) -> MillstreamError:
@@ -121,7 +135,7 @@ def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Proc
     declared = runtime.plan.declared[node]
     key_serde, codec = declared.key or READABLE, edge_codec(node, declared.value)
     columns, context, failed, dropped = runtime.to_edge(node), runtime.context, runtime.failed, runtime.dropped
-    number_of, encode_value = columns.numbering(key_serde.encode), codec.encode
+    numbers, encode_value = columns.numbers(key_serde.encode), codec.encode
     null_keys = node.null_keys
     codes, values, timestamps = columns.codes, columns.values, columns.timestamps
 
@@ -129,7 +143,7 @@ def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Proc
         if key is None and not null_keys:
             return dropped(node, "null_key")
         try:
-            code = number_of(key)
+            code = numbers[key if type(key) is str or type(key) is int else encode_key(key)]
             data = None if value is None else encode_value(value)
         except Exception as error:
             return failed(node, _explained(error, key, key_serde, value, codec), key)
@@ -146,16 +160,15 @@ def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Proc
 @column_operator.register(Repartition)
 def _repartition_runs(node: Repartition, _forward: ProcessRun, single: Process, runtime: Runtime) -> ProcessRun | None:
     declared, columns = runtime.plan.declared[node], runtime.to_edge(node)
-    number_of = columns.numbering((declared.key or READABLE).encode)
-    encode_value = edge_codec(node, declared.value).encode
+    numbers, codec = columns.numbers((declared.key or READABLE).encode), edge_codec(node, declared.value)
     context, singly = runtime.context, one_by_one(single, runtime.context)
 
     def process(run: Run) -> None:
         if context.has_headers or (not node.null_keys and any(key is None for key in run.keys)):
             return singly(run)
         try:
-            values = [None if value is None else encode_value(value) for value in run.values]
-            codes = [number_of(key) for key in run.keys]
+            values = encoded(codec, run.values)
+            codes = list(map(numbers.__getitem__, handles_of(run.keys)))
         except Exception:
             return singly(run)
         columns.codes.extend(codes)

@@ -110,11 +110,17 @@ def leave_values_behind(nodes: Nodes) -> Nodes:
 
     def step(node: Node) -> list[Node]:
         reading = readers[next(originals)]
-        if isinstance(node, Repartition) and reading and all(isinstance(reader, Count) for reader, _ in reading):
+        if isinstance(node, Repartition) and reading and all(_only_counts(reader) for reader, _ in reading):
             return [dataclasses.replace(node, carries_values=False)]
         return [node]
 
     return rewrite(nodes, step)
+
+
+def _only_counts(node: Node) -> bool:
+    if isinstance(node, WindowedAggregate):
+        return node.counts and node.late_to is None  # late records go to their topic with their values
+    return isinstance(node, Count)
 
 
 def expand_foreign_keys(nodes: Nodes) -> Nodes:

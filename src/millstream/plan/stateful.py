@@ -53,7 +53,7 @@ class WindowedAggregate(Node):
     """Aggregate the records of each key and window; ``initial`` None takes the first value as the first result.
 
     ``merger`` joins the aggregates of two sessions. With ``final`` a window is passed on once, when it has closed.
-    A ``ready`` aggregation is as in ``Aggregate``; it gets no null values.
+    A ``ready`` aggregation is as in ``Aggregate``; it gets no null values. One that ``counts`` does not look at values.
     """
 
     source: Node
@@ -69,6 +69,7 @@ class WindowedAggregate(Node):
     ready: Aggregation | None = None
     build: type | None = None
     late_to: str | None = None
+    counts: bool = False
 
     def __post_init__(self) -> None:
         if self.late_to is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from millstream.native import PRESENCE
 from millstream.serdes import Json, Readable, Serde, Text
 
 Column: TypeAlias = list[bytes | None]
@@ -23,6 +24,8 @@ def column_decoder(serde: Serde) -> ColumnDecoder:
         return _texts
     if type(serde) is Json:
         return _json_decoder(serde)
+    if serde is PRESENCE:
+        return lambda items: [None if item is None else True for item in items]
     return one_by_one(serde.decode)
 
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from millstream.blocks import Rows
 from millstream.errors import SerdeError
-from millstream.native import KeyMemory
 from millstream.records import Headers
 from millstream.serdes import Serde
-from millstream.task.decoding import column_decoder, one_by_one
+from millstream.task.decoding import column_decoder
 
 
 class Decoded:
@@ -82,15 +81,19 @@ Decode = Callable[[str, int, Rows, Any], Decoded]
 """Turns rows of a topic and partition, with their offsets, into decoded records."""
 
 
+def _as_it_is(decoded: Any) -> Any:
+    return decoded
+
+
 class Decoder:
-    """Turns the records of one input into what operators work with."""
+    """Turns the records of one input into what operators work with; keys are decoded already if ``key`` is None."""
 
     def __init__(
         self, key: Serde | None, value: Serde, stamp: Stamp | None, reject: Reject, written: Written = None
     ) -> None:
-        self._key = KeyMemory().__getitem__ if key is None else key.decode
+        self._key = _as_it_is if key is None else key.decode
         self._value = value.decode
-        self._keys = one_by_one(self._key) if key is None else column_decoder(key)
+        self._keys = _as_it_is if key is None else column_decoder(key)
         self._values = column_decoder(value)
         self._value_serde = value
         self._stamp = stamp

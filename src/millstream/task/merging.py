@@ -10,10 +10,12 @@ time. So the order is that of the latest times reached in each input, which can 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from millstream.blocks import chosen
 from millstream.records import Headers
 from millstream.task.inputs import Decoded
 
@@ -27,7 +29,7 @@ _LONG = 8
 class Interleaved:
     """Records of several inputs that take turns, in the order in which they are processed; looks like a chunk."""
 
-    __slots__ = ("_parts", "_places", "_turns", "has_headers", "keys", "numbers", "reached", "timestamps", "values")
+    __slots__ = ("_parts", "_places", "_turns", "has_headers", "keys", "reached", "timestamps", "values")
 
     def __init__(self, parts: list[Run], times: Any, order: Any, turns: Any) -> None:
         self.reached = times[order]
@@ -36,16 +38,19 @@ class Interleaved:
         self._turns = turns
         self._places: list[int] = order.tolist()
         """Where a record stood when the parts stood one after the other."""
-        self.numbers: list[int] = np.array([number for number, *_ in parts])[turns].tolist()
-        """The input that each record comes from."""
         self.keys = self._reordered([chunk.keys[start:stop] for _, chunk, start, stop in parts])
         self.values = self._reordered([chunk.values[start:stop] for _, chunk, start, stop in parts])
         self.timestamps = self._reordered([chunk.timestamps[start:stop] for _, chunk, start, stop in parts])
         self.has_headers = any(chunk.has_headers for _, chunk, _, _ in parts)
 
     def _reordered(self, columns: list[list[Any]]) -> list[Any]:
-        items = [item for column in columns for item in column]
-        return list(map(items.__getitem__, self._places))
+        return chosen(list(chain.from_iterable(columns)), self._places)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The input that each record comes from."""
+        found: list[int] = np.array([number for number, *_ in self._parts])[self._turns].tolist()
+        return found
 
     def locate(self, row: int) -> tuple[Decoded, int]:
         """Return the chunk of a record and its row there."""

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from millstream.blocks import Rows, chosen
+from millstream.native import decode_key
 from millstream.operators.runtime import EdgeColumns
 from millstream.partitioning import partitions_of
 from millstream.records import Headers
@@ -60,9 +61,10 @@ def _headers(sent: EdgeColumns, places: list[int]) -> dict[int, Headers]:
 
 
 def unpacked(parcel: bytes) -> Rows:
-    """Return the records of a parcel."""
+    """Return the records of a parcel, with keys that are decoded, each of them once."""
     found = _unpack(parcel)
     codes = np.frombuffer(found.codes, np.int64)
+    keys = [None if key is None else decode_key(key) for key in found.keys]
     timestamps: list[int] = np.frombuffer(found.timestamps, np.int64).tolist()
     headers = [found.headers.get(row, ()) for row in range(len(timestamps))] if found.headers else None
-    return Rows(chosen(found.keys, codes.tolist()), found.values, timestamps, headers)
+    return Rows(chosen(keys, codes.tolist()), found.values, timestamps, headers)
