@@ -11,12 +11,13 @@ TIMES = st.integers(0, 12)
 PLACES = st.tuples(TIMES, st.integers(0, 2))
 
 
-@given(st.lists(st.tuples(PLACES, st.sampled_from(["set", "delete", "drop"]))), TIMES, TIMES)
+@given(st.lists(st.tuples(PLACES, st.sampled_from(["set", "delete", "drop", "move"]))), TIMES, TIMES)
 def test_entries_are_found_by_place_and_by_stretches_of_time(
     changes: list[tuple[tuple[int, int], str]], low: int, high: int
 ) -> None:
     bucket, model = Bucket("k", b"sk", 0), dict[tuple[int, ...], int]()
-    for number, (at, change) in enumerate(changes):
+    for number, (place, change) in enumerate(changes):
+        at: tuple[int, ...] = place
         entry = bucket.entry(at)
         assert bucket.find(at) is entry
         entry.value = number if change == "set" else None
@@ -26,6 +27,11 @@ def test_entries_are_found_by_place_and_by_stretches_of_time(
         model.pop(at, None)
         if change == "set":
             model[at] = number
+        if change == "move":
+            at = (at[0] + number % 5 - 2, 3 + number)
+            bucket.move(entry, at)
+            assert bucket.find(at) is entry
+            entry.value = model[at] = number
     assert [one.at for one in bucket.entries] == sorted(one.at for one in bucket.entries)
     assert bucket.times == [one.at[0] for one in bucket.entries]
     expected = [(at, value) for at, value in sorted(model.items()) if low <= at[0] <= high]

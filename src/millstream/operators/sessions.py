@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.operators.runtime import Process
-from millstream.operators.windows import Aggregation, Put, windowed
+from millstream.operators.windows import Aggregation, windowed
 from millstream.state.entries import At, Bucket, Entry
 from millstream.windows import FOREVER, SessionWindows
 
@@ -43,9 +43,7 @@ def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
             except Exception as error:
                 return aggregation.fail(error, key)
             carried = context.carry(()) if context.has_headers else None
-            if at != (timestamp, timestamp):
-                _take_back(bucket, near, put)
-            put(bucket.entry(at), new, at[0])
+            put(_grown(aggregation, bucket, near, at) if near else bucket.entry(at), new, at[0])
             if carried is not None:
                 context.restore(carried)
         if aggregation.final:
@@ -67,12 +65,19 @@ def _place(near: list[Entry], timestamp: int) -> At:
     return end, start
 
 
-def _take_back(bucket: Bucket, sessions: list[Entry], put: Put) -> None:
-    """Delete sessions that become part of another one."""
-    for session in sessions:
-        put(session, None, session.at[0], session.value)
-        if not session.stored:
-            bucket.drop(session)
+def _grown(aggregation: Aggregation, bucket: Bucket, near: list[Entry], at: At) -> Entry:
+    """Return the entry of the session that others become, and delete those."""
+    first = near[0]
+    if len(near) == 1 and aggregation.held_back and not first.stored and first.before is None:
+        bucket.move(first, at)  # nobody has seen it yet
+        aggregation.store.mark(first)
+        return first
+    if at[0] != at[1]:  # else it is the one that is there, and no longer than before
+        for session in near:
+            aggregation.put(session, None, session.at[0], session.value)
+            if not session.stored:
+                bucket.drop(session)
+    return bucket.entry(at)
 
 
 def _merged(aggregation: Aggregation, key: Any, near: list[Entry]) -> Any:

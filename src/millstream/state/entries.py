@@ -87,6 +87,15 @@ class Bucket:
             self.take(found)
         return found
 
+    def move(self, entry: Entry, at: At) -> None:
+        """Put an entry elsewhere, which the disk has not seen yet."""
+        if self.entries[-1] is entry and at[0] >= self.times[-1]:  # mostly it is the last one and goes further
+            entry.at, self.times[-1] = at, at[0]
+            return
+        self.drop(entry)
+        entry.at = at
+        self.take(entry)
+
     def drop(self, entry: Entry) -> None:
         """Let go of an entry: it was taken back before the disk has seen it."""
         place = bisect_left(self.times, entry.at[0])
