@@ -1,12 +1,15 @@
 """One batch as one Spark job.
 
-Small batches run as a single Spark task with all stages in order; larger ones as one Spark task per core and level,
-with a shuffle between levels. Both give the same results.
+Small batches run as a single Spark task with all stages in order; larger ones as one Spark task per core, which runs
+its part of each level and hands records over by files. Where these tasks cannot all run at once, since others have
+their slots, there is one Spark task per core and level, with a shuffle between levels. All give the same results.
 """
 
 from __future__ import annotations
 
 import functools
+import tempfile
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +18,12 @@ from pyspark import RDD, SparkContext
 from millstream.batch.plan import BatchPlan
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
-from millstream.spark.worker import Item, destination, results, run_level, run_whole
+from millstream.spark.worker import GAVE_UP, Item, destination, results, run_level, run_levels, run_whole
 from millstream.state.task import Version
 from millstream.task.report import TaskReport
+
+_SHUFFLE_SECONDS = 60.0
+_FOREVER = float("inf")
 
 
 class BatchJob:
@@ -29,14 +35,31 @@ class BatchJob:
         # of a range Spark makes a source without data: a worker that leaves data unread is not used again
         self._single: RDD[int] = context.parallelize(range(1), 1)
         self._base: RDD[int] = context.parallelize(range(header.widths[0]), header.widths[0])
+        width = max(header.widths)
+        self._wide: RDD[int] = context.parallelize(range(width), width)
+        self._shuffles_until = 0.0 if len(header.widths) > 1 else _FOREVER
 
     def __call__(self, plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
         """Run a batch and return the reports of its tasks."""
         header = encode_header(JobHeader(app=self._header, plan=plan, versions=dict(versions)))
         with translated():
-            rdd = self._in_one_task(header) if plan.records <= self._small_batch else self._in_parallel(header)
-            items = rdd.collect()
+            if plan.records <= self._small_batch:
+                items = self._in_one_task(header).collect()
+            else:
+                items = self._at_once(header) or self._in_parallel(header).collect()
         return results(items)
+
+    def _at_once(self, header: bytes) -> list[Item] | None:
+        """Run all tasks at the same time; None if they cannot, upon which it is not tried again for a while."""
+        if time.monotonic() < self._shuffles_until:
+            return None
+        with tempfile.TemporaryDirectory(prefix="millstream-", ignore_cleanup_errors=True) as place:
+            run: Any = functools.partial(run_levels, header, place)
+            items: list[Item] = self._wide.mapPartitionsWithIndex(run).collect()
+        if all(number != GAVE_UP for number, _ in items):
+            return items
+        self._shuffles_until = time.monotonic() + _SHUFFLE_SECONDS
+        return None
 
     def _in_one_task(self, header: bytes) -> RDD[Item]:
         return self._single.mapPartitions(functools.partial(run_whole, header))

@@ -6,6 +6,7 @@ fork. What it yields are pairs of a number and bytes: an arrival for a task (the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import signal
@@ -26,6 +27,7 @@ from millstream.loading import follow
 from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
+from millstream.spark.exchange import AbandonedError, Exchange, NotAllHereError
 from millstream.spark.failures import Failure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
 from millstream.state.checkpoint import Checkpoint
@@ -37,6 +39,7 @@ from millstream.task.work import Arrival
 from millstream.task.worksite import Worksite
 
 REPORT = -1
+GAVE_UP = -(2**31)
 FAILURE = -2
 """A failure for Spark partition p has the number FAILURE - p, so that every partition of a level hears of it."""
 
@@ -68,6 +71,8 @@ def run_level(header: bytes, level: int, index: int, incoming: Iterator[Item]) -
     try:
         if not failures:
             yield from _run_tasks(job, level, index, arrivals)
+            for receiver, later in arrivals.items():  # they are for a level further down
+                yield from ((receiver, _encode(arrival)) for arrival in later)
     except Exception as error:
         failures.append(_encode(Failure.of(error)))
     following = job.app.widths[level + 1] if level + 1 < len(job.app.widths) else 1
@@ -90,8 +95,40 @@ def _run_tasks(job: JobHeader, level: int, index: int, arrivals: dict[int, list[
         yield REPORT, _encode(report)
         for receiver, arrival in delivered(site.layout, task, letters):
             yield receiver, _encode(arrival)
-    for receiver, later in arrivals.items():  # they are for a level further down
-        yield from ((receiver, _encode(arrival)) for arrival in later)
+
+
+def run_levels(header: bytes, place: str, index: int, _numbers: Iterable[Any]) -> Iterator[Item]:
+    """Run the tasks of all levels that belong to one Spark task; letters go through files in ``place``."""
+    job = decode_header(header)
+    exchange = Exchange(Path(place), max(job.app.widths))
+    try:
+        exchange.begin(index)
+        yield from _run_exchanging(job, exchange, index)
+    except AbandonedError:
+        return  # somebody else tells why
+    except Exception as error:
+        with contextlib.suppress(AbandonedError):
+            exchange.fail()
+        yield (GAVE_UP, b"") if isinstance(error, NotAllHereError) else (FAILURE, _encode(Failure.of(error)))
+
+
+def _run_exchanging(job: JobHeader, exchange: Exchange, index: int) -> Iterator[Item]:
+    widths = job.app.widths
+    layout = Layout(_plan(job.app), job.app.partitions)
+    homes = {task: task % width for level, width in enumerate(widths) for task in layout.tasks_on(level)}
+    arrivals: dict[int, list[Arrival]] = defaultdict(list)
+    for level, width in enumerate(widths):
+        letters: dict[int, list[Item]] = defaultdict(list)
+        for number, data in _run_tasks(job, level, index, arrivals) if index < width else ():
+            if number == REPORT:
+                yield number, data
+            else:
+                letters[homes[number]].append((number, data))
+        if level + 1 < len(widths):
+            if index < width:
+                exchange.post(level, index, letters, max(widths))
+            for number, data in exchange.collect(level, width, index):
+                arrivals[number].append(_decode_arrival(data))
 
 
 def run_whole(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
