@@ -17,11 +17,13 @@ from millstream.batch.loop import BatchLoop
 from millstream.batch.plan import BatchPlan, advanced
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
+from millstream.batch.savepoint import create_savepoint, restore_savepoint
 from millstream.batch.write_behind import PatientJournal, WriteBehind, may_write_behind
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import ProcessingError
 from millstream.log import EmbeddedLog
+from millstream.places import journal_dir, state_dir
 from millstream.plan.layout import Layout
 from millstream.storage import close_under, environment
 from millstream.task.policy import Policies
@@ -145,6 +147,23 @@ def test_a_close_leaves_nothing_to_settle(steps: Steps, site: Worksite, tmp_path
     commits = steps.state_commits()
     Journal(tmp_path / "journal", durable=False).settle(site.state_dir)
     assert steps.state_commits() == commits
+
+
+def test_a_savepoint_of_state_that_is_behind_is_whole(site: Worksite, log: EmbeddedLog, tmp_path: Path) -> None:
+    site.state_dir = state_dir(tmp_path, "test")
+    journal = journal_dir(tmp_path, "test")
+    steps = Steps(site, journal)
+    steps.batch()
+    steps.behind.rest()
+    steps.batch()
+    create_savepoint(tmp_path, "test", "now", tmp_path / "savepoints")
+    steps.batch()
+    steps.behind.close()
+    restore_savepoint(tmp_path, "test", "now", tmp_path / "savepoints")
+    site.lineage = "restored"
+    Journal(journal, durable=False).settle(site.state_dir)
+    finish(site, journal)
+    assert counts(log)[-6:] == ALL[-6:], "the batch that was not noted as done, and those after it, are published anew"
 
 
 Make = Callable[[Callable[[int], int]], Worksite]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -14,8 +15,9 @@ from millstream import App, Config
 from millstream.batch import loop as loop_module
 from millstream.batch.execute import run_here, task_names
 from millstream.batch.journal import Journal
-from millstream.batch.loop import BatchLoop
+from millstream.batch.loop import BatchLoop, Execute
 from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.write_behind import PatientJournal, WriteBehind
 from millstream.blocks import block_of
 from millstream.broker import Broker, Output, TopicConfig
 from millstream.errors import StorageFullError
@@ -29,9 +31,10 @@ from millstream.task.worksite import Worksite
 pytestmark = pytest.mark.crash
 
 
+@pytest.mark.parametrize("run", ["at once", "behind"])
 @pytest.mark.parametrize("full", ["state", "journal"])
 def test_a_full_disk_stops_the_app_and_nothing_is_lost_or_doubled(
-    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, full: Literal["state", "journal"]
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, full: Literal["state", "journal"], run: str
 ) -> None:
     monkeypatch.setattr(loop_module, "_FIRST_PAUSE_SECONDS", 0.0)
     places = {"state": tmp_path / "state", "journal": tmp_path / "journal"}
@@ -51,13 +54,14 @@ def test_a_full_disk_stops_the_app_and_nothing_is_lost_or_doubled(
         )
         sent: list[bytes] = []
         ballast = small_disk / "ballast"
-        _run(site, places["journal"])
+        run_all = _run_behind if run == "behind" else _run
+        run_all(site, places["journal"])
         disk = os.statvfs(small_disk)
         ballast.write_bytes(b"x" * (disk.f_bavail * disk.f_frsize - (700_000 if full == "state" else 60_000)))
         with pytest.raises(StorageFullError, match=r"no space left .*; free some space; nothing was lost"):
-            _run_until_it_fails(site, places["journal"], sent)
+            _run_until_it_fails(partial(run_all, site, places["journal"]), site.broker, sent)
         ballast.unlink()
-        _run(site, places["journal"])
+        run_all(site, places["journal"])
         (offsets,) = log.offsets("out")
         written = [one for chunk in log.read("out", 0, 0, offsets.end) for one in chunk.block.column(1).to_pylist()]
         assert Counter(written) == Counter(sent)
@@ -66,10 +70,10 @@ def test_a_full_disk_stops_the_app_and_nothing_is_lost_or_doubled(
     close_under(tmp_path)
 
 
-def _run_until_it_fails(site: Worksite, journal: Path, sent: list[bytes]) -> None:
+def _run_until_it_fails(run: Callable[[], None], log: Broker, sent: list[bytes]) -> None:
     for _ in range(40):
-        sent += _feed(site.broker)
-        _run(site, journal)
+        sent += _feed(log)
+        run()
 
 
 def _feed(log: Broker) -> list[bytes]:
@@ -79,13 +83,25 @@ def _feed(log: Broker) -> list[bytes]:
 
 
 def _run(site: Worksite, journal: Path) -> None:
+    _loop(site, Journal(journal), partial(run_here, site)).run("caught-up")
+
+
+def _run_behind(site: Worksite, journal: Path) -> None:
+    behind = WriteBehind(site, PatientJournal(journal))
+    try:
+        _loop(site, behind.journal, behind).run("caught-up")
+    finally:
+        behind.close()
+
+
+def _loop(site: Worksite, journal: Journal, execute: Execute) -> BatchLoop:
     size = BatchSize(20, 1.0)
-    BatchLoop(
+    return BatchLoop(
         app="full",
         broker=site.broker,
-        journal=Journal(journal),
+        journal=journal,
         planner=Planner(site.broker, ["words"], size),
         size=size,
         task_names=task_names(site.layout),
-        execute=partial(run_here, site),
-    ).run("caught-up")
+        execute=execute,
+    )
