@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -87,19 +87,18 @@ def test_a_batch_whose_tasks_cannot_run_at_once_goes_by_shuffle(tmp_path: Path, 
     feed(app, "n", [b"%d" % (number % 5) for number in range(100)])
     app.run("caught-up")
     context = SparkContext.getOrCreate()
-    free = str(tmp_path / "free")
+    place = str(tmp_path / "lock")
     slots = context.defaultParallelism - 1
 
     def take(_: object) -> None:
-        while not Path(free).exists():
-            time.sleep(0.01)
+        with Path(place).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
 
     others = InheritableThread(lambda: context.parallelize(range(slots), slots).foreach(take))
-    others.start()
-    try:
+    with Path(place).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        others.start()
         feed(app, "n", [b"%d" % (number % 5) for number in range(100)])
         app.run("caught-up")
-    finally:
-        Path(free).touch()
-        others.join()
+    others.join()
     assert dict(app.tables["counts"].items()) == dict.fromkeys(range(5), 40)
