@@ -60,6 +60,26 @@ def test_entries_are_found_by_key_and_time_over_many_transactions(
         place.close()
 
 
+@pytest.mark.parametrize("kind", [TimedStore, WindowStore])
+def test_what_expires_within_a_batch_never_reaches_the_disk(kind: type[TimedStore], tmp_path: Path) -> None:
+    place = environment(tmp_path / "e", ("timed",), sync=False)
+
+    def store_of(txn: Any) -> TimedStore:
+        return kind(txn, place.databases["timed"], NATIVE, struct.Struct(">Q"), 100, only_in_reach=True)
+
+    for times in ((0, 50), (60, 200, 90, 100, 101)):
+        with place.write() as txn:
+            store = store_of(txn)
+            for time in times:
+                entry = store.entry("k", (time,))
+                entry.value = 1
+                store.mark(entry)
+            store.flush()
+    with place.write() as txn:
+        assert [one.at[0] for one in store_of(txn).all()] == [0, 50, 100, 101, 200]  # their segment is still there
+    place.close()
+
+
 def grown(windows: Windows, *, final: bool) -> tuple[int, int]:
     """Return the rows of a store after 20 and after 100 times its retention."""
     app = App("test")

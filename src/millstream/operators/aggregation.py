@@ -51,4 +51,5 @@ def store_of_windows(node: WindowedAggregate, runtime: Runtime) -> TimedStore:
     """Return the store of a windowed table."""
     exact = isinstance(node.windows, TimeWindows | UnlimitedWindows)
     codec = value_codec(runtime.plan.declared[node].value)
-    return runtime.timed_store(node, codec, layout_of(node.windows), node.kept_for, indexed=node.final, exact=exact)
+    layout, final = layout_of(node.windows), node.final
+    return runtime.timed_store(node, codec, layout, node.kept_for, indexed=final, exact=exact, only_in_reach=not final)

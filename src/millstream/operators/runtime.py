@@ -158,13 +158,14 @@ class Runtime(Protocol):
         layout: struct.Struct,
         retention: int,
         *,
-        indexed: bool,
+        indexed: bool = False,
         exact: bool = False,
+        only_in_reach: bool = False,
         part: str = "",
     ) -> TimedStore:
         """Return the store of entries by key and time that ``node`` owns, or the one with the name ``part``.
 
-        ``exact`` says that entries are asked for by key and exact time.
+        ``exact`` says that entries are asked for by key and exact time; for the rest see ``TimedStore``.
         """
 
     def versioned_store(self, node: Node, codec: Serde) -> VersionedStore:

@@ -47,7 +47,7 @@ def _join(node: StreamStreamJoin, forward: Process, runtime: Runtime) -> tuple[P
 
 def _side_store(node: StreamStreamJoin, source: Node, part: str, runtime: Runtime) -> TimedStore:
     codec, kept = value_codec(runtime.plan.declared[source].value), node.within.retention
-    return runtime.timed_store(node, codec, _TIME_AND_NUMBER, kept, indexed=False, part=part)
+    return runtime.timed_store(node, codec, _TIME_AND_NUMBER, kept, only_in_reach=True, part=part)
 
 
 class _Shared:

@@ -75,7 +75,8 @@ class Spans:
         if found is None:
             starts = list(self._windows.starts(timestamp))
             entries = [self._store.window(start) for start in starts]
-            found = starts, entries[0] if len(entries) == 1 else _Across(entries), since, until
+            before = self._known.get(2 * since - until)
+            found = starts, entries[0] if len(entries) == 1 else _Across(entries, before and before[1]), since, until
             self._known[since] = found
         return found
 
@@ -95,13 +96,20 @@ class Spans:
 
 
 class _Across(dict[Any, list[Entry]]):
-    """The entries of each key in several windows."""
+    """The entries of each key in several windows; mostly all but one are those of the span before."""
 
-    def __init__(self, windows: list[Window]) -> None:
-        self._windows = windows
+    def __init__(self, windows: list[Window], before: Any) -> None:
+        self.windows = windows
+        follows = isinstance(before, _Across) and list(map(id, before.windows[1:])) == list(map(id, windows[:-1]))
+        self._before: dict[Any, list[Entry]] = before if follows else {}
 
     def __missing__(self, handle: Any) -> list[Entry]:
-        entries = self[handle] = [window[handle] for window in self._windows]
+        before = self._before.get(handle)
+        if before is not None:
+            entries = [*before[1:], self.windows[-1][handle]]
+        else:
+            entries = [window[handle] for window in self.windows]
+        self[handle] = entries
         return entries
 
 

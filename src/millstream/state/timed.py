@@ -39,11 +39,20 @@ _NUMBERS = 2
 class TimedStore:
     """Entries by key and time inside one transaction; ``layout`` packs where an entry stands.
 
-    With ``indexed`` the entries of all keys can be asked for by time.
+    With ``indexed`` the entries of all keys can be asked for by time. With ``only_in_reach`` nobody asks for entries
+    that have expired, so those that come and go in one batch never reach the disk.
     """
 
     def __init__(
-        self, txn: Any, database: Any, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool = False
+        self,
+        txn: Any,
+        database: Any,
+        codec: Serde,
+        layout: struct.Struct,
+        retention: int,
+        *,
+        indexed: bool = False,
+        only_in_reach: bool = False,
     ) -> None:
         self._txn = txn
         self._database = database
@@ -55,6 +64,7 @@ class TimedStore:
         self._buckets: dict[Any, Bucket] = {}
         self._changed: list[Entry] = []
         self._indexed = indexed
+        self._only_in_reach = only_in_reach
         self._cursor: Any = None
         self._stored: list[tuple[int, int, bytes]] = []
         """Begin, end and bytes of the segments that the disk had at first; what is written later is in memory too."""
@@ -256,7 +266,7 @@ class TimedStore:
         Sorting the keys is quicker than sorting the entries, of which a key has many, mostly in order of time.
         """
         by_name: defaultdict[bytes, list[Entry]] = defaultdict(list)
-        for entry in entries:
+        for entry in self._lasting(entries):
             by_name[entry.name].append(entry)
         encode, pack, stamp, length = self._encode, self._layout.pack, STAMP.pack, self.segment_length
         first_kept = max(0, self.expired) // length
@@ -282,6 +292,13 @@ class TimedStore:
             for segment in sorted(segments):
                 segments[segment].sort()
                 cursor.putmulti(segments[segment])
+
+    def _lasting(self, entries: list[Entry]) -> list[Entry]:
+        """Return what is not forgotten before anybody can ask for it."""
+        if not self._only_in_reach:
+            return entries
+        expired = self.expired
+        return [entry for entry in entries if entry.stored or entry.at[0] >= expired]
 
     def _remove(self, entry: Entry, segment: bytes, place: bytes) -> None:
         """Delete an entry from the disk, if it is there."""

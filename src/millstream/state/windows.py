@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
+from operator import attrgetter
 from typing import Any
 
 from millstream.native import decode_key, encode_key
 from millstream.state.entries import At, Entry
 from millstream.state.segments import ENTRIES, INDEX, LONGEST_NAME, SEGMENT, STAMP, beside, name_of
 from millstream.state.timed import TimedStore
+
+_name_of = attrgetter("name")
 
 
 class WindowStore(TimedStore):
@@ -44,7 +47,7 @@ class WindowStore(TimedStore):
     def _write(self, entries: list[Entry]) -> None:
         """Write entries time by time, and of each time in the order of the disk."""
         by_time: defaultdict[int, list[Entry]] = defaultdict(list)
-        for entry in entries:
+        for entry in self._lasting(entries):
             by_time[entry.at[0]].append(entry)
         first_kept = max(0, self.expired) // self.segment_length
         with self._txn.cursor(self._database) as cursor:
@@ -64,11 +67,10 @@ class WindowStore(TimedStore):
     def _rows(self, entries: list[Entry], segment: bytes, place: bytes) -> list[tuple[bytes, bytes]]:
         encode, stamp = self._encode, STAMP.pack
         rows: list[tuple[bytes, bytes]] = []
-        for entry in entries:
+        for entry in sorted(entries, key=_name_of):
             entry.stored, name = True, entry.name
             data = stamp(entry.timestamp) + encode(entry.value)
             rows.append((segment + name + place, data if len(name) < LONGEST_NAME else beside(entry.key) + data))
-        rows.sort()
         return rows
 
     def read_at(self, time: int, names: Collection[bytes]) -> list[tuple[bytes, bytes]]:

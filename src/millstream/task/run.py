@@ -99,13 +99,13 @@ class TaskRun:
         layout: struct.Struct,
         retention: int,
         *,
-        indexed: bool = False,
         exact: bool = False,
+        **options: bool,
     ) -> TimedStore:
         store = self.stores.get(name)
         if not isinstance(store, TimedStore):
             kind = WindowStore if exact else TimedStore
-            store = kind(self._txn, self._state.database(name), codec, layout, retention, indexed=indexed)
+            store = kind(self._txn, self._state.database(name), codec, layout, retention, **options)
             self.stores[name] = store
         return store
 
