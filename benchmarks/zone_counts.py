@@ -101,10 +101,12 @@ def load(broker: Broker, lines: list[bytes]) -> None:
     """Write rides to the topic ``rides``, in turn to its partitions."""
     broker.create_topic("rides", TopicConfig(partitions=PARTITIONS))
     for start in range(0, len(lines), BLOCK):
+        outputs = []
         for partition in range(PARTITIONS):
             numbers = range(start + partition, min(start + BLOCK, len(lines)), PARTITIONS)
             block = block_of([None] * len(numbers), [lines[one] for one in numbers], [*map(ride_timestamp, numbers)])
-            broker.append([Output("rides", partition, block)])
+            outputs.append(Output("rides", partition, block))
+        broker.append(outputs)
 
 
 def counted(lines: list[bytes]) -> Counter[tuple[int, int]]:
@@ -208,11 +210,13 @@ def in_own_process(side: str, records: int) -> dict[str, Any]:
         return found
 
 
-def beside_kafka_streams(records: int | None) -> None:
+def beside_kafka_streams(records: int | None, figures: Path | None) -> None:
     """Do it on a Kafka broker, beside Kafka Streams."""
     command = [sys.executable, "-m", "benchmarks.peers.kafka_streams"]
     command += [] if records is None else ["--records", str(records)]
-    subprocess.run(command, check=True, cwd=Path(__file__).parents[1])
+    command += [] if figures is None else ["--json", str(figures.absolute())]
+    ended = subprocess.run(command, check=False, cwd=Path(__file__).parents[1])
+    sys.exit(ended.returncode)
 
 
 def show(results: dict[str, dict[str, Any]]) -> None:
@@ -239,7 +243,7 @@ def main() -> None:
         app.run()
         return
     if arguments.broker == "kafka":
-        beside_kafka_streams(arguments.records)
+        beside_kafka_streams(arguments.records, arguments.json)
         return
     if arguments.only is None:
         results = {side: in_own_process(side, records) for side in SIDES}

@@ -116,12 +116,14 @@ def read(kafka: KafkaBroker) -> Read:
 def transact(cluster: Cluster) -> Transact:
     """Begin a transaction of another program with some records in it, and return its producer."""
 
-    def transact(topic: str, *values: str, partition: int = 0) -> Producer:
+    def transact(
+        topic: str, *values: str, partition: int = 0, key: str | None = None, time: int | None = None
+    ) -> Producer:
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{topic}-{next(_numbers)}"})
         producer.init_transactions(30)
         producer.begin_transaction()
         for value in values:
-            producer.produce(topic, value.encode(), partition=partition)
+            producer.produce(topic, value.encode(), key, partition, timestamp=time or 0)
         producer.flush(30)
         return producer
 

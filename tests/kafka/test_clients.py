@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.kafka.conftest import settle
 
 from millstream import App
 from millstream.cli.main import root
@@ -41,6 +42,7 @@ def test_a_named_producer_stores_once(cluster: Cluster, kafka: KafkaBroker, topi
         for number in range(3):
             producer.send(topic, number, partition=0)
             producer.flush()
+    settle(kafka, cluster.bootstrap, topic)
     assert sum(len(chunk.offsets) for chunk in kafka.read(topic, 0, 0, kafka.offsets(topic)[0].end)) == 3
 
 

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.kafka.conftest import settle
 from tests.kafka.running import run_to_end
 from tests.serve.conftest import START, Served, serving
 
@@ -61,6 +62,7 @@ def data_dir(cluster: Cluster, kafka: KafkaBroker, tmp_path_factory: pytest.Temp
     with closing(Journal(journal_dir(data_dir, APP))) as journal:
         journal.describe_as(catalog_of(layout))
     run_to_end(app, kafka)
+    settle(kafka, cluster.bootstrap, VENDORS, RATIOS, f"{APP}.dead-letters")
     return data_dir
 
 
@@ -147,7 +149,7 @@ def test_a_topic_is_made_written_to_changed_and_deleted(served: Served) -> None:
     assert served.client.get(f"/api/topics/{name}").status_code == 404
 
 
-def test_letters_are_listed_and_one_is_sent_back(served: Served, kafka: KafkaBroker) -> None:
+def test_letters_are_listed_and_one_is_sent_back(served: Served, cluster: Cluster, kafka: KafkaBroker) -> None:
     found = served.get(f"/api/apps/{APP}/letters")
     assert len(found["letters"]) == 4
     assert {"ZeroDivisionError" in one["error"] for one in found["letters"]} == {True, False}
@@ -156,6 +158,7 @@ def test_letters_are_listed_and_one_is_sent_back(served: Served, kafka: KafkaBro
     place = next(one["place"] for one in found["letters"] if one["topic"] == TIPS)
     sent = served.post(f"/api/apps/{APP}/letters/replay", {"places": [place]})
     assert sent.json()["sent"] == {TIPS: 1}
+    settle(kafka, cluster.bootstrap, TIPS)
     assert sum(one.end for one in kafka.offsets(TIPS)) > before
 
 

@@ -99,12 +99,6 @@ def test_a_range_that_is_given_up_leaves_nothing_behind(kafka: KafkaBroker, topi
         assert read(topic, start=0, end=2) == [(0, "0"), (1, "1")]
 
 
-def test_compaction_leaves_gaps(kafka: KafkaBroker, name: str, send: Send, read: Read) -> None:
-    kafka.create_topic(name, TopicConfig(partitions=1, compact=True))
-    send(name, "a:1", "b:1", "a:2")
-    assert read(name) == [(0, "1"), (1, "1"), (2, "2")]
-
-
 def test_records_that_are_gone_are_an_error(kafka: KafkaBroker, topic: str, send: Send, read: Read) -> None:
     send(topic, "a", "b", "c")
     kafka.delete_before(topic, 0, 2)

@@ -108,6 +108,7 @@ def test_the_rights_that_are_listed_are_enough_and_none_is_too_many(
             owner.create_topic(topic, TopicConfig(partitions=1))
         _grant(admin, needed)
         _run_as_bob(secure, certificates, owner, name, topics, tmp_path)
+        settle(owner, secure.bootstrap, topics[1])
         assert owner.offsets(topics[1])[0].end > 0
         seed = random.randrange(1_000_000)
         print(f"seed {seed}")

@@ -118,6 +118,7 @@ def test_output_of_one_app_is_the_input_of_another(
     app.run("caught-up")
     feed(app, *["a b a", "c", "b a"] * 4)
     app.run("caught-up")
+    settle(kafka, cluster.bootstrap, "word-counts")
     shouting.run("caught-up")
     expected = Counter((key, str(int(value) * 10)) for key, value in read(kafka, "word-counts"))
     assert Counter(read(kafka, "tenfold")) == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from time import monotonic, sleep
 from typing import Any
@@ -27,6 +27,7 @@ _BATCH_OVERHEAD = 256
 _LARGEST_BATCH = 1_000_000
 _REMEMBERED_SECONDS = 60.0
 _WITHOUT_LIMIT = -1
+_PAUSE_SECONDS = 0.02
 _ANY_TIME = 2**63 - 1
 _INTERNAL = "__"
 
@@ -78,7 +79,7 @@ class Topics:
         check_config(config)
         topic = NewTopic(name, num_partitions=config.partitions, replication_factor=-1, config=_theirs(config))
         self._ask("create_topics", name, [topic], doing="create")
-        self._await_partitions(name, config.partitions)
+        self._await(lambda: self.partitions(name) >= config.partitions)
 
     def alter(self, name: str, changes: Mapping[str, Any]) -> None:
         """Change settings of a topic; partitions can only grow."""
@@ -94,19 +95,13 @@ class Topics:
             self._ask("incremental_alter_configs", resource, [resource], doing="change")
         if after.partitions > before.partitions:
             self._ask("create_partitions", name, [NewPartitions(name, after.partitions)], doing="change")
-            self._await_partitions(name, after.partitions)
+        self._await(lambda: self.config(name) == after)
 
     def delete(self, name: str) -> None:
         """Delete a topic with its records, and wait until it is gone."""
         self.partitions(name)
         self._ask("delete_topics", name, [name], doing="delete")
-        deadline = monotonic() + REQUEST_SECONDS
-        while monotonic() < deadline:
-            try:
-                self.partitions(name)
-            except UnknownTopicError:
-                return
-            sleep(0.02)
+        self._await(lambda: self._is_gone(name))
 
     def _ask(self, request: str, key: Any, argument: Any, *, doing: str) -> Any:
         """Send a request of the admin client for one topic and return the answer."""
@@ -117,16 +112,23 @@ class Topics:
             name,
         )
 
-    def _await_partitions(self, name: str, count: int) -> None:
-        """Brokers hear of a change one after the other."""
+    def _is_gone(self, name: str) -> bool:
+        try:
+            self.partitions(name)
+        except UnknownTopicError:
+            return True
+        return False
+
+    def _await(self, has_happened: Callable[[], bool]) -> None:
+        """Wait for a change to be seen: the controller answers before the brokers hear of it, one after the other."""
         deadline = monotonic() + REQUEST_SECONDS
         while monotonic() < deadline:
             try:
-                if self.partitions(name) >= count:
+                if has_happened():
                     return
             except UnknownTopicError:
                 pass
-            sleep(0.02)
+            sleep(_PAUSE_SECONDS)
 
     def _unknown(self, name: str) -> UnknownTopicError:
         close = get_close_matches(name, self.names(), 1)

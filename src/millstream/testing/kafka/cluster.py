@@ -128,5 +128,6 @@ def _common(nodes: int, listeners: Mapping[str, str]) -> dict[str, object]:
         "num.io.threads": 4,
         "num.network.threads": 2,
         "log.cleaner.dedupe.buffer.size": 4_194_304,
+        "log.cleaner.backoff.ms": 200,
         "controlled.shutdown.enable": "false",
     }

@@ -1,0 +1,85 @@
+"""Gaps that compaction leaves: a broker compacts a topic, and all that is left of it is read, by any ranges."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from itertools import combinations
+from time import monotonic, time
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.kafka.conftest import Read, Send, Transact, settle
+
+from millstream.errors import UnknownTopicError
+from millstream.kafka import KafkaBroker
+from millstream.testing.kafka import Cluster
+
+RECORDS = 300
+KEYS = 12
+NOW = int(time() * 1000)  # which is also the time of markers of transactions
+LATER = NOW + 1_000_000
+"""The time of the first record of the segment that is still written to, which is not compacted."""
+SETTINGS = {
+    "cleanup.policy": "compact",
+    "segment.ms": "500000",  # by the records' own times, so that a later record begins a new segment
+    "min.cleanable.dirty.ratio": "0.001",
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+
+
+def is_there(kafka: KafkaBroker, topic: str) -> bool:
+    """Whether the broker knows a topic, which the controller has answered for before."""
+    with suppress(UnknownTopicError):
+        return kafka.topic(topic).partitions == 1
+    return False
+
+
+@pytest.fixture
+def compacted(
+    cluster: Cluster, kafka: KafkaBroker, name: str, send: Send, transact: Transact, read: Read
+) -> tuple[str, list[tuple[int, str]]]:
+    """A topic of which compaction has left the last record of each key, and what is left of it."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1, config=SETTINGS)])[name].result()
+    deadline = monotonic() + 60
+    while not is_there(kafka, name):
+        assert monotonic() < deadline
+    seed = random.randrange(1_000_000)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    last: dict[str, tuple[int, str]] = {}
+    number = 0
+    while number < RECORDS:
+        texts = [f"k{chance.randrange(KEYS)}:{one}" for one in range(number, number + chance.randint(1, 20))]
+        first = send(name, *texts, times=list(range(NOW + number, NOW + number + len(texts))))
+        last |= {text.split(":")[0]: (first + row, text.split(":")[1]) for row, text in enumerate(texts)}
+        number += len(texts)
+        if chance.random() < 0.2:  # markers of transactions are no records, but have offsets
+            transact(name, "never", key="k0", time=NOW + number).abort_transaction(30)
+    first = send(name, "k1:new", "k2:new", times=[LATER, LATER])
+    settle(kafka, cluster.bootstrap, name)
+    left = [*sorted(last.values()), (first, "new"), (first + 1, "new")]
+    deadline = monotonic() + 60
+    while len(found := read(name)) > len(left):
+        assert monotonic() < deadline, f"{len(found)} records are there, and {len(left)} would be left"
+    assert found == left
+    return name, left
+
+
+def test_what_compaction_has_left_is_read_by_any_ranges(
+    compacted: tuple[str, list[tuple[int, str]]], kafka: KafkaBroker, read: Read
+) -> None:
+    topic, left = compacted
+    end = kafka.offsets(topic)[0].end
+    assert end > 10 * len(left)
+    for cut in range(0, end + 1, 50):
+        assert read(topic, start=0, end=cut) + read(topic, start=cut, end=end) == left, f"cut at {cut}"
+    edges = sorted({offset + step for offset, _ in left for step in (0, 1)} & set(range(end + 1)))
+    for start, stop in random.Random(7).sample([*combinations(edges, 2)], 20):
+        assert read(topic, start=start, end=stop) == [one for one in left if start <= one[0] < stop], (start, stop)
+
+    assert kafka.offset_at(topic, 0, LATER) == left[-2][0]
+    assert kafka.time_at(topic, 0, left[-3][0] + 1, end) == LATER
+    assert kafka.time_at(topic, 0, left[-3][0] + 1, left[-2][0]) is None
+    assert kafka.time_at(topic, 0, 0, end) == NOW + int(left[0][1])
