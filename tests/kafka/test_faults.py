@@ -18,6 +18,7 @@ from millstream.broker import Output, TopicConfig
 from millstream.errors import BrokerUnavailableError
 from millstream.kafka import KafkaBroker
 from millstream.testing.kafka import Cluster
+from millstream.testing.kafka.artifacts import run_java
 from millstream.testing.kafka.node import free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.timeout(120)]
@@ -78,6 +79,19 @@ def restart(cluster: Cluster) -> None:
         node.kill()
         node.start()
         node.wait_until_started()
+
+
+def abort_hanging(cluster: Cluster) -> None:
+    """Do what docs/kafka.md says, with Kafka's own tool: end what its coordinator takes for ended."""
+
+    def tool(*arguments: str) -> str:
+        command = ["--bootstrap-server", cluster.bootstrap, *arguments]
+        return run_java("org.apache.kafka.tools.TransactionsCommand", command)
+
+    found = tool("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0").splitlines()[1:]
+    assert found
+    for topic, partition, _, _, _, start, *_ in map(str.split, found):
+        tool("abort", "--topic", topic, "--partition", partition, "--start-offset", start)
 
 
 def test_a_late_end_of_a_transaction_does_not_end_the_next_one(site: Site, out: str) -> None:
@@ -148,6 +162,32 @@ def test_the_broker_dies_between_commit_and_answer(site: Site, out: str) -> None
         assert site.seen(out) in ([1], [1, 2])
         return
     site.publish(site.through, out, 3)
+    assert site.read(out) == [1, 2, 3]
+
+
+@pytest.mark.timeout(240)
+def test_the_end_of_a_transaction_that_nobody_has_heard_of(
+    site: Site, out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process comes after the restart. If Kafka has lost the end, it stops, and Kafka's tool helps it on."""
+    monkeypatch.setattr("millstream.kafka.ledger._TRY_SECONDS", 3.0)
+    monkeypatch.setattr("millstream.kafka.publishing._TRY_SECONDS", 1.0)
+    monkeypatch.setattr("millstream.kafka.publishing._LEAST_ATTEMPTS", 1)
+    site.proxy.swallow(END_TXN)
+    done = site.publishing(out, 2)
+    assert site.proxy.held.wait(60)
+    restart(site.cluster)
+    with KafkaBroker(site.cluster.url) as other:
+        problem = site.pool.submit(site.publish, other, out, 2).exception(100)
+        if problem is not None:
+            print("the end was lost")
+            assert "is it stuck?" in str(problem)
+            done.exception(100)
+            assert site.seen(out) == [1]  # one leader for all: either all ends are lost or none
+            abort_hanging(site.cluster)
+            site.publish(other, out, 2)
+        done.exception(100)
+        site.publish(other, out, 3)
     assert site.read(out) == [1, 2, 3]
 
 
