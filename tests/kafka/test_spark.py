@@ -13,6 +13,7 @@ from tests.spark.apps import levels, words
 
 from millstream import App, Config
 from millstream.browse.starting_over import execute_reset, planned_reset
+from millstream.cli.ui import remembered
 from millstream.errors import StateError
 from millstream.kafka import KafkaBroker
 from millstream.loading import load_app
@@ -84,6 +85,15 @@ def test_progress_shows_as_lag_of_a_group(app: App, kafka: KafkaBroker) -> None:
     committed = kafka.committed("words")
     assert {each.topic for each in committed} == {"lines"}
     assert sum(committed.values()) == sum(there.end for there in kafka.offsets("lines"))
+
+
+def test_the_dashboard_knows_the_broker_of_an_app_that_ran(app: App, cluster: Cluster) -> None:
+    assert remembered(app.data_dir) is None
+    app.run("caught-up")
+    assert remembered(app.data_dir) == cluster.url
+    app.broker_url = None
+    app.run("caught-up")
+    assert remembered(app.data_dir) is None, "the embedded log is what is looked at without a broker"
 
 
 def test_state_that_was_deleted_is_not_published_again_in_silence(app: App, kafka: KafkaBroker) -> None:

@@ -89,7 +89,7 @@ class SparkRun:
             layout = _layout(app, broker)
             config = app.config
             journal = Journal(journal_dir(app.data_dir, app.id), durable=config.durability == "sync")
-            changes = _upgrade(app, layout, journal, reset)
+            changes = _upgrade(app, broker, layout, journal, reset)
             stopping, activity = threading.Event(), Activity()
             engine = Engine(app.id, config)
             attempts = Attempts(
@@ -180,10 +180,13 @@ def _watchdog(app: App, engine: Engine, activity: Activity) -> Watchdog:
     )
 
 
-def _upgrade(app: App, layout: Layout, journal: Journal, reset: Collection[str]) -> list[StageChange]:
+def _upgrade(
+    app: App, broker: Broker, layout: Layout, journal: Journal, reset: Collection[str]
+) -> list[StageChange]:
     """Bring the state in line with the topology, and say what that does to it."""
     policies = Policies.of(app.id, app.config)
-    catalog = {**catalog_of(layout), "dead_letter_topic": policies.dead_letter_topic}
+    elsewhere = None if app.broker_url is None else broker.url  # which has the places of secrets, not the secrets
+    catalog = {**catalog_of(layout), "dead_letter_topic": policies.dead_letter_topic, "broker": elsewhere}
     changes = upgrade(journal, state_dir(app.data_dir, app.id), catalog, reset)
     for change in [] if is_unchanged(changes) else changes:
         event(_log, logging.WARNING, "topology changed", {"app": app.id, "stage": str(change)})
