@@ -69,8 +69,9 @@ def ui(settings: Settings, address: Address | None, hosts: tuple[str, ...]) -> N
     """Serve the dashboard and the REST API until Ctrl-C.
 
     Apps are looked at from outside: they may run in other processes of this host, or have stopped. `millstream run`
-    serves the same by itself. Without a broker it is the one on which the apps of the data directory have run. Another address than loopback needs a token, which is written to a file in the data
-    directory, or taken from MILLSTREAM_WEB_TOKEN.
+    serves the same by itself. Without a broker it is the one on which the apps of the data directory have run. Another
+    address than loopback needs a token, which is written to a file in the data directory, or taken from
+    MILLSTREAM_WEB_TOKEN.
     """
     check_there(settings)
     server = WebServer(settings.data_dir, settings.broker_url or remembered(settings.data_dir), address, hosts=hosts)
