@@ -120,6 +120,23 @@ def test_the_rights_that_are_listed_are_enough_and_none_is_too_many(
             _grant(admin, [right])
 
 
+def test_who_only_reads_needs_no_right_on_a_group(secure: Cluster, certificates: Certificates, name: str) -> None:
+    """The client asks about the group that readers must name, sooner or later, and is refused."""
+    here = TopicPartition(name, 0)
+    with KafkaBroker(secure.url) as owner:
+        owner.create_topic(name, TopicConfig(partitions=1))
+        _grant(AdminClient({"bootstrap.servers": secure.bootstrap}), [Right("Read", "topic", name)])
+        owner.append([Output(name, 0, block_of([None] * 3, [b"a", b"b", b"c"], [5, 6, 7]))])
+    with KafkaBroker(sasl_url(secure, certificates.ca, "SCRAM-SHA-256", "env:KAFKA_SECRET", "bob")) as broker:
+        assert broker.wait({here: 3}, 2.0) is False
+        assert broker.wait({here: 2}, 20.0)
+        for end in (1, 2, 3):
+            for number in range(end):
+                assert broker.time_at(name, 0, number, end) == 5 + number
+                found = [chunk for chunk in broker.read(name, 0, number, end) for _ in chunk.offsets]
+                assert len(found) == end - number
+
+
 def _run_as_bob(
     secure: Cluster, certificates: Certificates, owner: KafkaBroker, app_id: str, topics: list[str], directory: Path
 ) -> None:

@@ -51,6 +51,15 @@ def is_refused_at_the_door(error: KafkaError) -> bool:
     return error.code() in _REFUSED_AT_THE_DOOR
 
 
+def is_about_the_group(error: KafkaError) -> bool:
+    """Whether the client was refused when it asked about its group.
+
+    It does so by itself, some time after it was made, for the group that readers must name but never join. Who only
+    reads needs no right on it.
+    """
+    return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
+
+
 def explained(error: KafkaError, doing: str, topic: str | None = None) -> MillstreamError:
     """Say in one sentence what went wrong while ``doing`` something, for example ``"read topic 'lines'"``."""
     code = error.code()

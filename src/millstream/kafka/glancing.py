@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from millstream.errors import BrokerUnavailableError
-from millstream.kafka.failures import explained, translated
+from millstream.kafka.failures import explained, is_about_the_group, translated
 
 if TYPE_CHECKING:
     from millstream.kafka.clients import Clients
@@ -60,6 +60,8 @@ class Glance:
                 self._clients.check_door(doing)
                 continue
             error = message.error()
+            if error is not None and is_about_the_group(error):
+                continue
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise explained(error, doing, topic)
             is_behind = error is not None or (message.offset() or 0) >= end

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from millstream.blocks import block_of
 from millstream.broker import Chunk
 from millstream.errors import BrokerUnavailableError, MillstreamError
-from millstream.kafka.failures import explained, translated
+from millstream.kafka.failures import explained, is_about_the_group, translated
 
 if TYPE_CHECKING:
     from millstream.kafka.clients import Clients
@@ -149,7 +149,8 @@ class _Reader:
         """Return the next records of a range and move the position behind them."""
         found = self._ahead or self._fetched()
         events = [message for message in found if message.error() is not None]
-        self._check(events)
+        if not all(map(self._is_end, events)):
+            found = [message for message in found if message.error() is None or self._is_end(message)]
         cut = _place_of(found, end)
         self._ahead = found[cut:]
         found = found[_place_of(found, start) : cut]
@@ -178,11 +179,14 @@ class _Reader:
                     hint="is its broker running? it is tried again",
                 )
 
-    def _check(self, events: list[Message]) -> None:
-        for message in events:
-            error = message.error()
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise explained(error, self._doing, self.place[0])
+    def _is_end(self, event: Message) -> bool:
+        """Whether an event is the end of the partition, and not one that does not concern us; others are raised."""
+        error = event.error()
+        if error is None or is_about_the_group(error):
+            return False
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise explained(error, self._doing, self.place[0])
+        return True
 
 
 def _place_of(messages: list[Message], offset: int) -> int:

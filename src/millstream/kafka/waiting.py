@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Place
 
-from millstream.kafka.failures import explained, translated
+from millstream.kafka.failures import explained, is_about_the_group, translated
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class Waiter:
 
     def _note(self, message: Message, positions: Mapping[TopicPartition, int]) -> None:
         error, topic, partition = message.error(), message.topic(), message.partition()
+        if error is not None and is_about_the_group(error):
+            return
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
             self._seen = {}
             raise explained(error, _DOING, topic)

@@ -180,9 +180,7 @@ def _watchdog(app: App, engine: Engine, activity: Activity) -> Watchdog:
     )
 
 
-def _upgrade(
-    app: App, broker: Broker, layout: Layout, journal: Journal, reset: Collection[str]
-) -> list[StageChange]:
+def _upgrade(app: App, broker: Broker, layout: Layout, journal: Journal, reset: Collection[str]) -> list[StageChange]:
     """Bring the state in line with the topology, and say what that does to it."""
     policies = Policies.of(app.id, app.config)
     elsewhere = None if app.broker_url is None else broker.url  # which has the places of secrets, not the secrets
