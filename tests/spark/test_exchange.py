@@ -12,7 +12,9 @@ from pyspark import InheritableThread, SparkContext
 from tests.spark.conftest import Feed
 
 from millstream import App, Config
+from millstream.spark import job
 from millstream.spark.exchange import AbandonedError, Exchange, NotAllHereError
+from millstream.spark.job import BatchJob
 
 PATIENCE = 60.0
 Items = list[tuple[int, bytes]]
@@ -20,7 +22,7 @@ Items = list[tuple[int, bytes]]
 
 @pytest.fixture
 def exchange(tmp_path: Path) -> Exchange:
-    return Exchange(tmp_path, 2, patience=0.05)
+    return Exchange(tmp_path, 2, 0.05)
 
 
 def test_each_receiver_gets_its_own_from_all_senders(exchange: Exchange) -> None:
@@ -81,11 +83,17 @@ app.stream("n", value=int).group_by(lambda n: n).count(name="counts").to_stream(
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-def test_a_batch_whose_tasks_cannot_run_at_once_goes_by_shuffle(tmp_path: Path, feed: Feed) -> None:
+@pytest.mark.parametrize("known", [True, False], ids=["which is known", "which turns out"])
+def test_a_batch_whose_tasks_cannot_run_at_once_goes_by_shuffle(
+    tmp_path: Path, feed: Feed, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
     app.data_dir = tmp_path
     app.config = Config(partitions=2, small_batch_records=0, durability="os")
     feed(app, "n", [b"%d" % (number % 5) for number in range(100)])
     app.run("caught-up")
+    if not known:
+        monkeypatch.setattr(BatchJob, "_has_room", lambda _: True)
+        monkeypatch.setattr(job, "_PATIENCE_SECONDS", 1.0)
     context = SparkContext.getOrCreate()
     place = str(tmp_path / "lock")
     slots = context.defaultParallelism - 1

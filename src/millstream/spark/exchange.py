@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 
 _SHORTEST_NAP, _LONGEST_NAP = 0.0003, 0.005
-_PATIENCE_SECONDS = 5.0  # a worker may have to be started first
 _FAILED = "failed"
 
 _Slice = list[tuple[int, bytes]]
@@ -33,9 +32,12 @@ class NotAllHereError(Exception):
 
 
 class Exchange:
-    """The files of one job, as one of its ``width`` tasks sees them."""
+    """The files of one job, as one of its ``width`` tasks sees them.
 
-    def __init__(self, directory: Path, width: int, *, patience: float = _PATIENCE_SECONDS) -> None:
+    For ``patience`` seconds it waits for others that have not begun; for those that have, until the job ends.
+    """
+
+    def __init__(self, directory: Path, width: int, patience: float) -> None:
         self._directory = directory
         self._offsets = struct.Struct(f"<{width + 1}Q")
         self._patience = patience

@@ -22,6 +22,7 @@ from millstream.spark.worker import GAVE_UP, Item, destination, results, run_lev
 from millstream.state.task import Version
 from millstream.task.report import TaskReport
 
+_PATIENCE_SECONDS = 15.0  # for a task that has not begun: its worker may have to be started first
 _SHUFFLE_SECONDS = 60.0
 _FOREVER = float("inf")
 
@@ -30,6 +31,7 @@ class BatchJob:
     """Runs batches of one app on a Spark context."""
 
     def __init__(self, context: SparkContext, header: AppHeader, small_batch: int) -> None:
+        self._context = context
         self._header = header
         self._small_batch = small_batch
         # of a range Spark makes a source without data: a worker that leaves data unread is not used again
@@ -51,15 +53,22 @@ class BatchJob:
 
     def _at_once(self, header: bytes) -> list[Item] | None:
         """Run all tasks at the same time; None if they cannot, upon which it is not tried again for a while."""
-        if time.monotonic() < self._shuffles_until:
+        if time.monotonic() < self._shuffles_until or not self._has_room():
             return None
         with tempfile.TemporaryDirectory(prefix="millstream-", ignore_cleanup_errors=True) as place:
-            run: Any = functools.partial(run_levels, header, place)
+            run: Any = functools.partial(run_levels, header, place, _PATIENCE_SECONDS)
             items: list[Item] = self._wide.mapPartitionsWithIndex(run).collect()
         if all(number != GAVE_UP for number, _ in items):
             return items
         self._shuffles_until = time.monotonic() + _SHUFFLE_SECONDS
         return None
+
+    def _has_room(self) -> bool:
+        """Whether there are slots for all tasks, as far as one can tell: others may take them in the next moment."""
+        tracker = self._context.statusTracker()
+        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        taken = sum(stage.numActiveTasks for stage in stages if stage is not None)
+        return taken + max(self._header.widths) <= self._context.defaultParallelism
 
     def _in_one_task(self, header: bytes) -> RDD[Item]:
         return self._single.mapPartitions(functools.partial(run_whole, header))

@@ -97,10 +97,10 @@ def _run_tasks(job: JobHeader, level: int, index: int, arrivals: dict[int, list[
             yield receiver, _encode(arrival)
 
 
-def run_levels(header: bytes, place: str, index: int, _numbers: Iterable[Any]) -> Iterator[Item]:
+def run_levels(header: bytes, place: str, patience: float, index: int, _numbers: Iterable[Any]) -> Iterator[Item]:
     """Run the tasks of all levels that belong to one Spark task; letters go through files in ``place``."""
     job = decode_header(header)
-    exchange = Exchange(Path(place), max(job.app.widths))
+    exchange = Exchange(Path(place), max(job.app.widths), patience)
     try:
         exchange.begin(index)
         yield from _run_exchanging(job, exchange, index)
