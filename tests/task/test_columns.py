@@ -168,7 +168,7 @@ def numbered(pick: random.Random) -> list[Row]:
 def results(
     chain: Chain, records: list[Row], log: EmbeddedLog, site: Site, name: str, *, headers: bool, caching: bool
 ) -> tuple[list[Any], list[Any], dict[str, int], list[bytes], list[Any]]:
-    """Return records, dead letters, how many were dropped, letters for other stages and late ones, of two batches."""
+    """Return records, dead letters, how many were dropped, letters for other stages and late ones, of three batches."""
     app = App(name, config=Config(on_error="dead_letter", output_prefix=f"{name}-"))
     chain(app.stream("n", key=str, value=int))
     place = site(app, caching=caching)
@@ -178,7 +178,7 @@ def results(
         marks = [(("h", key),) for key in keys] if headers else None
         log.append([Output("n", 0, block_of(keys, values, times, marks))])
     dropped, sent, version = Counter[str](), [], Version()
-    for batch, (start, stop) in enumerate([(0, 150), (150, 200)], 1):
+    for batch, (start, stop) in enumerate([(0, 150), (150, 190), (190, 200)], 1):
         report, letters = run_task(place, Work(0, batch, 0, version, (Range("n", 0, start, stop),)))
         version = Version(batch, report.commit)
         for reason, count in report.dropped.items():

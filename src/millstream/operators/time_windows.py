@@ -19,6 +19,9 @@ from millstream.windows import FOREVER, TimeWindows, UnlimitedWindows
 Update: TypeAlias = tuple[int, Any, Any, Any, int, int]
 """Row, key, handle of the key, value, timestamp, and the latest time up to the record."""
 
+_FEW = 32
+"""The entries of fewer records are read one by one: to see which they are would take longer than that."""
+
 _MOST_SPANS = 16
 """A run that is spread over more spans of time than this has few records in each, which are read one by one."""
 
@@ -46,7 +49,8 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
             if not run.rows:
                 return
             handles = handles_of(run.keys)
-            spans.expect(handles, run.timestamps)
+            if len(handles) >= _FEW:
+                spans.expect(handles, run.timestamps)
             moments = run.moments if wants_time else repeat(-1)
             send = do_nothing if collected is None else collected.sender(run)
             update(zip(run.rows, run.keys, handles, run.values, run.timestamps, moments, strict=False), put_all, send)
