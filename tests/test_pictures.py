@@ -1,9 +1,12 @@
 """The pictures of the concepts show what happens: each is drawn again, and is the one that is there."""
 
+import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from benchmarks.picture import drawn
+from benchmarks.summary import FIGURES, PICTURE, panels
 from docs.pictures.__main__ import PLACE
 from docs.pictures.drawing import Bar, Lane, Mark, Picture, svg
 from docs.pictures.runs import PICTURES
@@ -22,6 +25,10 @@ def test_each_picture_has_its_page_and_each_page_its_picture() -> None:
     assert pages == set(PICTURES) == {file.stem for file in PLACE.glob("*.svg")}
     for page in pages:
         assert f"(../img/concepts/{page}.svg)" in (PAGES / f"{page}.md").read_text()
+
+
+def test_the_picture_of_benchmarks_shows_the_last_figures() -> None:
+    assert PICTURE.read_text() == drawn(panels(json.loads(FIGURES.read_text()))), "run: ./dev bench --draw"
 
 
 def test_what_is_drawn_is_well_formed_whatever_the_text() -> None:

@@ -109,7 +109,10 @@ class Aggregation:
             entry.value, entry.timestamp = value, timestamp
             if not entry.changed:
                 mark(entry)
-            forward(named(entry.key, entry.at), value, old, timestamp)
+            window = entry.window
+            if window is None:
+                window = entry.window = named(entry.key, entry.at)
+            forward(window, value, old, timestamp)
 
         return pass_on
 

@@ -36,6 +36,8 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     """Whether the disk has it too, perhaps with another value."""
     headers: Headers = ()
     """Those of the last update, if it is passed on later."""
+    window: Any = None
+    """The window as readers see it, once somebody has asked for it."""
 
 
 class Bucket:
@@ -90,10 +92,10 @@ class Bucket:
     def move(self, entry: Entry, at: At) -> None:
         """Put an entry elsewhere, which the disk has not seen yet."""
         if self.entries[-1] is entry and at[0] >= self.times[-1]:  # mostly it is the last one and goes further
-            entry.at, self.times[-1] = at, at[0]
+            entry.at, entry.window, self.times[-1] = at, None, at[0]
             return
         self.drop(entry)
-        entry.at = at
+        entry.at, entry.window = at, None
         self.take(entry)
 
     def drop(self, entry: Entry) -> None:
