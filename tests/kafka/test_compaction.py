@@ -17,9 +17,8 @@ from millstream.testing.kafka import Cluster
 
 RECORDS = 300
 KEYS = 12
-NOW = int(time() * 1000)  # which is also the time of markers of transactions
-LATER = NOW + 1_000_000
-"""The time of the first record of the segment that is still written to, which is not compacted."""
+LATER = 1_000_000
+"""How much later the first record of the segment comes that is still written to, which is not compacted."""
 SETTINGS = {
     "cleanup.policy": "compact",
     "segment.ms": "500000",  # by the records' own times, so that a later record begins a new segment
@@ -38,8 +37,9 @@ def is_there(kafka: KafkaBroker, topic: str) -> bool:
 @pytest.fixture
 def compacted(
     cluster: Cluster, kafka: KafkaBroker, name: str, send: Send, transact: Transact, read: Read
-) -> tuple[str, list[tuple[int, str]]]:
-    """A topic of which compaction has left the last record of each key, and what is left of it."""
+) -> tuple[str, int, list[tuple[int, str]]]:
+    """A topic of which compaction has left the last record of each key, when it begins, and what is left of it."""
+    began = int(time() * 1000)  # now, which is also the time of markers of transactions
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(name, 1, 1, config=SETTINGS)])[name].result()
     deadline = monotonic() + 60
@@ -52,25 +52,25 @@ def compacted(
     number = 0
     while number < RECORDS:
         texts = [f"k{chance.randrange(KEYS)}:{one}" for one in range(number, number + chance.randint(1, 20))]
-        first = send(name, *texts, times=list(range(NOW + number, NOW + number + len(texts))))
+        first = send(name, *texts, times=list(range(began + number, began + number + len(texts))))
         last |= {text.split(":")[0]: (first + row, text.split(":")[1]) for row, text in enumerate(texts)}
         number += len(texts)
         if chance.random() < 0.2:  # markers of transactions are no records, but have offsets
-            transact(name, "never", key="k0", time=NOW + number).abort_transaction(30)
-    first = send(name, "k1:new", "k2:new", times=[LATER, LATER])
+            transact(name, "never", key="k0", time=began + number).abort_transaction(30)
+    first = send(name, "k1:new", "k2:new", times=[began + LATER] * 2)
     settle(kafka, cluster.bootstrap, name)
     left = [*sorted(last.values()), (first, "new"), (first + 1, "new")]
     deadline = monotonic() + 60
     while len(found := read(name)) > len(left):
         assert monotonic() < deadline, f"{len(found)} records are there, and {len(left)} would be left"
     assert found == left
-    return name, left
+    return name, began, left
 
 
 def test_what_compaction_has_left_is_read_by_any_ranges(
-    compacted: tuple[str, list[tuple[int, str]]], kafka: KafkaBroker, read: Read
+    compacted: tuple[str, int, list[tuple[int, str]]], kafka: KafkaBroker, read: Read
 ) -> None:
-    topic, left = compacted
+    topic, began, left = compacted
     end = kafka.offsets(topic)[0].end
     assert end > 10 * len(left)
     for cut in range(0, end + 1, 50):
@@ -79,7 +79,7 @@ def test_what_compaction_has_left_is_read_by_any_ranges(
     for start, stop in random.Random(7).sample([*combinations(edges, 2)], 20):
         assert read(topic, start=start, end=stop) == [one for one in left if start <= one[0] < stop], (start, stop)
 
-    assert kafka.offset_at(topic, 0, LATER) == left[-2][0]
-    assert kafka.time_at(topic, 0, left[-3][0] + 1, end) == LATER
+    assert kafka.offset_at(topic, 0, began + LATER) == left[-2][0]
+    assert kafka.time_at(topic, 0, left[-3][0] + 1, end) == began + LATER
     assert kafka.time_at(topic, 0, left[-3][0] + 1, left[-2][0]) is None
-    assert kafka.time_at(topic, 0, 0, end) == NOW + int(left[0][1])
+    assert kafka.time_at(topic, 0, 0, end) == began + int(left[0][1])

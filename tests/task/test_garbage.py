@@ -53,7 +53,7 @@ def test_what_is_loaded_is_passed_over_and_what_comes_later_is_not(monkeypatch: 
         at_last = gc.get_freeze_count()
         later = [[number] for number in range(5_000)]
         garbage.set_apart_what_stays()
-        assert gc.get_freeze_count() == at_last
+        assert gc.get_freeze_count() <= at_last, "it may only become less, by what other threads let go"
         assert sum(each is later[0] for each in gc.get_objects()) == 1, "the collector no longer looks at it"
     finally:
         gc.unfreeze()
