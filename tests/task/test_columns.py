@@ -16,6 +16,7 @@ from millstream import (
     Record,
     Stream,
     Table,
+    collect_of,
     count_of,
     hopping,
     mean_of,
@@ -221,6 +222,29 @@ def test_each_function_is_called_once_for_each_record_also_when_some_fail(log: E
     log.append([Output("n", 0, block_of([b"k"] * 4, [b"5", b"0", b"7", b"0"], [0] * 4))])
     run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 4),)))
     assert seen == [5, 0, 7, 0]
+
+
+def append_in_place(seen: list[int], number: int) -> list[int]:
+    seen.append(number)
+    return seen
+
+
+@pytest.mark.parametrize("windows", [None, tumbling("1 s"), hopping("1 s", every="500 ms")])
+@pytest.mark.parametrize("ready", [False, True])
+def test_each_update_is_shown_as_it_was_although_the_next_one_changes_it_in_place(
+    windows: Windows | None, ready: bool, log: EmbeddedLog, site: Site
+) -> None:
+    app = App("test")
+    groups: Any = app.stream("n", value=int).group_by_key()
+    groups = groups if windows is None else groups.windowed_by(windows)
+    table = groups.agg(all=collect_of()) if ready else groups.aggregate(list, append_in_place)
+    table.to_stream().to("out")
+    place = site(app, caching=False)
+    log.append([Output("n", 0, block_of([b"k"] * 3, [b"1", b"2", b"3"], [0] * 3))])
+    run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 3),)))
+    shown = [b"[1]", b"[1,2]", b"[1,2,3]"]
+    found = [value for _, value, _, _ in rows(log, "out")]
+    assert found == ([b'{"all":%s}' % each for each in shown] if ready else shown)
 
 
 @pytest.mark.parametrize("windows", [None, tumbling("1 s")])

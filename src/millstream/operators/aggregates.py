@@ -36,8 +36,7 @@ def _reduce(node: Reduce, forward: Process, runtime: Runtime) -> Port:
 
 @operator.register(Aggregate)
 def _aggregate(node: Aggregate, forward: Process, runtime: Runtime) -> tuple[Port, ...]:
-    adders, forward = (node.adder, *node.other_adders), showing(node, forward, runtime)
-    steps = (protected(with_key(adder), node, runtime) for adder in adders)
+    steps = (protected(with_key(adder), node, runtime) for adder in (node.adder, *node.other_adders))
     return tuple(_aggregation(node, forward, runtime, node.initial, step) for step in steps)
 
 
@@ -45,7 +44,7 @@ def _aggregation(
     node: Count | Reduce | Aggregate, forward: Process, runtime: Runtime, initial: AnyFunction, step: Step
 ) -> Port:
     store, context = store_of(node, runtime), runtime.context
-    emitter = Emitter(node, store, forward, runtime)
+    emitter = Emitter(node, store, showing(node, forward, runtime), runtime)
     update, emit, find = _updating(node, runtime, store.mark, initial, step), emitter.at_once, store.row
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -53,10 +52,9 @@ def _aggregation(
         update(((context.row, key, row, value, timestamp, -1),), emit)
 
     def over_runs(forward_run: ProcessRun | None) -> ProcessRun:
-        forward_run = None if forward_run is None else showing_runs(node, forward_run)
-        emitter.flushing_to(forward_run)
-        collected = None if emit is None or forward_run is None else Collected(context, forward_run)
-        emit_all = emit if collected is None else collected.add
+        emitter.flushing_to(None if forward_run is None else showing_runs(node, forward_run))
+        collected = None if emit is None or forward_run is None else Collected(context, forward_run, forward)
+        emit_all = emit if collected is None else showing(node, collected.add, runtime)
         wants_time = emit is not None and collected is None  # who is given single results asks what time it is
 
         def process_run(run: Run) -> None:

@@ -16,6 +16,8 @@ from millstream.state.segments import layout_of
 from millstream.state.timed import TimedStore
 from millstream.windows import TimeWindows, UnlimitedWindows
 
+Aggregation: TypeAlias = Count | Reduce | Aggregate | WindowedAggregate | TableAggregate
+
 Step: TypeAlias = Callable[[Any, Any, Any], Any]
 """(key, old value or None, value) → new value, None to delete the row."""
 
@@ -26,9 +28,9 @@ def with_key(function: Function) -> Step:
     return call if function.arity == 3 else lambda _key, old, value: call(old, value)
 
 
-def showing(node: Aggregate | WindowedAggregate | TableAggregate, forward: Process, runtime: Runtime) -> Process:
+def showing(node: Aggregation, forward: Process, runtime: Runtime) -> Process:
     """Return what passes updates on as users see them: of a ready aggregation the result, not what is kept for it."""
-    if node.ready is None:
+    if isinstance(node, Count | Reduce) or node.ready is None:
         return forward
     finish, tells_old = finisher(node.ready, node.build), node in runtime.plan.sending_old
 
@@ -38,12 +40,11 @@ def showing(node: Aggregate | WindowedAggregate | TableAggregate, forward: Proce
     return show
 
 
-def showing_runs(node: Aggregate | WindowedAggregate | Count | Reduce, forward: ProcessRun) -> ProcessRun:
-    """Return what passes runs of updates on as users see them."""
-    ready = getattr(node, "ready", None)
-    if ready is None:
+def showing_runs(node: Aggregation, forward: ProcessRun) -> ProcessRun:
+    """Return what passes runs of last updates on as users see them."""
+    if isinstance(node, Count | Reduce) or node.ready is None:
         return forward
-    finish = finisher(ready, getattr(node, "build", None))
+    finish = finisher(node.ready, node.build)
     return lambda run: forward(run.with_values(list(map(finish, run.values))))
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from millstream.functions import Function
+from millstream.operators.protection import FIXED
 from millstream.operators.runtime import Process, RecordContext, Runtime
 from millstream.plan.node import Node
 
@@ -98,27 +99,34 @@ ProcessRun: TypeAlias = Callable[[Run], None]
 
 
 class Collected:
-    """Changes of a table that are collected, to be passed on as a run; nobody is told the values before."""
+    """Changes of a table that are collected, to be passed on as a run; nobody is told the values before.
 
-    def __init__(self, context: RecordContext, forward: ProcessRun) -> None:
+    A value that the next record may change in place cannot wait: it goes on by ``single`` at once, behind the others.
+    """
+
+    def __init__(self, context: RecordContext, forward: ProcessRun, single: Process) -> None:
         self._context = context
         self._forward = forward
         self._rows: list[int] = []
         self._keys: list[Any] = []
         self._values: list[Any] = []
         self._timestamps: list[int] = []
-        self.add = self._adder()
-        """Takes a change that the record at hand has made."""
+        self._send = do_nothing
+        self.add = self._adder(single)
+        """Takes a change, as readers see it, that the record at hand has made."""
 
-    def _adder(self) -> Process:
+    def _adder(self, single: Process) -> Process:
         context, add_row, add_key = self._context, self._rows.append, self._keys.append
         add_value, add_timestamp = self._values.append, self._timestamps.append
 
-        def add(key: Any, new: Any, _old: Any, timestamp: int) -> None:
+        def add(key: Any, new: Any, old: Any, timestamp: int) -> None:
+            if type(new) not in FIXED:
+                self._send()
+                return single(key, new, old, timestamp)
             add_row(context.row)
             add_key(key)
             add_value(new)
-            add_timestamp(timestamp)
+            return add_timestamp(timestamp)
 
         return add
 
@@ -134,6 +142,7 @@ class Collected:
                 self._forward(run)
                 self._context.row = row
 
+        self._send = send
         return send
 
 

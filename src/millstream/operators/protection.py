@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.native import value_codec
-from millstream.operators.aggregation import Step
 from millstream.operators.runtime import Runtime
 from millstream.plan.node import Node
 
-_FIXED = frozenset(
+if TYPE_CHECKING:
+    from millstream.operators.aggregation import Step
+
+FIXED = frozenset(
     {int, float, str, bytes, bool, type(None), decimal.Decimal, datetime.datetime, datetime.date, datetime.timedelta}
 )
 """Types whose objects cannot change."""
@@ -33,6 +35,6 @@ def protected(step: Step, node: Node, runtime: Runtime, *, always: bool = False)
     encode, decode = codec.encode, codec.decode
 
     def careful(key: Any, aggregate: Any, value: Any) -> Any:
-        return step(key, aggregate if type(aggregate) in _FIXED else decode(encode(aggregate)), value)
+        return step(key, aggregate if type(aggregate) in FIXED else decode(encode(aggregate)), value)
 
     return careful

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from millstream.native import encode_key, handles_of
-from millstream.operators.aggregation import showing_runs
 from millstream.operators.columns import Collected, Port, ProcessRun, Run, do_nothing
 from millstream.operators.windows import Aggregation, Put, closer, windowed
 from millstream.state.entries import Entry
@@ -40,7 +39,7 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
     def over_runs(forward: ProcessRun | None) -> ProcessRun:
         collected = None
         if forward is not None and not aggregation.held_back:
-            collected = Collected(context, showing_runs(aggregation.node, forward))
+            collected = Collected(context, forward, aggregation.forward)
         put_all = put if collected is None else aggregation.passing_on(collected.add)
         # who is given single results wants to know what time it is
         wants_time = aggregation.final or (collected is None and not aggregation.held_back) or aggregation.tells_late

@@ -51,6 +51,7 @@ class Aggregation:
         self, node: WindowedAggregate, number: int, adder: Function, forward: Process, runtime: Runtime
     ) -> None:
         self.node = node
+        self._runtime = runtime
         self.final = node.final
         self.initial = node.initial
         self.begin: Callable[[], Any] = _nothing if node.initial is None else node.initial
@@ -64,14 +65,14 @@ class Aggregation:
         self.clock = self.store.clock(number)
         self.context = runtime.context
         self._named = node.windows.named
+        self.forward = forward
         self._forward = showing(node, forward, runtime)
         self.held_back = runtime.caching or node.final
         self._regrouped = node in runtime.plan.regrouped
-        self.put: Put = self._holding_back() if self.held_back else self.passing_on(self._forward)
+        self.put: Put = self._holding_back() if self.held_back else self.passing_on(forward)
         self.skips_nulls = node.ready is not None
         self.tells_late = node.late_to is not None
         self._dropped, self._failed = runtime.dropped, runtime.failed
-        self._runtime = runtime
         self._missed: list[Windowed] = []
         self._forward_run: ProcessRun | None = None
         if runtime.caching and not node.final:
@@ -99,8 +100,9 @@ class Aggregation:
 
         return hold_back
 
-    def passing_on(self, forward: Process) -> Put:
-        """Return what stores a new aggregate and passes it on as it is kept."""
+    def passing_on(self, receive: Process) -> Put:
+        """Return what stores a new aggregate and gives it to ``receive`` as users see it."""
+        forward = showing(self.node, receive, self._runtime)
         mark, named, regrouped = self.store.mark, self._named, self._regrouped
 
         def pass_on(entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
