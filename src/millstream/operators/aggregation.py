@@ -16,7 +16,7 @@ from millstream.state.segments import layout_of
 from millstream.state.timed import TimedStore
 from millstream.windows import TimeWindows, UnlimitedWindows
 
-Aggregation: TypeAlias = Count | Reduce | Aggregate | WindowedAggregate | TableAggregate
+AnyAggregate: TypeAlias = Count | Reduce | Aggregate | WindowedAggregate | TableAggregate
 
 Step: TypeAlias = Callable[[Any, Any, Any], Any]
 """(key, old value or None, value) → new value, None to delete the row."""
@@ -28,7 +28,7 @@ def with_key(function: Function) -> Step:
     return call if function.arity == 3 else lambda _key, old, value: call(old, value)
 
 
-def showing(node: Aggregation, forward: Process, runtime: Runtime) -> Process:
+def showing(node: AnyAggregate, forward: Process, runtime: Runtime) -> Process:
     """Return what passes updates on as users see them: of a ready aggregation the result, not what is kept for it."""
     if isinstance(node, Count | Reduce) or node.ready is None:
         return forward
@@ -40,7 +40,7 @@ def showing(node: Aggregation, forward: Process, runtime: Runtime) -> Process:
     return show
 
 
-def showing_runs(node: Aggregation, forward: ProcessRun) -> ProcessRun:
+def showing_runs(node: AnyAggregate, forward: ProcessRun) -> ProcessRun:
     """Return what passes runs of last updates on as users see them."""
     if isinstance(node, Count | Reduce) or node.ready is None:
         return forward

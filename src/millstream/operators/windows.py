@@ -66,7 +66,7 @@ class Aggregation:
         self.context = runtime.context
         self._named = node.windows.named
         self.forward = forward
-        self._forward = showing(node, forward, runtime)
+        self._show = showing(node, forward, runtime)
         self.held_back = runtime.caching or node.final
         self._regrouped = node in runtime.plan.regrouped
         self.put: Put = self._holding_back() if self.held_back else self.passing_on(forward)
@@ -120,7 +120,7 @@ class Aggregation:
 
     def pass_on(self, entry: Entry) -> None:
         """Pass on a final result."""
-        self._forward(self._named(entry.key, entry.at), entry.value, None, entry.timestamp)
+        self._show(self._named(entry.key, entry.at), entry.value, None, entry.timestamp)
 
     def drop(self, reason: str) -> None:
         self._dropped(self.node, reason)
@@ -170,7 +170,7 @@ class Aggregation:
         self.store.settle(written)
 
     def _flush_singly(self, changed: list[Entry]) -> None:
-        forward, named, context = self._forward, self._named, self.context
+        forward, named, context = self._show, self._named, self.context
         for entry in changed:
             carried = context.carry(entry.headers) if entry.headers else None
             forward(named(entry.key, entry.at), entry.value, entry.before, entry.timestamp)
