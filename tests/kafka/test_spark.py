@@ -16,7 +16,6 @@ from millstream.browse.starting_over import execute_reset, planned_reset
 from millstream.cli.ui import remembered
 from millstream.errors import StateError
 from millstream.kafka import KafkaBroker
-from millstream.loading import load_app
 from millstream.names import producer_prefix
 from millstream.spark.run import stop_spark
 from millstream.storage import close_under
@@ -160,18 +159,3 @@ def test_two_levels_of_shuffling(cluster: Cluster, kafka: KafkaBroker, tmp_path:
     finally:
         app.broker_url, app.config = None, Config(partitions=2)
         kafka.delete_topic("lines")
-
-
-def test_an_example_runs_on_kafka_by_an_environment_variable(
-    cluster: Cluster, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MILLSTREAM_BROKER", cluster.url)
-    monkeypatch.setenv("MILLSTREAM_DATA_DIR", str(tmp_path))
-    example = load_app(str(Path(__file__).parents[2] / "examples" / "word_count.py"))
-    example.run("caught-up")
-    feed(example, "all streams lead to kafka", "kafka")
-    example.run("caught-up")
-    assert example.tables["words"]["kafka"] == 2
-    assert dict(read(kafka, "word-counts"))["kafka"] == "2"
-    for topic in ("lines", "word-counts"):
-        kafka.delete_topic(topic)
