@@ -34,9 +34,13 @@ class TimeWindows(msgspec.Struct, frozen=True, tag="time"):
         first = max(0, timestamp - self.size + self.advance) // self.advance * self.advance
         return range(first, timestamp + 1, self.advance)
 
+    def span(self, timestamp: Any) -> Any:
+        """Return a number that all timestamps which belong to the same windows have in common, also of an array."""
+        return timestamp // gcd(self.size, self.advance)  # windows begin and end at multiples of it only
+
     def alike(self, timestamp: int) -> tuple[int, int]:
         """Return from where until where, not included, all timestamps belong to the same windows."""
-        step = gcd(self.size, self.advance)  # windows begin and end at multiples of it only
+        step = gcd(self.size, self.advance)
         return timestamp // step * step, (timestamp // step + 1) * step
 
     def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
@@ -61,6 +65,9 @@ class UnlimitedWindows(msgspec.Struct, frozen=True, tag="unlimited"):
 
     def starts(self, timestamp: int) -> range:
         return range(self.start, self.start + 1 if timestamp >= self.start else self.start)
+
+    def span(self, timestamp: Any) -> Any:
+        return timestamp >= self.start
 
     def alike(self, timestamp: int) -> tuple[int, int]:
         return (self.start, FOREVER) if timestamp >= self.start else (0, self.start)

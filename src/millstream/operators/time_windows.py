@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from millstream.native import encode_key, handles_of
 from millstream.operators.columns import Collected, Port, ProcessRun, Run, do_nothing
+from millstream.operators.spans import FEW, Spans
 from millstream.operators.windows import Aggregation, Put, closer, windowed
 from millstream.state.entries import Entry
-from millstream.state.windows import Window, WindowStore
 from millstream.windows import FOREVER, TimeWindows, UnlimitedWindows
 
 Update: TypeAlias = tuple[int, Any, Any, Any, int, int]
 """Row, key, handle of the key, value, timestamp, and the latest time up to the record."""
-
-_FEW = 32
-"""The entries of fewer records are read one by one: to see which they are would take longer than that."""
-
-_MOST_SPANS = 16
-"""A run that is spread over more spans of time than this has few records in each, which are read one by one."""
 
 
 @windowed.register(TimeWindows)
@@ -30,7 +22,7 @@ _MOST_SPANS = 16
 def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation) -> Port:
     spans = Spans(windows, aggregation.store)
     update = _updating(windows, aggregation, spans)
-    context, put = aggregation.context, aggregation.put
+    context, put, waits = aggregation.context, aggregation.put, windows.size + windows.grace
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         handle = key if type(key) is str or type(key) is int else encode_key(key)
@@ -42,78 +34,35 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
             collected = Collected(context, forward, aggregation.forward)
         put_all = put if collected is None else aggregation.passing_on(collected.add)
         # who is given single results wants to know what time it is
-        wants_time = aggregation.final or (collected is None and not aggregation.held_back) or aggregation.tells_late
+        single = aggregation.final or (collected is None and not aggregation.held_back)
+        wants_time = single or aggregation.tells_late
+        take = None if single or aggregation.node.other_adders else _taking(windows, aggregation, collected)
+
+        def one_by_one(run: Run, handles: list[Any], send: Callable[[], None]) -> None:
+            moments = run.moments if wants_time else repeat(-1)
+            columns = run.rows, run.keys, handles, run.values, run.timestamps, moments
+            update(zip(*columns, strict=False), put_all, send)
 
         def process_run(run: Run) -> None:
             if not run.rows:
                 return
             handles = handles_of(run.keys)
-            if len(handles) >= _FEW:
-                spans.expect(handles, run.timestamps)
-            moments = run.moments if wants_time else repeat(-1)
+            expected = spans.expect(handles, run.timestamps) if len(handles) >= FEW else None
             send = do_nothing if collected is None else collected.sender(run)
-            update(zip(run.rows, run.keys, handles, run.values, run.timestamps, moments, strict=False), put_all, send)
+            if take is None or expected is None or context.has_headers or aggregation.lacks(run, handles):
+                one_by_one(run, handles, send)
+            else:
+                start, entries = 0, expected.entries(handles)
+                for late in expected.late(aggregation.clock.time, waits):
+                    take(run.part(start, late), entries, send)
+                    one_by_one(run.part(late, late + 1), handles[late : late + 1], send)
+                    start, _ = late + 1, next(entries)
+                take(run.part(start, len(handles)), entries, send)
             send()
 
         return process_run
 
     return Port(process, over_runs)
-
-
-class Spans:
-    """Spans of time in which all timestamps belong to the same windows, and the entries of these windows."""
-
-    def __init__(self, windows: TimeWindows | UnlimitedWindows, store: WindowStore) -> None:
-        self._windows = windows
-        self._store = store
-        self._known: dict[int, tuple[list[int], Any, int, int]] = {}
-
-    def at(self, timestamp: int) -> tuple[list[int], Any, int, int]:
-        """Return the starts of the windows of a timestamp, their entries by key, and where the span begins and ends.
-
-        The entries of a key are a list; if there is only one window, it is the entry itself.
-        """
-        since, until = self._windows.alike(timestamp)
-        found = self._known.get(since)
-        if found is None:
-            starts = list(self._windows.starts(timestamp))
-            entries = [self._store.window(start) for start in starts]
-            before = self._known.get(2 * since - until)
-            found = starts, entries[0] if len(entries) == 1 else _Across(entries, before and before[1]), since, until
-            self._known[since] = found
-        return found
-
-    def expect(self, handles: list[Any], timestamps: list[int]) -> None:
-        """Read the entries that a run will ask for, all at one go."""
-        times = np.array(timestamps, np.int64)
-        low, high = int(times.min()), int(times.max())
-        for _ in range(_MOST_SPANS):
-            starts, _, _, until = self.at(low)
-            rows = np.flatnonzero((times >= low) & (times < until)).tolist()
-            wanted = handles if len(rows) == len(handles) else [handles[row] for row in rows]
-            for start in starts:
-                self._store.window(start).expect(wanted)
-            if high < until:
-                return
-            low = int(times[times >= until].min())
-
-
-class _Across(dict[Any, list[Entry]]):
-    """The entries of each key in several windows; mostly all but one are those of the span before."""
-
-    def __init__(self, windows: list[Window], before: Any) -> None:
-        self.windows = windows
-        follows = isinstance(before, _Across) and list(map(id, before.windows[1:])) == list(map(id, windows[:-1]))
-        self._before: dict[Any, list[Entry]] = before if follows else {}
-
-    def __missing__(self, handle: Any) -> list[Entry]:
-        before = self._before.get(handle)
-        if before is not None:
-            entries = [*before[1:], self.windows[-1][handle]]
-        else:
-            entries = [window[handle] for window in self.windows]
-        self[handle] = entries
-        return entries
 
 
 def _updating(  # noqa: C901 - the innermost loop, in which a call costs as much as all the rest
@@ -166,3 +115,38 @@ def _updating(  # noqa: C901 - the innermost loop, in which a call costs as much
                 emit(now - windows.grace)
 
     return update
+
+
+def _taking(
+    windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation, collected: Collected | None
+) -> Callable[[Run, Iterator[Iterable[Entry]], Callable[[], None]], None]:
+    """Return what takes records of which none is late, lacks anything or has headers, into the entries given."""
+    clock, context, mark = aggregation.clock, aggregation.context, aggregation.store.mark
+    added, begin, named = aggregation.added, aggregation.begin, windows.named
+    add = None if collected is None else aggregation.shown_to(collected.add)
+
+    def take(run: Run, known: Iterator[Iterable[Entry]], send: Callable[[], None]) -> None:
+        clock.time = max(clock.time, max(run.timestamps, default=-1))
+        columns = run.rows, run.keys, run.values, run.timestamps, known  # the last, as there may be more of them
+        for context.row, key, value, timestamp, entries in zip(*columns, strict=False):
+            for entry in entries:
+                old = entry.value
+                try:
+                    new = added(key, begin() if old is None else old, value)
+                except Exception as error:
+                    send()
+                    aggregation.fail(error, key)
+                    break
+                if old is None or timestamp > entry.timestamp:
+                    entry.timestamp = timestamp
+                entry.value = new
+                if not entry.changed:
+                    mark(entry)
+                if add is not None:
+                    if entry.window is None:
+                        entry.window = named(entry.key, entry.at)
+                    add(entry.window, new, None, entry.timestamp)
+                elif entry.headers:
+                    entry.headers = ()
+
+    return take

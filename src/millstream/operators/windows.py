@@ -102,7 +102,7 @@ class Aggregation:
 
     def passing_on(self, receive: Process) -> Put:
         """Return what stores a new aggregate and gives it to ``receive`` as users see it."""
-        forward = showing(self.node, receive, self._runtime)
+        forward = self.shown_to(receive)
         mark, named, regrouped = self.store.mark, self._named, self._regrouped
 
         def pass_on(entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
@@ -118,9 +118,19 @@ class Aggregation:
 
         return pass_on
 
+    def shown_to(self, receive: Process) -> Process:
+        """Return what gives an aggregate to ``receive`` as users see it."""
+        return showing(self.node, receive, self._runtime)
+
     def pass_on(self, entry: Entry) -> None:
         """Pass on a final result."""
         self._show(self._named(entry.key, entry.at), entry.value, None, entry.timestamp)
+
+    def lacks(self, run: Run, handles: list[Any]) -> bool:
+        """Whether a record has no key, or no value where there must be one; ``handles`` stand for the keys."""
+        if handles is not run.keys and type(None) in map(type, run.keys):
+            return True
+        return self.skips_nulls and type(None) in map(type, run.values)
 
     def drop(self, reason: str) -> None:
         self._dropped(self.node, reason)

@@ -61,7 +61,8 @@ class Walk:
             self._all(rows.start, head.process, keys, values, timestamps)
         else:
             head.process_run(ColumnRun(chunk, rows, keys, values, timestamps))
-            self._context.stream_time = max(self._context.stream_time, *timestamps)
+            latest = max(timestamps)
+            self._context.stream_time = max(self._context.stream_time, latest)
 
     def _all(self, start: int, process: Process, keys: list[Any], values: list[Any], timestamps: list[int]) -> None:
         """One process for all records, and no timers."""
