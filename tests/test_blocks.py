@@ -3,7 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.blocks import SCHEMA, SPARSE_SCHEMA, block_of, from_bytes, headers_of, to_bytes
+from millstream.blocks import (
+    SCHEMA,
+    SPARSE_SCHEMA,
+    block_of,
+    column_of_lines,
+    from_bytes,
+    headers_of,
+    longest,
+    to_bytes,
+)
 from millstream.records import Headers
 
 maybe_bytes = st.none() | st.binary(max_size=20)
@@ -52,3 +61,17 @@ def test_reading_does_not_copy() -> None:
 
 def test_a_sparse_block_has_its_offsets() -> None:
     assert [*SCHEMA.names, "offset"] == SPARSE_SCHEMA.names
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda item: item.replace(b"\n", b"")), max_size=30))
+def test_lines_become_a_column(items: list[bytes]) -> None:
+    column = column_of_lines(b"".join(item + b"\n" for item in items), len(items))
+    assert column is not None
+    assert column.to_pylist() == items
+    assert longest(column) == max(map(len, items), default=0)
+    block = from_bytes(to_bytes(block_of([None] * len(items), column, [0] * len(items))))
+    assert block.column(1).to_pylist() == items
+
+
+def test_lines_that_are_more_than_expected_are_no_column() -> None:
+    assert column_of_lines(b"a\nb\n", 1) is None

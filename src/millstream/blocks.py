@@ -12,15 +12,19 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from millstream.records import Headers
 
 Block: TypeAlias = pa.RecordBatch
+Column: TypeAlias = pa.Array
 Buffer: TypeAlias = bytes | memoryview
 T = TypeVar("T")
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", pa.binary())])
+_FEED = b"\n"
+_LONGEST_COLUMN = (1 << 31) - 1
 SPARSE_SCHEMA = SCHEMA.append(pa.field("offset", pa.int64()))
 
 
@@ -54,16 +58,45 @@ _unpack = msgspec.msgpack.Decoder(Headers).decode
 
 def block_of(
     keys: Sequence[bytes | None],
-    values: Sequence[bytes | None],
+    values: Sequence[bytes | None] | Column,
     timestamps: Sequence[int],
     headers: Sequence[Headers] | None = None,
 ) -> Block:
     """Build a block from columns; ``headers=None`` means that no record has any."""
     packed = pa.nulls(len(keys), pa.binary()) if headers is None else pa.array(_packed(headers), pa.binary())
     return pa.RecordBatch.from_arrays(
-        [pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(timestamps, pa.int64()), packed],
-        schema=SCHEMA,
+        [pa.array(keys, pa.binary()), column_of(values), pa.array(timestamps, pa.int64()), packed], schema=SCHEMA
     )
+
+
+def column_of(values: Sequence[bytes | None] | Column) -> Column:
+    """Return values as a column of a block."""
+    return values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
+
+
+def column_of_lines(lines: bytes, count: int) -> Column | None:
+    """Return lines, each with a line feed at its end, as a column; None if they are not that many or too long.
+
+    >>> column_of_lines(b"a\\nbc\\n", 2).to_pylist()
+    [b'a', b'bc']
+    """
+    feeds = np.flatnonzero(np.frombuffer(lines, np.uint8) == _FEED[0])
+    if len(feeds) != count or len(lines) > _LONGEST_COLUMN:
+        return None
+    ends = np.zeros(count + 1, np.int32)
+    ends[1:] = feeds - np.arange(count)
+    data = lines.replace(_FEED, b"")
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+
+
+def longest(column: Column) -> int:
+    """Return the number of bytes of the longest item of a column without nulls."""
+    return int(np.diff(np.frombuffer(column.buffers()[1], np.int32)[: len(column) + 1]).max(initial=0))
+
+
+def joined(columns: list[Column]) -> Column:
+    """Return columns as one."""
+    return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
 
 
 def _packed(headers: Iterable[Headers]) -> list[bytes | None]:

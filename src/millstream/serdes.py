@@ -40,12 +40,13 @@ class Json:
     (3, b'{"a":[1,null]}')
     """
 
-    __slots__ = ("decode", "decode_lines", "encode", "type")
+    __slots__ = ("decode", "decode_lines", "encode", "encode_lines", "type")
 
     def __init__(self, type: Any = Any) -> None:
-        decoder = msgspec.json.Decoder(type)
+        encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(type)
         self.type = type
-        self.encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
+        self.encode: Callable[[Any], bytes] = encoder.encode
+        self.encode_lines: Callable[[list[Any]], bytes] = encoder.encode_lines
         self.decode: Callable[[bytes], Any] = decoder.decode
         self.decode_lines: Callable[[bytes], list[Any]] = decoder.decode_lines
 

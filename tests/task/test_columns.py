@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
+from msgspec import Raw
 
 from millstream import (
     App,
@@ -103,6 +104,8 @@ CHAINS: dict[str, Chain] = {
         .to("out")
     ),
     "values that cannot be written": lambda s: s.map_values(lambda n: n if n % 4 else object()).to("out"),
+    "JSON of the user's own": lambda s: s.map_values(lambda n: Raw(b"[%d,\n%d]" % (n, n))).to("out"),
+    "tombstones among values": lambda s: s.map_values(lambda n: n if n % 4 else None).to("out"),
     "too large for the topic": lambda s: s.map_values(lambda n: "x" * (2_000_000 if n % 10 == 0 else 3)).to("out"),
     "a step with context": lambda s: s.filter(lambda n: n % 2).map_values(lambda k, n, c: [n, c.offset]).to("out"),
     "an action": lambda s: s.filter(lambda n: n % 2).peek(failing_at(7)).map_values(lambda n: n + 1).to("out"),

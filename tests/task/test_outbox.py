@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.blocks import headers_of
+from millstream.blocks import column_of_lines, headers_of
 from millstream.native import handles_of
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.partitioning import partition_of
@@ -40,6 +40,29 @@ def test_records_lie_where_kafka_puts_them_in_order_and_whole(keys: Keys, partit
 
 def test_nothing_makes_no_letters() -> None:
     assert posted([], 3) == []
+
+
+@given(st.lists(st.booleans(), max_size=12), st.integers(1, 3))
+def test_values_that_came_as_columns_and_single_ones_stay_in_order(as_columns: list[bool], partitions: int) -> None:
+    box = Outbox()
+    box.topics["out"] = columns = Columns()
+    for at, packed in enumerate(as_columns):
+        numbers = [3 * at, 3 * at + 1, 3 * at + 2]
+        values = [b"%d" % number for number in numbers]
+        keys: Keys = [b"%d" % (number % 5) for number in numbers]
+        columns.extend(keys, column_of_lines(b"\n".join([*values, b""]), 3) if packed else [*values], numbers)
+        columns.note_headers((("h", values[-1]),))
+    rows = {}
+    for one in outputs(box.letters(lambda _: partitions, lambda _: 0, 0)):
+        keys, values, times, _ = (column.to_pylist() for column in one.block.columns)
+        for row in zip(keys, values, times, headers_of(one.block) or [()] * len(keys), strict=True):
+            rows[row[2]] = row[0], row[1], row[3], one.partition
+        assert times == sorted(times)
+    for number in range(3 * len(as_columns)):
+        key, value = b"%d" % (number % 5), b"%d" % number
+        headers = (("h", value),) if number % 3 == 2 else ()
+        assert rows.pop(number) == (key, value, headers, partition_of(key, partitions))
+    assert not rows
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9), st.text(max_size=2)), max_size=40), st.integers(1, 4))

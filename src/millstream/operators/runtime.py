@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import Any, Protocol, TypeAlias
 
+from millstream.blocks import Column, column_of
 from millstream.errors import DefinitionError
 from millstream.functions import Context
 from millstream.native import decode_key, encode_key
@@ -55,24 +56,36 @@ class RecordContext(Context, Protocol):
 class Columns:
     """Encoded records on their way to a topic, column by column; the topic takes records up to ``most_bytes``."""
 
-    __slots__ = ("headers", "keys", "most_bytes", "needs_key", "timestamps", "values")
+    __slots__ = ("headers", "keys", "most_bytes", "needs_key", "packed", "timestamps", "values")
 
     def __init__(self, most_bytes: int = sys.maxsize, *, needs_key: bool = False) -> None:
         self.most_bytes = most_bytes
         self.needs_key = needs_key
         self.keys: list[bytes | None] = []
+        self.packed: list[Column] = []
+        """The values of the first records, where they came as columns."""
         self.values: list[bytes | None] = []
+        """Those of the records behind them."""
         self.timestamps: list[int] = []
         self.headers: dict[int, Headers] = {}
 
     def __len__(self) -> int:
         return len(self.timestamps)
 
-    def extend(self, keys: list[bytes | None], values: list[bytes | None], timestamps: list[int]) -> None:
+    def extend(self, keys: list[bytes | None], values: list[bytes | None] | Column, timestamps: list[int]) -> None:
         """Add records without headers."""
         self.keys.extend(keys)
-        self.values.extend(values)
         self.timestamps.extend(timestamps)
+        if isinstance(values, list):
+            self.values.extend(values)
+        else:
+            self.packed = [*self.all_packed, values]
+            self.values = []
+
+    @property
+    def all_packed(self) -> list[Column]:
+        """All values as columns."""
+        return [*self.packed, column_of(self.values)] if self.values else self.packed
 
     def note_headers(self, headers: Headers) -> None:
         """Attach headers to the record added last."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.blocks import Column, column_of_lines, longest
 from millstream.errors import MillstreamError, RecordTooLargeError, SerdeError
 from millstream.functions import Function
 from millstream.names import check_name
@@ -12,7 +13,10 @@ from millstream.operators.columns import ProcessRun, Run, column_operator, one_b
 from millstream.operators.runtime import Columns, Process, Runtime, operator
 from millstream.plan.sinks import Sink
 from millstream.plan.stateless import Repartition
-from millstream.serdes import JSON, READABLE, TEXT, Serde, encode_error
+from millstream.serdes import JSON, READABLE, TEXT, Json, Serde, encode_error
+
+_MANY = 64
+"""From here on a column of Arrow is quicker than a list of bytes."""
 
 
 @operator.register(Sink)
@@ -57,10 +61,11 @@ def _sink_runs(node: Sink, _forward: ProcessRun, single: Process, runtime: Runti
         if context.has_headers:
             return singly(run)
         try:
-            keys, values = encoded_keys(key_serde, run.keys), encoded(value_serde, run.values)
+            keys, values = encoded_keys(key_serde, run.keys), encoded_column(value_serde, run.values)
         except Exception:
             return singly(run)
-        largest = max(map(len, filter(None, keys)), default=0) + max(map(len, filter(None, values)), default=0)
+        largest = max(map(len, filter(None, keys)), default=0)
+        largest += max(map(len, filter(None, values)), default=0) if isinstance(values, list) else longest(values)
         if largest > columns.most_bytes or (columns.needs_key and None in keys):
             return singly(run)
         columns.extend(keys, values, run.timestamps)
@@ -80,8 +85,16 @@ def encoded_keys(serde: Serde, keys: list[Any]) -> list[bytes | None]:
     return encoded(serde, keys)
 
 
+def encoded_column(serde: Serde, items: list[Any]) -> list[bytes | None] | Column:
+    """Encode a column: JSON as lines, in a single call, if there are enough of them."""
+    if type(serde) is not Json or len(items) < _MANY or type(None) in map(type, items):
+        return encoded(serde, items)
+    column = column_of_lines(serde.encode_lines(items), len(items))
+    return encoded(serde, items) if column is None else column  # raw JSON of a user may hold line feeds
+
+
 def encoded(serde: Serde, items: list[Any]) -> list[bytes | None]:
-    """Encode a column."""
+    """Encode a column item by item."""
     if serde is PRESENCE:
         return [None if item is None else b"" for item in items]
     encode = serde.encode

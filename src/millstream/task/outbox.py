@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from millstream.blocks import Block, Rows, from_bytes, to_bytes
+from millstream.blocks import Block, Rows, block_of, from_bytes, joined, to_bytes
 from millstream.broker import Output
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.partitioning import partitions_of
@@ -40,7 +40,7 @@ class Outbox:
             if len(columns):
                 count = topic_partitions(topic)
                 targets = None if count == 1 else _targets(columns.keys, count, spread % count)
-                parts = _split(_rows(columns), targets, count)
+                parts = _split(columns, targets, count)
                 found.extend(Letter(partition=part, data=to_bytes(block), topic=topic) for part, block in parts)
         for edge, sent in self.edges.items():
             if len(sent):
@@ -54,11 +54,6 @@ class Outbox:
         return sum(len(columns) for columns in self.topics.values())
 
 
-def _rows(columns: Columns) -> Rows:
-    headers = [columns.headers.get(row, ()) for row in range(len(columns))] if columns.headers else None
-    return Rows(columns.keys, columns.values, columns.timestamps, headers)
-
-
 def _targets(keys: list[bytes | None], count: int, keyless: int) -> Any:
     """Return the partition of each record."""
     if None not in keys:
@@ -68,14 +63,18 @@ def _targets(keys: list[bytes | None], count: int, keyless: int) -> Any:
     return targets
 
 
-def _split(records: Rows, targets: Any, count: int) -> Iterator[tuple[int, Block]]:
-    if count == 1:
-        yield 0, records.block()
-        return
+def _split(columns: Columns, targets: Any, count: int) -> Iterator[tuple[int, Block]]:
+    headers = [columns.headers.get(row, ()) for row in range(len(columns))] if columns.headers else None
+    whole: Block | None = None
+    if columns.packed:
+        whole = block_of(columns.keys, joined(columns.all_packed), columns.timestamps, headers)
+    records = Rows(columns.keys, columns.values, columns.timestamps, headers)
     for partition in range(count):
-        places = np.flatnonzero(targets == partition).tolist()
-        if places:
-            yield partition, (records if len(places) == len(records.keys) else records.take(places)).block()
+        places = None if targets is None else np.flatnonzero(targets == partition)
+        if places is None or len(places) == len(columns):
+            yield partition, records.block() if whole is None else whole
+        elif len(places):
+            yield partition, records.take(places.tolist()).block() if whole is None else whole.take(places)
 
 
 def outputs(letters: list[Letter]) -> list[Output]:
