@@ -4,8 +4,9 @@ JSON taxi rides of 85 bytes → amount > 1 → re-key by zone → 1-minute tumbl
 with every update, once with caching. On the embedded log the peer is plain Structured Streaming, which reads the same
 records from files; each side runs in a process of its own, since a JVM that computes must not run with the flags that
 we give to one that only schedules. The figure is records per second over all batches but the first two, which start
-the workers; the counts of both sides are checked. With ``--broker kafka`` the peer is Kafka Streams on the same
-broker, and latency is measured too (benchmarks/peers/kafka_streams.py).
+the workers; the counts of both sides are checked. With ``--broker kafka`` the peers are Kafka Streams and, with
+``--all-peers``, others on the same broker, and latency is measured too (benchmarks/peers/compare.py, which takes the
+arguments that are not known here).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -97,15 +98,15 @@ def ride_timestamp(number: int) -> int:
     return FIRST_PICKUP + number * 10
 
 
-def load(broker: Broker, lines: list[bytes]) -> None:
-    """Write rides to the topic ``rides``, in turn to its partitions."""
-    broker.create_topic("rides", TopicConfig(partitions=PARTITIONS))
+def load(broker: Broker, lines: list[bytes], topic: str) -> None:
+    """Write rides to a new topic, in turn to its partitions."""
+    broker.create_topic(topic, TopicConfig(partitions=PARTITIONS))
     for start in range(0, len(lines), BLOCK):
         outputs = []
         for partition in range(PARTITIONS):
             numbers = range(start + partition, min(start + BLOCK, len(lines)), PARTITIONS)
             block = block_of([None] * len(numbers), [lines[one] for one in numbers], [*map(ride_timestamp, numbers)])
-            outputs.append(Output("rides", partition, block))
+            outputs.append(Output(topic, partition, block))
         broker.append(outputs)
 
 
@@ -115,9 +116,12 @@ def counted(lines: list[bytes]) -> Counter[tuple[int, int]]:
     return Counter((ride.zone, ride.pickup // MINUTE * MINUTE) for ride in rides if ride.amount > 1.0)
 
 
-def counts_out(broker: Broker, topic: str) -> Iterator[tuple[int, int, ZoneCount]]:
+AnyCount = TypeVar("AnyCount", bound=ZoneCount)
+
+
+def counts_out(broker: Broker, topic: str, form: type[AnyCount]) -> Iterator[tuple[int, int, AnyCount]]:
     """Yield partition, offset and count of everything that is in a topic, partition by partition."""
-    decode = msgspec.json.Decoder(ZoneCount).decode
+    decode = msgspec.json.Decoder(form).decode
     for partition, there in enumerate(broker.offsets(topic)):
         for chunk in broker.read(topic, partition, there.begin, there.end):
             for offset, value in zip(chunk.offsets, chunk.block.column(1).to_pylist(), strict=True):
@@ -128,13 +132,13 @@ def run_millstream(records: int, directory: Path) -> dict[str, Any]:
     """Process the backlog and return the figures."""
     app.data_dir = directory
     lines = list(ride_lines(records))
-    load(app.broker, lines)
+    load(app.broker, lines, SOURCE)
     expected = counted(lines)
     reports: list[BatchReport] = []
     began = time.perf_counter()
     app.run("caught-up", on_batch=reports.append)
     whole = time.perf_counter() - began
-    found = {(one.zone, one.start): one.count for _, _, one in counts_out(app.broker, TARGET)}
+    found = {(one.zone, one.start): one.count for _, _, one in counts_out(app.broker, TARGET, ZoneCount)}
     assert found == expected, "the counts are wrong"
     warm = reports[2:]
     return {
@@ -210,9 +214,9 @@ def in_own_process(side: str, records: int) -> dict[str, Any]:
         return found
 
 
-def beside_kafka_streams(records: int | None, figures: Path | None) -> None:
-    """Do it on a Kafka broker, beside Kafka Streams."""
-    command = [sys.executable, "-m", "benchmarks.peers.kafka_streams"]
+def on_kafka(records: int | None, figures: Path | None, others: list[str]) -> None:
+    """Do it on a Kafka broker, beside the peers that can be run there."""
+    command = [sys.executable, "-m", "benchmarks.peers.compare", *others]
     command += [] if records is None else ["--records", str(records)]
     command += [] if figures is None else ["--json", str(figures.absolute())]
     ended = subprocess.run(command, check=False, cwd=Path(__file__).parents[1])
@@ -237,13 +241,15 @@ def main() -> None:
     parser.add_argument("--broker", choices=["embedded", "kafka"], default="embedded")
     parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
-    arguments = parser.parse_args()
+    arguments, others = parser.parse_known_args()
+    if others and arguments.broker != "kafka":
+        parser.error(f"not known without --broker kafka: {' '.join(others)}")
     records = arguments.records or 3_000_000
     if arguments.run:
         app.run()
         return
     if arguments.broker == "kafka":
-        beside_kafka_streams(arguments.records, arguments.json)
+        on_kafka(arguments.records, arguments.json, others)
         return
     if arguments.only is None:
         results = {side: in_own_process(side, records) for side in SIDES}

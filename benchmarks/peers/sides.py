@@ -1,0 +1,99 @@
+"""The sides of the comparison: how each is started, with which settings, and how it has to be measured.
+
+A job in Python is a plain script of its peer (``jobs/``), run by the Python of that peer's environment. It is told
+what to do by its own environment: BOOTSTRAP, SOURCE, TARGET, GROUP, STATE_DIR and GRACE_MS.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks.peers.environments import clean_environment, python_of
+from benchmarks.peers.running import Command, Side, Task
+from benchmarks.zone_counts import MINUTE
+
+from millstream.testing.kafka import java_program, kafka_jars
+from millstream.testing.kafka.node import free_port
+
+CACHING, EVERY_UPDATE = VARIANTS = ("caching", "every update")
+_JOBS = Path(__file__).with_name("jobs")
+_PROCESSES = range(2)
+
+
+def _millstream(task: Task, *, caching: bool) -> list[Command]:
+    environment = {
+        **os.environ,
+        "MILLSTREAM_BROKER": f"kafka://{task.bootstrap}",
+        "MILLSTREAM_DATA_DIR": str(task.place),
+        "ZONE_COUNTS_CACHING": str(int(caching)),
+        "ZONE_COUNTS_TOPICS": f"{task.source},{task.target}",
+        "ZONE_COUNTS_APP": task.group,
+    }
+    return [Command([sys.executable, str(Path(__file__).parents[1] / "zone_counts.py"), "--run"], environment)]
+
+
+def _kafka_streams(task: Task, *, caching: bool) -> list[Command]:
+    classes = task.place / "classes"
+    _compile(_JOBS / "ZoneCounts.java", classes)
+    command = [java_program(), "-Xmx1g", "-cp", f"{classes}:{kafka_jars()}/*", "ZoneCounts", task.bootstrap]
+    command += [task.group, task.source, task.target, "-" if caching else "0", str(task.place)]
+    return [Command(command, os.environ)]
+
+
+def _compile(source: Path, target: Path) -> None:
+    """Compile a Java program, with a compiler that needs only a Java runtime."""
+    path = os.pathsep.join(map(str, kafka_jars().glob("*.jar")))
+    compiler = [java_program(), "-cp", path, "org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-nowarn"]
+    subprocess.run([*compiler, "-proc:none", "-cp", path, "-d", str(target), str(source)], check=True)
+
+
+def _script(peer: str, task: Task, arguments: Sequence[str], *, process: int = 0, **settings: str) -> Command:
+    """Return how the Python of a peer is started, with the settings that every job takes and some of its own."""
+    state = task.place / str(process)
+    state.mkdir()
+    environment = clean_environment() | {
+        "BOOTSTRAP": task.bootstrap,
+        "SOURCE": task.source,
+        "TARGET": task.target,
+        "GROUP": task.group,
+        "STATE_DIR": str(state),
+        "GRACE_MS": str(MINUTE),
+    }
+    return Command([python_of(peer), *arguments], environment | settings)
+
+
+def _quix(task: Task) -> list[Command]:
+    return [_script("quix", task, [str(_JOBS / "quix_job.py")], process=process) for process in _PROCESSES]
+
+
+def _bytewax(task: Task) -> list[Command]:
+    addresses = ";".join(f"127.0.0.1:{free_port()}" for _ in _PROCESSES)
+    program = ["-m", "bytewax.run", "-a", addresses, str(_JOBS / "bytewax_job.py")]
+    return [_script("bytewax", task, [*program, "-i", str(process)], process=process) for process in _PROCESSES]
+
+
+def _pathway(task: Task) -> list[Command]:
+    return [_script("pathway", task, [str(_JOBS / "pathway_job.py")], PATHWAY_THREADS="2")]
+
+
+def _faust(task: Task) -> list[Command]:
+    worker = [str(_JOBS / "faust_job.py"), "worker", "--loglevel", "warn", "--without-web"]
+    return [_script("faust", task, worker, process=process) for process in _PROCESSES]
+
+
+SIDES = (
+    Side("millstream", CACHING, "exactly once", partial(_millstream, caching=True)),
+    Side("millstream", EVERY_UPDATE, "exactly once", partial(_millstream, caching=False)),
+    Side("kafka streams", CACHING, "exactly once", partial(_kafka_streams, caching=True)),
+    Side("kafka streams", EVERY_UPDATE, "exactly once", partial(_kafka_streams, caching=False)),
+    Side("quix streams", EVERY_UPDATE, "exactly once", _quix, most_records=200_000),
+    Side("bytewax", EVERY_UPDATE, "none", _bytewax, commits=False, quiet_seconds=10),
+    Side("pathway", CACHING, "none", _pathway, commits=False, quiet_seconds=10),
+    Side("faust", EVERY_UPDATE, "at least once", _faust, most_records=50_000),
+)
+NAMES = tuple(dict.fromkeys(side.name for side in SIDES))
