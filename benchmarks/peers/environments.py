@@ -18,7 +18,7 @@ PACKAGES = {
     "quix": ("quixstreams==3.28.1", "confluent-kafka==2.12.2"),
     "bytewax": ("bytewax[kafka]==0.21.1", "confluent-kafka==2.12.2"),
     "pathway": ("pathway==0.33.0",),
-    "faust": ("faust-streaming==0.15.3", "aiokafka==0.12.0"),
+    "faust": ("faust-streaming==0.15.3", "aiokafka==0.14.0"),
 }
 _OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 

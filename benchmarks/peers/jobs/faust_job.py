@@ -16,6 +16,7 @@ app = faust.App(
     settings["GROUP"],
     broker=f"kafka://{settings['BOOTSTRAP']}",
     store="memory://",
+    key_serializer="json",  # by default keys have to be bytes
     topic_partitions=2,
     producer_linger=0.02,  # its default of 0 sends each record by itself, which is slower
     consumer_auto_offset_reset="earliest",
