@@ -26,11 +26,17 @@ from millstream.task.worksite import Worksite
 
 
 def run_to_end(
-    app: App, *, reset: Collection[str] = (), measured: bool = False, behind: bool = False
+    app: App,
+    *,
+    reset: Collection[str] = (),
+    measured: bool = False,
+    behind: bool = False,
+    durable: bool = False,
 ) -> list[StageChange]:
     """Process everything that is there and return what became of the state.
 
-    All steps are ``measured``, or as it comes; state is written at once or ``behind``, as a resident task does.
+    All steps are ``measured``, or as it comes; state is written at once or ``behind``, as a resident task does. Only
+    ``durable`` state outlives a power cut, as it does by default on Spark.
     """
     with EmbeddedLog(app.data_dir) as log:
         plan = app.plan
@@ -46,7 +52,7 @@ def run_to_end(
             policies=Policies.of(app.id, app.config),
             caching=app.config.caching,
             lineage=journal.lineage(),
-            durable=False,
+            durable=durable,
             new_topic=TopicConfig(partitions=2),
             sampling=Sampling(count(step=1000).__next__) if measured else Sampling(),
         )

@@ -6,12 +6,14 @@ import argparse
 import random
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tests.crash.arena import Arena, Mode
 from tests.crash.failpoints import POINTS, SETTLING
 from tests.crash.laws import Verdict
+from tests.crash.power import Disk
 
 from millstream.log import EmbeddedLog
 from millstream.storage import close_under
@@ -26,8 +28,12 @@ def main() -> int:
     wanted = argparse.ArgumentParser(prog="./dev crash", description=__doc__)
     wanted.add_argument("--trials", type=int, default=300)
     wanted.add_argument("--mode", choices=["light", "behind", "spark"], default="light", help=_MODES)
+    wanted.add_argument("--power", action="store_true", help="cut the power of a disk instead; root can do that")
     wanted.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     chosen = wanted.parse_args()
+    if chosen.power and chosen.mode == "spark":
+        wanted.error("--power goes with --mode light and behind only")
+    run = _cuts if chosen.power else _kills
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     total = Verdict()
     done = 0
@@ -35,7 +41,7 @@ def main() -> int:
         task = bar.add_task(f"seed {chosen.seed}", total=chosen.trials)
         for first in range(0, chosen.trials, _ROUND):
             count = min(_ROUND, chosen.trials - first)
-            found = _round(chosen.seed + first, count, chosen.mode, lambda: bar.advance(task))
+            found = run(chosen.seed + first, count, chosen.mode, lambda: bar.advance(task))
             done += count
             _add(total, found)
             if not found.is_good:
@@ -47,8 +53,7 @@ def main() -> int:
     return 0 if total.is_good else 1
 
 
-def _round(seed: int, trials: int, mode: Mode, tick: object) -> Verdict:
-    assert callable(tick)
+def _kills(seed: int, trials: int, mode: Mode, tick: Callable[[], None]) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="millstream-crash-") as name, EmbeddedLog(Path(name)) as log:
         arena = Arena(Path(name), log, seed, mode)
         for _ in range(trials):
@@ -61,6 +66,15 @@ def _round(seed: int, trials: int, mode: Mode, tick: object) -> Verdict:
         found = arena.verdict()
         close_under(Path(name))
         return found
+
+
+def _cuts(seed: int, trials: int, mode: Mode, tick: Callable[[], None]) -> Verdict:
+    with tempfile.TemporaryDirectory(prefix="millstream-crash-") as name, Disk(Path(name)) as disk:
+        arena = Arena(disk.place, EmbeddedLog(disk.place), seed, mode)
+        for _ in range(trials):
+            arena.cut_power_at_random(disk, 2.0)
+            tick()
+        return arena.verdict()
 
 
 def _add(total: Verdict, found: Verdict) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -13,8 +14,10 @@ from typing import Literal
 
 from tests.crash.events import Feeder
 from tests.crash.laws import LAWS, Verdict, check
+from tests.crash.power import Disk
 
 from millstream.broker import Broker
+from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
 from millstream.storage import close_under
 
@@ -90,13 +93,26 @@ class Arena:
     def kill_at_random(self, longest: float) -> None:
         """Let a victim recover, feed it while it runs, and kill it at some moment within ``longest`` seconds."""
         victim = self.victim()
+        self._feed_until(victim, longest, victim.kill)
+
+    def cut_power_at_random(self, disk: Disk, longest: float) -> None:
+        """The same, but what had not been synced at that moment is gone too."""
+        victim = self.victim(durable="yes")
+        self._feed_until(victim, longest, lambda: os.killpg(victim.process.pid, signal.SIGSTOP))
+        disk.keep_moment()
+        victim.kill()
+        close_under(self.directory)
+        disk.come_back()
+        self.broker = self.feeder.broker = EmbeddedLog(self.directory)
+
+    def _feed_until(self, victim: Victim, longest: float, end: Callable[[], None]) -> None:
         assert victim.has_recovered()
         victim.go()
-        killer = threading.Timer(self.chance.uniform(0.0, longest), victim.kill)
-        killer.start()
-        while killer.is_alive():
+        timer = threading.Timer(self.chance.uniform(0.0, longest), end)
+        timer.start()
+        while timer.is_alive():
             self.feeder.feed(self.chance.randrange(1, 100))
-            killer.join(self.chance.uniform(0.0, 0.1))
+            timer.join(self.chance.uniform(0.0, 0.1))
 
     def die_at(self, point: str, most: int = 2) -> bool:
         """Feed a victim that dies when a named moment comes, up to ``most`` times; False if it did not come."""

@@ -37,7 +37,7 @@ class Feeder:
     """Makes events and appends them; the same seed gives the same events."""
 
     def __init__(self, broker: Broker, chance: random.Random) -> None:
-        self._broker = broker
+        self.broker = broker
         self._chance = chance
         self._numbers: dict[tuple[str, str], int] = defaultdict(int)
         self.sent: list[Event] = []
@@ -45,7 +45,7 @@ class Feeder:
     def create_topics(self) -> None:
         """Create the topics that victims read."""
         for topic in TOPICS:
-            self._broker.create_topic(topic, TopicConfig(partitions=PARTITIONS))
+            self.broker.create_topic(topic, TopicConfig(partitions=PARTITIONS))
 
     def feed(self, count: int) -> None:
         """Append some events; all of them are acknowledged when this returns."""
@@ -56,7 +56,7 @@ class Feeder:
         for (topic, partition), events in places.items():
             keys: list[bytes | None] = [event.key.encode() for event in events]
             values: list[bytes | None] = [msgspec.json.encode(event) for event in events]
-            self._broker.append([Output(topic, partition, block_of(keys, values, [event.at for event in events]))])
+            self.broker.append([Output(topic, partition, block_of(keys, values, [event.at for event in events]))])
         self.sent += made
 
     def _event(self) -> Event:

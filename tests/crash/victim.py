@@ -6,6 +6,7 @@ a resident task does, with state that is written behind.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -27,13 +28,14 @@ def main() -> None:
 
 
 def _light(*, behind: bool) -> None:
+    durable = "MILLSTREAM_CRASH_DURABLE" in os.environ
     for app in CHOSEN:
-        run_to_end(app, behind=behind)
+        run_to_end(app, behind=behind, durable=durable)
     print("recovered", flush=True)
     if sys.stdin.readline().strip() == "go":
         while not _stopping.is_set():
             for app in CHOSEN:
-                run_to_end(app, behind=behind)
+                run_to_end(app, behind=behind, durable=durable)
 
 
 def _spark() -> None:
