@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -102,6 +103,35 @@ def test_pipes_are_used_again_and_removed_in_the_end(tmp_path: Path) -> None:
     assert [len(list((tmp_path / name).iterdir())) for name in "ab"] == [0, 1]
     waiter.close()
     assert [len(list((tmp_path / name).iterdir())) for name in "ab"] == [0, 0]
+
+
+@pytest.mark.parametrize("moment", ["mkfifo", "open"])
+def test_who_begins_to_wait_is_not_taken_for_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """A writer looks at the pipe at each moment at which it is not complete."""
+    real = getattr(os, moment)
+
+    def looked_at(*arguments: object) -> object:
+        result = real(*arguments)
+        with monkeypatch.context() as undone:
+            undone.setattr(os, moment, real)
+            notify(tmp_path)
+        return result
+
+    monkeypatch.setattr(os, moment, looked_at)
+    waiter = Waiter()
+    assert not waiter.wait([tmp_path], lambda: False, 0.0)
+    monkeypatch.setattr(os, moment, real)
+    looks = 0
+
+    def look() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            notify(tmp_path)
+        return looks == 2
+
+    assert waiter.wait([tmp_path], look, 30.0)
+    waiter.close()
 
 
 def test_many_notices_do_not_block_their_sender(tmp_path: Path) -> None:

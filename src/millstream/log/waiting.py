@@ -1,7 +1,8 @@
 """Wake-ups between processes: a waiter is a named pipe in a directory, a writer puts a byte into each.
 
 A waiter registers first and looks at the log second; a writer commits first and looks for waiters second. So
-whichever comes late sees the other. A pipe that nobody reads belongs to a dead process and is removed.
+whichever comes late sees the other. A pipe that nobody reads belongs to a dead process and is removed; so a new one
+gets its name when it is read.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from uuid import uuid4
 
 from millstream.storage import make_private, translated
 
+_UNREAD = "."
 _MANY = 65_536  # bytes in a pipe: more wake-ups than one wait can miss
 
 
@@ -28,7 +30,8 @@ def notify(directory: Path) -> None:
     except FileNotFoundError:
         return
     for name in names:
-        _ring(directory / name)
+        if not name.startswith(_UNREAD):
+            _ring(directory / name)
 
 
 def _ring(pipe: Path) -> None:
@@ -99,10 +102,12 @@ class _Pipe:
     def __init__(self, directory: Path) -> None:
         with translated(directory):
             make_private(directory)
-            path = directory / uuid4().hex
-            os.mkfifo(path, 0o600)
-            self.end = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            other = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            name = uuid4().hex
+            path, unread = directory / name, directory / f"{_UNREAD}{name}"
+            os.mkfifo(unread, 0o600)
+            self.end = os.open(unread, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            other = os.open(unread, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            unread.rename(path)
         self.close = weakref.finalize(self, _forget, path, self.end, other, os.getpid())
 
     def drain(self) -> None:
