@@ -4,6 +4,7 @@ A unit is a module or package directly under ``millstream``. A new one needs a p
 """
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -251,6 +252,24 @@ def test_importing_millstream_is_cheap() -> None:
     seconds, *heavy = ran.stdout.split()
     refuse(heavy, "`import millstream` imports too much:")
     assert float(seconds) < IMPORT_SECONDS
+
+
+def test_a_batch_does_not_import_pandas(tmp_path: Path) -> None:
+    """Arrow does when it is given lists or arrays of numpy, and each worker would wait for it in its first batch."""
+    program = (
+        "import sys; from millstream import App; from tests.cli.running import run_to_end\n"
+        "from millstream.broker import TopicConfig\n"
+        "app = App('light', data_dir=sys.argv[1])\n"
+        "app.broker.create_topic('in', TopicConfig(partitions=2))\n"
+        "app.stream('in', value=int).group_by(lambda n: n % 9).count(name='counts').to_stream().to('out')\n"
+        "with app.producer(value=int) as producer:\n"
+        "    for number in range(1000): producer.send('in', number)\n"
+        "run_to_end(app)\n"
+        "assert app.tables['counts'][8] == 111\n"
+        "assert 'pandas' not in sys.modules"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE.parent), str(SOURCE.parents[1])])}
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60, env=environment)
 
 
 def test_the_front_door_is_a_list() -> None:

@@ -18,7 +18,7 @@ from millstream.records import Headers
 maybe_bytes = st.none() | st.binary(max_size=20)
 timestamps = st.integers(-(2**63), 2**63 - 1)
 some_headers = st.lists(st.tuples(st.text(max_size=5), maybe_bytes), max_size=3).map(tuple)
-rows = st.lists(st.tuples(maybe_bytes, maybe_bytes, timestamps, some_headers), max_size=20)
+rows = st.lists(st.tuples(maybe_bytes, maybe_bytes, timestamps, some_headers), max_size=120)
 
 
 @given(rows)

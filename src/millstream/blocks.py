@@ -7,7 +7,9 @@ gaps (after compaction); a dense block is described by the offset of its first r
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -23,6 +25,9 @@ Buffer: TypeAlias = bytes | memoryview
 T = TypeVar("T")
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", pa.binary())])
+_BYTES, _NUMBER = pa.binary(), pa.int64()
+_FEW = 50
+"""For fewer items a loop of Python is quicker than numpy."""
 _FEED = b"\n"
 _LONGEST_COLUMN = (1 << 31) - 1
 SPARSE_SCHEMA = SCHEMA.append(pa.field("offset", pa.int64()))
@@ -63,15 +68,43 @@ def block_of(
     headers: Sequence[Headers] | None = None,
 ) -> Block:
     """Build a block from columns; ``headers=None`` means that no record has any."""
-    packed = pa.nulls(len(keys), pa.binary()) if headers is None else pa.array(_packed(headers), pa.binary())
-    return pa.RecordBatch.from_arrays(
-        [pa.array(keys, pa.binary()), column_of(values), pa.array(timestamps, pa.int64()), packed], schema=SCHEMA
-    )
+    packed = pa.nulls(len(keys), _BYTES) if headers is None else column_of(_packed(headers))
+    columns = [column_of(keys), column_of(values), numbers_of(timestamps), packed]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def column_of(values: Sequence[bytes | None] | Column) -> Column:
-    """Return values as a column of a block."""
-    return values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
+def column_of(items: Sequence[bytes | None] | Column) -> Column:
+    """Return items as a column of a block.
+
+    ``pyarrow.array`` does the same, but imports pandas for it, which takes longer than most batches do.
+
+    >>> column_of([b"a", None, b"bc"]).to_pylist()
+    [b'a', None, b'bc']
+    """
+    if isinstance(items, pa.Array):
+        return items
+    try:
+        data, present = b"".join(items), None  # type: ignore[arg-type]
+        lengths: Iterable[int] = map(len, items)
+    except TypeError:  # quicker than looking for None before
+        data = b"".join(filter(None, items))
+        present = pa.py_buffer(np.packbits([item is not None for item in items], bitorder="little"))
+        lengths = [0 if item is None else len(item) for item in items]
+    if len(data) > _LONGEST_COLUMN:
+        raise OverflowError(f"a column of {len(data)} bytes is too long for a block")
+    if len(items) < _FEW:
+        ends: Any = array("i", accumulate(lengths, initial=0))
+    else:
+        ends = np.zeros(len(items) + 1, np.int32)
+        np.cumsum(np.fromiter(lengths, np.int32, len(items)), out=ends[1:])
+    return pa.Array.from_buffers(_BYTES, len(items), [present, pa.py_buffer(ends), pa.py_buffer(data)])
+
+
+def numbers_of(items: Sequence[int] | Any) -> Column:
+    """Return numbers, which may be an array of int64, as a column of a block."""
+    if not isinstance(items, np.ndarray):
+        items = array("q", items) if len(items) < _FEW else np.array(items, np.int64)
+    return pa.Array.from_buffers(_NUMBER, len(items), [None, pa.py_buffer(items)])
 
 
 def column_of_lines(lines: bytes, count: int) -> Column | None:
@@ -86,12 +119,17 @@ def column_of_lines(lines: bytes, count: int) -> Column | None:
     ends = np.zeros(count + 1, np.int32)
     ends[1:] = feeds - np.arange(count)
     data = lines.replace(_FEED, b"")
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    return pa.Array.from_buffers(_BYTES, count, [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def longest(column: Column) -> int:
     """Return the number of bytes of the longest item of a column without nulls."""
     return int(np.diff(np.frombuffer(column.buffers()[1], np.int32)[: len(column) + 1]).max(initial=0))
+
+
+def picked(block: Block, rows: Sequence[int] | Any) -> Block:
+    """Return some records of a block, in the order of ``rows``."""
+    return block.take(numbers_of(rows))
 
 
 def joined(columns: list[Column]) -> Column:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from millstream.blocks import Block, Rows, block_of, from_bytes, joined, to_bytes
+from millstream.blocks import Block, Rows, block_of, from_bytes, joined, picked, to_bytes
 from millstream.broker import Output
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.partitioning import partitions_of
@@ -74,7 +74,7 @@ def _split(columns: Columns, targets: Any, count: int) -> Iterator[tuple[int, Bl
         if places is None or len(places) == len(columns):
             yield partition, records.block() if whole is None else whole
         elif len(places):
-            yield partition, records.take(places.tolist()).block() if whole is None else whole.take(places)
+            yield partition, records.take(places.tolist()).block() if whole is None else picked(whole, places)
 
 
 def outputs(letters: list[Letter]) -> list[Output]:
