@@ -14,10 +14,12 @@ from pathlib import Path
 
 from millstream.testing.kafka.artifacts import cache_dir
 
+SPARK_VERSION = "4.0.0"  # there is a connector for Kafka of this one
 PACKAGES = {
     "quix": ("quixstreams==3.28.1", "confluent-kafka==2.12.2"),
     "bytewax": ("bytewax[kafka]==0.21.1", "confluent-kafka==2.12.2"),
     "pathway": ("pathway==0.33.0",),
+    "spark": (f"pyspark=={SPARK_VERSION}",),
     "faust": ("faust-streaming==0.15.3", "aiokafka==0.14.0"),
 }
 _OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")

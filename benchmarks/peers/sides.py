@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.peers.environments import clean_environment, python_of
+from benchmarks.peers.environments import SPARK_VERSION, clean_environment, python_of
 from benchmarks.peers.running import Command, Side, Task
 from benchmarks.zone_counts import MINUTE
 
 from millstream.testing.kafka import java_program, kafka_jars
+from millstream.testing.kafka.artifacts import maven_jars
 from millstream.testing.kafka.node import free_port
 
 CACHING, EVERY_UPDATE = VARIANTS = ("caching", "every update")
@@ -81,6 +82,13 @@ def _pathway(task: Task) -> list[Command]:
     return [_script("pathway", task, [str(_JOBS / "pathway_job.py")], PATHWAY_THREADS="2")]
 
 
+def _spark(task: Task) -> list[Command]:
+    connector = f"spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
+    jars = maven_jars(f"peers/{connector.replace(':', '-')}", [f"org.apache.spark:{connector}"])
+    names = ",".join(map(str, sorted(jars.glob("*.jar"))))
+    return [_script("spark", task, [str(_JOBS / "spark_job.py")], SPARK_JARS=names)]
+
+
 def _faust(task: Task) -> list[Command]:
     worker = [str(_JOBS / "faust_job.py"), "worker", "--loglevel", "warn", "--without-web"]
     return [_script("faust", task, worker, process=process) for process in _PROCESSES]
@@ -94,6 +102,7 @@ SIDES = (
     Side("quix streams", EVERY_UPDATE, "exactly once", _quix, most_records=200_000),
     Side("bytewax", EVERY_UPDATE, "none", _bytewax, commits=False, quiet_seconds=10),
     Side("pathway", CACHING, "none", _pathway, commits=False, quiet_seconds=10),
+    Side("spark", CACHING, "at least once", _spark, commits=False, quiet_seconds=15),
     Side("faust", EVERY_UPDATE, "at least once", _faust, most_records=50_000),
 )
 NAMES = tuple(dict.fromkeys(side.name for side in SIDES))

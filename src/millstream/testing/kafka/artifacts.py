@@ -26,7 +26,12 @@ class NoKafkaError(RuntimeError):
 
 def kafka_jars() -> Path:
     """Return the directory with all jars of Kafka, its tools and Kafka Streams; Maven fetches them the first time."""
-    kept = cache_dir() / f"kafka-{KAFKA_VERSION}"
+    return maven_jars(f"kafka-{KAFKA_VERSION}", _ARTIFACTS)
+
+
+def maven_jars(name: str, artifacts: Sequence[str]) -> Path:
+    """Return a directory of that name with the jars of artifacts and all that they need, fetched by Maven once."""
+    kept = cache_dir() / name
     if kept.is_dir():
         return kept
     maven = shutil.which("mvn")
@@ -34,7 +39,7 @@ def kafka_jars() -> Path:
         raise NoKafkaError("Maven (mvn) is not on the PATH")
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
-        _resolve(maven, Path(scratch))
+        _resolve(maven, Path(scratch), artifacts)
         (Path(scratch) / "jars").replace(kept)  # all or nothing, also if two do it at the same time
     return kept
 
@@ -63,21 +68,21 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millstream"
 
 
-def _resolve(maven: str, scratch: Path) -> None:
-    (scratch / "pom.xml").write_text(_project())
+def _resolve(maven: str, scratch: Path, artifacts: Sequence[str]) -> None:
+    (scratch / "pom.xml").write_text(_project(artifacts))
     command = [maven, "-q", "-B", "-f", str(scratch / "pom.xml"), "dependency:copy-dependencies"]
     command.append(f"-DoutputDirectory={scratch / 'jars'}")
     try:
         ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RESOLVE_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise NoKafkaError(f"Maven has not resolved Kafka's artifacts in {_RESOLVE_SECONDS} s") from error
+        raise NoKafkaError(f"Maven has not resolved {artifacts[0]} in {_RESOLVE_SECONDS} s") from error
     if ran.returncode:
         reason = next((line for line in ran.stdout.splitlines() if "ERROR" in line), ran.stderr.strip())
-        raise NoKafkaError(f"Maven cannot resolve Kafka's artifacts: {reason[:500]}")
+        raise NoKafkaError(f"Maven cannot resolve {artifacts[0]}: {reason[:500]}")
 
 
-def _project() -> str:
-    parts = (artifact.split(":") for artifact in _ARTIFACTS)
+def _project(artifacts: Sequence[str]) -> str:
+    parts = (artifact.split(":") for artifact in artifacts)
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
         for group, name, version in parts
