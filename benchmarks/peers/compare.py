@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.peers.latency import latency
 from benchmarks.peers.running import DidNotEndError, Side, Task
 from benchmarks.peers.sides import NAMES, SIDES, VARIANTS
+from benchmarks.peers.table import head, line
 from benchmarks.peers.throughput import Backlog, loaded, reading, throughput
 from benchmarks.zone_counts import ride_lines
 
@@ -67,33 +68,6 @@ def _measured(
     return latency(broker, side, task) if backlog is None else throughput(broker, side, task, backlog)
 
 
-_COLUMNS = {
-    "records": ("records", ","),
-    "records_per_second": ("records/s", ",.0f"),
-    "from_start": ("from start", ",.0f"),
-    "processor_seconds": ("cpu s/1M", ".1f"),
-    "updates": ("updates", ","),
-    "missing": ("missing", ".1%"),
-    "extra": ("extra", ".1%"),
-    "p50_ms": ("p50 ms", ",.0f"),
-    "p95_ms": ("p95 ms", ",.0f"),
-    "p99_ms": ("p99 ms", ",.0f"),
-    "not_seen": ("not seen", ".1%"),
-}
-
-
-def show(figures: dict[str, Any]) -> None:
-    """Print a line of the table."""
-    name = f"{figures['measure']:<12}{figures['side']:<15}{figures['variant']:<14}{figures.get('guarantee', ''):<14}"
-    if "failure" in figures:
-        print(f"{name}  did not end: {figures['failure']}", flush=True)
-        return
-    cells = [
-        "" if figures.get(column) is None else format(figures[column], form) for column, (_, form) in _COLUMNS.items()
-    ]
-    print(name + "".join(f"{cell:>11}" for cell in cells), flush=True)
-
-
 def verdicts(found: list[dict[str, Any]]) -> Iterator[str]:
     """Yield what the figures say beside the targets, as far as both sides are there."""
     by_part = {(one["measure"], one["side"], one["variant"]): one for one in found}
@@ -120,12 +94,11 @@ def main() -> None:
     names = NAMES if arguments.all_peers else arguments.side or USUAL
     variants = arguments.variant or VARIANTS
     sides = [side for side in SIDES if side.name in names and side.variant in variants]
-    heads = "".join(f"{name:>11}" for name, _ in _COLUMNS.values())
-    print(" " * 55 + heads, flush=True)
+    print(head(), flush=True)
     found: list[dict[str, Any]] = []
     for figures in compare(arguments.records, sides, arguments.measure or MEASURES):
         found.append(figures)
-        show(figures)
+        print(line(figures), flush=True)
         if arguments.json:
             arguments.json.write_text(json.dumps(found, indent=2))
     for verdict in verdicts(found):
