@@ -26,7 +26,6 @@ _RATE = 1_000
 _PULSE_SECONDS = 0.005
 _WARM_UP_SECONDS = 8.0
 _LATENCY_SECONDS = 15.0
-_DRAIN_SECONDS = 3.0
 _PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
 _NEVER = float("inf")
 Sent = Mapping[Window, Sequence[tuple[float, bool]]]
@@ -45,7 +44,7 @@ def latency(broker: KafkaBroker, side: Side, task: Task) -> dict[str, Any]:
     with running(side, task) as run:
         sender.start()
         try:
-            seen = _watch(task, run, measuring, stop)
+            seen = _watch(side, task, run, measuring, stop)
         finally:
             stop.set()
             sender.join()
@@ -78,7 +77,7 @@ def _send(
     producer.flush()
 
 
-def _watch(task: Task, run: Run, measuring: threading.Event, stop: threading.Event) -> Seen:
+def _watch(side: Side, task: Task, run: Run, measuring: threading.Event, stop: threading.Event) -> Seen:
     """Read counts as they are committed, for a while after the first has come."""
     seen: dict[Window, list[tuple[float, int]]] = defaultdict(list)
     decode = msgspec.json.Decoder(Update).decode
@@ -87,7 +86,7 @@ def _watch(task: Task, run: Run, measuring: threading.Event, stop: threading.Eve
     )
     reader.assign([TopicPartition(task.target, partition, 0) for partition in range(PARTITIONS)])
     begin = end = _NEVER
-    while time.perf_counter() < end + _DRAIN_SECONDS:
+    while time.perf_counter() < end + side.quiet_seconds:
         messages = reader.consume(1_000, 0.005)
         now = time.perf_counter()
         for message in messages:

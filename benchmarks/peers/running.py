@@ -56,7 +56,7 @@ class Side:
     commits: bool = True
     """Whether its group commits offsets, by which one can see that it has read everything."""
     quiet_seconds: float = 5.0
-    """How long it has to be silent until it is taken to be done."""
+    """How long it has to be silent, or is waited for after the last ride, until it is taken to be done."""
 
     def records(self, given: int) -> int:
         """Return how many rides it takes of those given."""

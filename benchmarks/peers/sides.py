@@ -68,8 +68,9 @@ def _script(peer: str, task: Task, arguments: Sequence[str], *, process: int = 0
     return Command([python_of(peer), *arguments], environment | settings)
 
 
-def _quix(task: Task) -> list[Command]:
-    return [_script("quix", task, [str(_JOBS / "quix_job.py")], process=process) for process in _PROCESSES]
+def _quix(task: Task, *, commit_seconds: float) -> list[Command]:
+    program, often = [str(_JOBS / "quix_job.py")], str(commit_seconds)
+    return [_script("quix", task, program, process=process, COMMIT_SECONDS=often) for process in _PROCESSES]
 
 
 def _bytewax(task: Task) -> list[Command]:
@@ -94,12 +95,18 @@ def _faust(task: Task) -> list[Command]:
     return [_script("faust", task, worker, process=process) for process in _PROCESSES]
 
 
+def _quix_side(name: str, *, commit_seconds: float, quiet_seconds: float) -> Side:
+    start = partial(_quix, commit_seconds=commit_seconds)
+    return Side(name, EVERY_UPDATE, "exactly once", start, most_records=200_000, quiet_seconds=quiet_seconds)
+
+
 SIDES = (
     Side("millstream", CACHING, "exactly once", partial(_millstream, caching=True)),
     Side("millstream", EVERY_UPDATE, "exactly once", partial(_millstream, caching=False)),
     Side("kafka streams", CACHING, "exactly once", partial(_kafka_streams, caching=True)),
     Side("kafka streams", EVERY_UPDATE, "exactly once", partial(_kafka_streams, caching=False)),
-    Side("quix streams", EVERY_UPDATE, "exactly once", _quix, most_records=200_000),
+    _quix_side("quix streams", commit_seconds=5, quiet_seconds=12),  # its default, over two steps
+    _quix_side("quix at 0.1 s", commit_seconds=0.1, quiet_seconds=5),  # as often as Kafka Streams
     Side("bytewax", EVERY_UPDATE, "none", _bytewax, commits=False, quiet_seconds=10),
     Side("pathway", CACHING, "none", _pathway, commits=False, quiet_seconds=10),
     Side("spark", CACHING, "at least once", _spark, commits=False, quiet_seconds=15),
