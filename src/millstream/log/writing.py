@@ -79,9 +79,10 @@ def _with_our_schema(block: Block) -> Block:
 
 
 def _check_sizes(topic: str, block: Block, limit: int) -> None:
-    lengths = [pc.fill_null(pc.binary_length(block.column(i)), 0) for i in (0, 1, 3)]
-    if sum(pc.max(column).as_py() for column in lengths) <= limit:
+    lengths = [pc.binary_length(block.column(number)) for number in (0, 1, 3)]
+    if sum(pc.max(column).as_py() or 0 for column in lengths) <= limit:
         return
-    largest = pc.max(pc.add(pc.add(lengths[0], lengths[1]), lengths[2])).as_py()
+    of_keys, of_values, of_headers = (pc.fill_null(column, 0) for column in lengths)
+    largest = pc.max(pc.add(pc.add(of_keys, of_values), of_headers)).as_py()
     if largest > limit:
         raise RecordTooLargeError.of(topic, largest, limit)
