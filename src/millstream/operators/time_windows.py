@@ -8,13 +8,17 @@ from typing import Any, TypeAlias
 
 from millstream.native import encode_key, handles_of
 from millstream.operators.columns import Collected, Port, ProcessRun, Run, do_nothing
-from millstream.operators.spans import FEW, Spans
+from millstream.operators.spans import FEW, Expected, Spans
 from millstream.operators.windows import Aggregation, Put, closer, windowed
 from millstream.state.entries import Entry
 from millstream.windows import FOREVER, TimeWindows, UnlimitedWindows
 
 Update: TypeAlias = tuple[int, Any, Any, Any, int, int]
 """Row, key, handle of the key, value, timestamp, and the latest time up to the record."""
+
+
+_RARE = 8
+"""Of so many records one may be late before it is quicker to look at each."""
 
 
 @windowed.register(TimeWindows)
@@ -49,20 +53,31 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
             handles = handles_of(run.keys)
             expected = spans.expect(handles, run.timestamps) if len(handles) >= FEW else None
             send = do_nothing if collected is None else collected.sender(run)
-            if take is None or expected is None or context.has_headers or aggregation.lacks(run, handles):
+            late = None if take is None else _few_late(aggregation, expected, run, handles, waits)
+            if take is None or expected is None or late is None:
                 one_by_one(run, handles, send)
             else:
                 start, entries = 0, expected.entries(handles)
-                for late in expected.late(aggregation.clock.time, waits):
-                    take(run.part(start, late), entries, send)
-                    one_by_one(run.part(late, late + 1), handles[late : late + 1], send)
-                    start, _ = late + 1, next(entries)
+                for row in late:
+                    take(run.part(start, row), entries, send)
+                    one_by_one(run.part(row, row + 1), handles[row : row + 1], send)
+                    start, _ = row + 1, next(entries)
                 take(run.part(start, len(handles)), entries, send)
             send()
 
         return process_run
 
     return Port(process, over_runs)
+
+
+def _few_late(
+    aggregation: Aggregation, expected: Expected | None, run: Run, handles: list[Any], waits: int
+) -> list[int] | None:
+    """Return the rows of those that are late, if these are the only ones that are special; None if one must ask."""
+    if expected is None or aggregation.context.has_headers or aggregation.lacks(run, handles):
+        return None
+    late = expected.late(aggregation.clock.time, waits)
+    return late if len(late) * _RARE <= len(handles) else None
 
 
 def _updating(  # noqa: C901 - the innermost loop, in which a call costs as much as all the rest
