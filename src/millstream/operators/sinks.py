@@ -177,7 +177,7 @@ def _repartition_runs(node: Repartition, _forward: ProcessRun, single: Process, 
     context, singly = runtime.context, one_by_one(single, runtime.context)
 
     def process(run: Run) -> None:
-        if context.has_headers or (not node.null_keys and any(key is None for key in run.keys)):
+        if context.has_headers or (not node.null_keys and type(None) in map(type, run.keys)):
             return singly(run)
         try:
             values = encoded(codec, run.values)
