@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from statistics import median
-from time import monotonic, time_ns
+from time import monotonic, time, time_ns
 from typing import TYPE_CHECKING
 
 import pytest
 
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
-from millstream.errors import UnknownTopicError
+from millstream.errors import StorageError, UnknownTopicError
 from millstream.log import EmbeddedLog
 from millstream.log.waiting import Waiter, notify
 from millstream.records import TopicPartition
@@ -132,6 +133,48 @@ def test_who_begins_to_wait_is_not_taken_for_dead(tmp_path: Path, monkeypatch: p
 
     assert waiter.wait([tmp_path], look, 30.0)
     waiter.close()
+
+
+@pytest.mark.parametrize("failing", ["open", "rename"])
+def test_who_cannot_begin_to_wait_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with monkeypatch.context() as broken:
+        broken.setattr(os if failing == "open" else Path, failing, fail)
+        with pytest.raises(StorageError, match="too many open files"):
+            Waiter().wait([tmp_path], lambda: True, 0.0)
+    assert not list(tmp_path.iterdir())
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_who_waits_for_a_topic_that_is_deleted_meanwhile_can_still_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, trash = tmp_path / "waiters", tmp_path / "trash"
+    rename = Path.rename
+
+    def deleted(path: Path, target: Path) -> Path:
+        rename(directory, trash)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", deleted)
+    waiter = Waiter()
+    assert waiter.wait([directory], lambda: True, 1.0)
+    waiter.close()
+
+
+def test_pipes_of_those_who_died_before_they_waited_go_in_time(tmp_path: Path) -> None:
+    for name, age in ((".dead", 120.0), (".just-made", 0.0)):
+        os.mkfifo(tmp_path / name)
+        os.utime(tmp_path / name, (time() - age,) * 2)
+    waiter = Waiter()
+    waiter.wait([tmp_path], lambda: True, 1.0)
+    waiter.close()
+    assert [pipe.name for pipe in tmp_path.iterdir()] == [".just-made"]
 
 
 def test_many_notices_do_not_block_their_sender(tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from uuid import uuid4
 
 from millstream.storage import make_private, translated
 
 _UNREAD = "."
+_UNREAD_SECONDS = 60.0
 _MANY = 65_536  # bytes in a pipe: more wake-ups than one wait can miss
 
 
@@ -100,19 +101,37 @@ class _Pipe:
     """A named pipe with both ends held, so that it neither ends nor blocks its writers."""
 
     def __init__(self, directory: Path) -> None:
+        name = uuid4().hex
+        path, unread = directory / name, directory / f"{_UNREAD}{name}"
+        ends: list[int] = []
         with translated(directory):
             make_private(directory)
-            name = uuid4().hex
-            path, unread = directory / name, directory / f"{_UNREAD}{name}"
-            os.mkfifo(unread, 0o600)
-            self.end = os.open(unread, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            other = os.open(unread, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            unread.rename(path)
+            _clear_unread(directory)
+            try:
+                os.mkfifo(unread, 0o600)
+                ends.append(os.open(unread, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+                ends.append(os.open(unread, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+                with suppress(FileNotFoundError):  # the topic has just been deleted, which its reader finds out
+                    unread.rename(path)
+            except BaseException:
+                for end in ends:
+                    os.close(end)
+                unread.unlink(missing_ok=True)
+                raise
+        self.end, other = ends
         self.close = weakref.finalize(self, _forget, path, self.end, other, os.getpid())
 
     def drain(self) -> None:
         with suppress(BlockingIOError):
             os.read(self.end, _MANY)
+
+
+def _clear_unread(directory: Path) -> None:
+    """Remove the pipes of processes that died before they could give them a name."""
+    for pipe in directory.glob(f"{_UNREAD}*"):
+        with suppress(FileNotFoundError):
+            if time() - pipe.stat().st_mtime > _UNREAD_SECONDS:
+                pipe.unlink()
 
 
 def _forget(path: Path, end: int, other: int, process: int) -> None:
