@@ -175,6 +175,28 @@ def test_an_unknown_reader_is_told_when_a_record_is_sent_there() -> None:
         driver.topic("n").pipe(1)
 
 
+@pytest.mark.parametrize("timestamp", [-1, 1.5, True])
+def test_a_time_that_is_none_cannot_be_forwarded(timestamp: Any) -> None:
+    class Wrong(Processor):
+        def process(self, record: Record) -> None:
+            self.context.forward(record, timestamp=timestamp)
+
+    app = App("test")
+    app.stream("n", value=int).process(Wrong).to("out")
+    with (
+        TestDriver(app) as driver,
+        pytest.raises(ProcessingError, match=rf"cannot forward a record with timestamp {timestamp}"),
+    ):
+        driver.topic("n").pipe(1)
+
+
+def test_the_driver_takes_whole_milliseconds_only() -> None:
+    app = App("test")
+    app.stream("n", value=int).to("out")
+    with TestDriver(app) as driver, pytest.raises(DefinitionError, match=r"timestamp 1\.5 is not a whole number"):
+        driver.topic("n").pipe(1, timestamp=1.5)  # type: ignore[arg-type]
+
+
 def test_a_forwarded_record_keeps_the_parts_that_are_not_given() -> None:
     class Change(Processor):
         def process(self, record: Record) -> None:

@@ -84,3 +84,22 @@ def test_a_record_too_large_for_its_topic_meets_the_policy_and_not_the_broker() 
     with TestDriver(app) as driver:
         driver.topic("in").pipe(1, 2_000_000, 2)
         assert driver.topic("out").read_values() == ["x", "xx"]
+
+
+class Textual:
+    """A serde that gives text where it should give bytes."""
+
+    name = "textual"
+
+    def encode(self, item: object) -> bytes:
+        return str(item)  # type: ignore[return-value]
+
+    def decode(self, data: bytes) -> str:
+        return data.decode()
+
+
+def test_a_serde_that_gives_no_bytes_is_an_error_of_the_record() -> None:
+    app = App("test")
+    app.stream("n", value=int).to("out", value=Textual())
+    with TestDriver(app) as driver, pytest.raises(ProcessingError, match="serde textual encodes to str, not to bytes"):
+        driver.topic("n").pipe(1)

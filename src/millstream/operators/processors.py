@@ -83,7 +83,7 @@ class StepContext:
                 timestamp = record.timestamp
             if headers is SAME:
                 headers = record.headers
-        if timestamp < 0 or (self._keeps_key and key != self.key):
+        if type(timestamp) is not int or timestamp < 0 or (self._keeps_key and key != self.key):
             raise self._refusal(key, timestamp)
         reader = self._everyone if to is None else self._child(to)
         at_hand = self._at_hand
@@ -139,8 +139,10 @@ class StepContext:
         return self._children[name]
 
     def _refusal(self, key: Any, timestamp: int) -> DefinitionError:
-        if timestamp < 0:
-            return DefinitionError(f"cannot forward a record with timestamp {timestamp}", hint="use 0 or more")
+        if type(timestamp) is not int or timestamp < 0:
+            return DefinitionError(
+                f"cannot forward a record with timestamp {timestamp!r}", hint="use whole milliseconds, 0 or more"
+            )
         if self.key is NO_KEY:
             return DefinitionError(
                 f"{self.node!r} keeps keys, so it cannot forward while no record is at hand", hint="use process()"
