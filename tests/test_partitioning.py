@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,3 +35,10 @@ def test_many_keys_at_once_are_placed_like_each_alone(keys: list[bytes], partiti
 @given(st.binary(max_size=40), st.integers(64, 100))
 def test_the_vectorised_path_knows_every_key(key: bytes, copies: int) -> None:
     assert set(partitions_of([key] * copies, 1_000).tolist()) == {partition_of(key, 1_000)}
+
+
+@pytest.mark.parametrize("size", [5, 10_000])
+def test_what_is_like_bytes_is_placed_like_bytes(size: int) -> None:
+    key = b"k" * size
+    like: Any = bytearray(key)  # what a serde of somebody else may give
+    assert partition_of(like, 7) == partition_of(key, 7) == partitions_of([key] * 100, 7)[0]

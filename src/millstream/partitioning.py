@@ -13,9 +13,9 @@ _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _VECTOR_FROM = 64  # below this many keys the plain loop is faster than setting up arrays
 _REMEMBERED = 1 << 14  # keys come again, and looking one up takes a tenth of hashing it
+_LONGEST_REMEMBERED = 256
 
 
-@lru_cache(_REMEMBERED)
 def murmur2(data: bytes) -> int:
     """Return Kafka's murmur2 hash of ``data`` as an unsigned 32-bit number.
 
@@ -35,9 +35,13 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
+_remembered = lru_cache(_REMEMBERED)(murmur2)
+
+
 def partition_of(key: bytes, partitions: int) -> int:
     """Return the partition of a non-null key."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    is_remembered = type(key) is bytes and len(key) <= _LONGEST_REMEMBERED  # a serde may give something like bytes
+    return ((_remembered(key) if is_remembered else murmur2(key)) & 0x7FFFFFFF) % partitions
 
 
 def partitions_of(keys: Sequence[bytes], partitions: int) -> Any:

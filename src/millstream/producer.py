@@ -13,7 +13,7 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from millstream.blocks import block_of
+from millstream.blocks import block_of, picked
 from millstream.broker import Acks, Output
 from millstream.durations import Duration, milliseconds
 from millstream.errors import (
@@ -334,7 +334,7 @@ class _Batch:
             block = block_of(self.keys, self.values, self.timestamps, headers)
             self._outputs = []
             for partition, rows in self._by_partition():
-                mine = block if len(rows) == len(block) else block.take(rows)
+                mine = block if len(rows) == len(block) else picked(block, rows)
                 for start in range(0, len(rows), most):
                     self._outputs.append(Output(self.place.topic, partition, mine.slice(start, most)))
                     self._rows.append(rows[start : start + most])
