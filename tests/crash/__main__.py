@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -33,6 +34,8 @@ def main() -> int:
     chosen = wanted.parse_args()
     if chosen.power and chosen.mode == "spark":
         wanted.error("--power goes with --mode light and behind only")
+    if chosen.power and os.geteuid() != 0:
+        wanted.error("only root can mount the disk that --power needs")
     run = _cuts if chosen.power else _kills
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     total = Verdict()

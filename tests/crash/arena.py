@@ -98,9 +98,11 @@ class Arena:
     def cut_power_at_random(self, disk: Disk, longest: float) -> None:
         """The same, but what had not been synced at that moment is gone too."""
         victim = self.victim(durable="yes")
-        self._feed_until(victim, longest, lambda: os.killpg(victim.process.pid, signal.SIGSTOP))
-        disk.keep_moment()
-        victim.kill()
+        try:
+            self._feed_until(victim, longest, lambda: os.killpg(victim.process.pid, signal.SIGSTOP))
+            disk.keep_moment()
+        finally:
+            victim.kill()
         close_under(self.directory)
         disk.come_back()
         self.broker = self.feeder.broker = EmbeddedLog(self.directory)
