@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,3 +23,7 @@ def test_an_unlimited_window_parts_time_in_two() -> None:
     assert windows.alike(10) == windows.alike(1000)
     assert list(windows.starts(9)) == []
     assert list(windows.starts(10)) == [10]
+
+
+def test_windows_longer_than_time_itself_are_one_span() -> None:
+    assert TimeWindows(1 << 70, 1 << 70, 0).span(np.array([0, 1 << 62])).tolist() == [0, 0]

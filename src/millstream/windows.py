@@ -36,7 +36,8 @@ class TimeWindows(msgspec.Struct, frozen=True, tag="time"):
 
     def span(self, timestamp: Any) -> Any:
         """Return a number that all timestamps which belong to the same windows have in common, also of an array."""
-        return timestamp // gcd(self.size, self.advance)  # windows begin and end at multiples of it only
+        step = gcd(self.size, self.advance)  # windows begin and end at multiples of it only
+        return timestamp // min(step, FOREVER)
 
     def alike(self, timestamp: int) -> tuple[int, int]:
         """Return from where until where, not included, all timestamps belong to the same windows."""

@@ -145,14 +145,15 @@ CHAINS: dict[str, Chain] = {
 
 
 @pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize("kind", ["plain", "some without key", "with headers"])
+@pytest.mark.parametrize("kind", ["plain", "nearly in order", "some without key", "with headers"])
 @pytest.mark.parametrize("caching", [False, True])
 def test_a_run_gives_what_single_records_give(
     name: str, kind: str, caching: bool, log: EmbeddedLog, site: Site
 ) -> None:
     seed = random.randrange(1 << 30)
     print("seed", seed)
-    records = numbered(random.Random(seed), keyless=0.0 if kind == "plain" else 0.1)
+    keyless = 0.0 if kind in ("plain", "nearly in order") else 0.1
+    records = numbered(random.Random(seed), keyless, 45 if kind == "nearly in order" else 100)
     options = {"headers": kind == "with headers", "caching": caching}
     by_column = results(CHAINS[name], records, log, site, "column", **options)
     # a function that asks for the context is called record by record, and so is everything behind it
@@ -163,10 +164,10 @@ def test_a_run_gives_what_single_records_give(
     assert len(by_column[0]) > 5 or by_column[3]
 
 
-def numbered(pick: random.Random, keyless: float) -> list[Row]:
+def numbered(pick: random.Random, keyless: float, disorder: int) -> list[Row]:
     """Records out of order, at round times, since windows end at such; a share of them without key."""
     keys = [None if pick.random() < keyless else b"k%d" % pick.randrange(20) for _ in range(200)]
-    return [(key, b"%d" % pick.randrange(1, 40), (row + pick.randrange(100)) * 10) for row, key in enumerate(keys)]
+    return [(key, b"%d" % pick.randrange(1, 40), (row + pick.randrange(disorder)) * 10) for row, key in enumerate(keys)]
 
 
 def results(
@@ -190,6 +191,19 @@ def results(
         sent += [letter.data for letter in letters]
     out, dead, late = (rows(log, topic) for topic in (f"{name}-out", f"{name}.dead-letters", f"{name}-late"))
     return out, dead, dict(dropped), sent, late
+
+
+def test_headers_of_earlier_records_do_not_stay(log: EmbeddedLog, site: Site) -> None:
+    """What waits for the end of the batch carries the headers of the last update, also if those are none."""
+    app = App("headers", config=Config(output_prefix="headers-"))
+    counted = app.stream("n", key=str, value=int).group_by_key().windowed_by(tumbling("1 h")).count()
+    counted.to_stream().map(lambda window, n: (window.key, n)).to("out")
+    place = site(app, caching=True)
+    many = 3_000  # small blocks are read as one
+    for marks in ([(("h", b"x"),)] * many, None):
+        log.append([Output("n", 0, block_of([b"k"] * many, [b"1"] * many, [0] * many, marks))])
+    run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 2 * many),)))
+    assert rows(log, "headers-out") == [(b"k", b"6000", 0, None)]
 
 
 def rows(log: EmbeddedLog, topic: str) -> list[tuple[Any, ...]]:
