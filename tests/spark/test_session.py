@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from millstream.spark.session import spark_context
+from millstream.broker import TopicConfig
+from millstream.log import EmbeddedLog
+from millstream.spark.run import stop_spark
+from millstream.spark.session import spark_context, spark_session
 
 pytestmark = pytest.mark.spark
 
@@ -54,6 +58,20 @@ def is_loopback(address: str) -> bool:
     return address == "00000000000000000000000001000000" or (
         address.startswith("0000000000000000FFFF0000") and address.endswith("7F")
     )
+
+
+def test_a_session_that_another_thread_has_made_is_the_one_of_this_thread_too(tmp_path: Path) -> None:
+    """Otherwise what is written to the data source would be looked for in one that was stopped."""
+    spark_session("local[*]", {})
+    stop_spark()
+    other = threading.Thread(target=spark_session, args=("local[*]", {}))
+    other.start()
+    other.join()
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("out", TopicConfig(partitions=1))
+        rows = spark_session("local[*]", {}).sql("SELECT 'k' AS _key, 1 AS n")
+        rows.write.format("millstream").options(data_dir=str(tmp_path), topic="out").mode("append").save()
+        assert log.offsets("out")[0].end == 1
 
 
 def test_the_web_page_of_spark_is_off_and_workers_run_this_python() -> None:

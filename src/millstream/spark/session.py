@@ -81,6 +81,9 @@ def spark_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     """Return the process's Spark session, in which the data source ``millstream`` is known."""
     spark = SparkSession(spark_context(master, settings))
     register(spark)
+    # Writers look for data sources in the session of their thread, which may be one that was stopped long ago if
+    # another thread has made the new one.
+    SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
     return spark
 
 
