@@ -161,7 +161,7 @@ def test_versions_and_windows_in_time_are_printed(call: Call, fill: Fill, data_d
     prices = app.stream("prices", value=int)
     prices.to_table(name="price", history="1 h")
     prices.group_by_key().windowed_by(tumbling("1 s")).count(name="per_second")
-    fill("prices", ("a", b"10", 1000), ("a", b"11", 2000))
+    fill("prices", (b"a", b"10", 1000), (b"a", b"11", 2000))
     run_to_end(app)
     versions = call("tables", "get", "price", "a", "--versions").stdout
     assert versions == "1970-01-01T00:00:02.000Z\t11\n1970-01-01T00:00:01.000Z\t10\n"
