@@ -7,17 +7,18 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import monotonic, time, time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import StorageError, UnknownTopicError
-from millstream.log import EmbeddedLog
+from millstream.log import EmbeddedLog, waiting
 from millstream.log.waiting import Waiter, notify
 from millstream.records import TopicPartition
 
@@ -106,22 +107,31 @@ def test_pipes_are_used_again_and_removed_in_the_end(tmp_path: Path) -> None:
     assert [len(list((tmp_path / name).iterdir())) for name in "ab"] == [0, 0]
 
 
+class Calls:
+    """The calls of ``os``, some of them replaced for the module under test only: other threads need them too."""
+
+    def __init__(self, **replaced: Callable[..., Any]) -> None:
+        self._replaced = replaced
+
+    def __getattr__(self, name: str) -> Any:
+        return self._replaced.get(name) or getattr(os, name)
+
+
 @pytest.mark.parametrize("moment", ["mkfifo", "open"])
 def test_who_begins_to_wait_is_not_taken_for_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     """A writer looks at the pipe at each moment at which it is not complete."""
-    real = getattr(os, moment)
 
-    def looked_at(*arguments: object) -> object:
-        result = real(*arguments)
+    def looked_at(*arguments: Any) -> Any:
+        result = getattr(os, moment)(*arguments)
         with monkeypatch.context() as undone:
-            undone.setattr(os, moment, real)
+            undone.setattr(waiting, "os", os)
             notify(tmp_path)
         return result
 
-    monkeypatch.setattr(os, moment, looked_at)
     waiter = Waiter()
-    assert not waiter.wait([tmp_path], lambda: False, 0.0)
-    monkeypatch.setattr(os, moment, real)
+    with monkeypatch.context() as watched:
+        watched.setattr(waiting, "os", Calls(**{moment: looked_at}))
+        assert not waiter.wait([tmp_path], lambda: False, 0.0)
     looks = 0
 
     def look() -> bool:
@@ -139,29 +149,26 @@ def test_who_begins_to_wait_is_not_taken_for_dead(tmp_path: Path, monkeypatch: p
 def test_who_cannot_begin_to_wait_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    def fail(*_: object) -> int:
+    def fail(*_: object) -> None:
         raise OSError(errno.EMFILE, "too many open files")
 
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    with monkeypatch.context() as broken:
-        broken.setattr(os if failing == "open" else Path, failing, fail)
-        with pytest.raises(StorageError, match="too many open files"):
-            Waiter().wait([tmp_path], lambda: True, 0.0)
+    monkeypatch.setattr(waiting, "os", Calls(**{failing: fail}))
+    with pytest.raises(StorageError, match="too many open files"):
+        Waiter().wait([tmp_path], lambda: True, 0.0)
     assert not list(tmp_path.iterdir())
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert not [end for end in Path("/proc/self/fd").iterdir() if os.path.realpath(end).startswith(str(tmp_path))]
 
 
 def test_who_waits_for_a_topic_that_is_deleted_meanwhile_can_still_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, trash = tmp_path / "waiters", tmp_path / "trash"
-    rename = Path.rename
 
-    def deleted(path: Path, target: Path) -> Path:
-        rename(directory, trash)
-        return rename(path, target)
+    def deleted(path: Path, target: Path) -> None:
+        directory.rename(trash)
+        path.rename(target)
 
-    monkeypatch.setattr(Path, "rename", deleted)
+    monkeypatch.setattr(waiting, "os", Calls(rename=deleted))
     waiter = Waiter()
     assert waiter.wait([directory], lambda: True, 1.0)
     waiter.close()

@@ -112,7 +112,7 @@ class _Pipe:
                 ends.append(os.open(unread, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
                 ends.append(os.open(unread, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
                 with suppress(FileNotFoundError):  # the topic has just been deleted, which its reader finds out
-                    unread.rename(path)
+                    os.rename(unread, path)  # noqa: PTH104 - one of these calls like the other
             except BaseException:
                 for end in ends:
                     os.close(end)
