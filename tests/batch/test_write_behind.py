@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,10 @@ class Steps:
 
 
 @pytest.fixture
-def steps(site: Worksite, tmp_path: Path) -> Steps:
-    return Steps(site, tmp_path / "journal")
+def steps(site: Worksite, tmp_path: Path) -> Iterator[Steps]:
+    steps = Steps(site, tmp_path / "journal")
+    yield steps
+    die(steps)  # a transaction that is left open ends in whatever thread collects it, and complains there
 
 
 def die(steps: Steps) -> None:
