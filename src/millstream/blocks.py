@@ -25,12 +25,13 @@ Buffer: TypeAlias = bytes | memoryview
 T = TypeVar("T")
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", pa.binary())])
+SPARSE_SCHEMA = SCHEMA.append(pa.field("offset", pa.int64()))
 _BYTES, _NUMBER = pa.binary(), pa.int64()
 _FEW = 50
 """For fewer items a loop of Python is quicker than numpy."""
 _FEED = b"\n"
 _LONGEST_COLUMN = (1 << 31) - 1
-SPARSE_SCHEMA = SCHEMA.append(pa.field("offset", pa.int64()))
+"""The ends of items are numbers of 32 bits."""
 
 
 class Rows(NamedTuple):

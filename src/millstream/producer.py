@@ -26,6 +26,7 @@ from millstream.errors import (
 )
 from millstream.partitioning import partitions_of
 from millstream.serdes import JSON, READABLE, SerdeLike, encode_error, serde_for
+from millstream.timestamps import not_whole
 
 if TYPE_CHECKING:
     from millstream.broker import Broker
@@ -144,7 +145,7 @@ class Producer:
         if timestamp is None:
             timestamp = time_ns() // 1_000_000
         elif type(timestamp) is not int:
-            raise DefinitionError(f"timestamp {timestamp!r} is not a whole number", hint="give milliseconds since 1970")
+            raise not_whole(timestamp)
         with self._lock:
             if self._error is not None or self._closed:
                 self._raise()

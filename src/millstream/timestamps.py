@@ -22,6 +22,11 @@ Part: TypeAlias = str | Callable[[Any], Any]
 """A field of the value by name, or a function of the value."""
 
 
+def not_whole(timestamp: object) -> DefinitionError:
+    """Build the error for a record's time that is no number of milliseconds."""
+    return DefinitionError(f"timestamp {timestamp!r} is not a whole number", hint="give milliseconds since 1970")
+
+
 def timestamp_source(given: TimestampLike) -> Function | Clock:
     """Check what a user has said about event time."""
     if isinstance(given, str):

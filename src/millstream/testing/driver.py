@@ -17,7 +17,7 @@ from millstream.batch.topics import SourceTopics
 from millstream.blocks import block_of, headers_of
 from millstream.broker import Output, TopicConfig
 from millstream.durations import Duration, milliseconds
-from millstream.errors import DefinitionError, UnknownTableError
+from millstream.errors import UnknownTableError
 from millstream.log import EmbeddedLog
 from millstream.partitioning import partition_of
 from millstream.places import state_dir
@@ -35,6 +35,7 @@ from millstream.task.worksite import Worksite
 from millstream.testing.bench import scratch_directory
 from millstream.testing.filling import fill
 from millstream.testing.topic import Piped, TestTopic
+from millstream.timestamps import not_whole
 
 _FIGURES = ("records_in", "records_out", "dead_letters")
 
@@ -164,7 +165,7 @@ class TestDriver:
     def _append(self, topic: str, record: Piped, key: Serde, value: Serde) -> None:
         item_key, item, timestamp, headers = record
         if type(timestamp) is not int:
-            raise DefinitionError(f"timestamp {timestamp!r} is not a whole number", hint="give milliseconds since 1970")
+            raise not_whole(timestamp)
         if topic in self._plan.stamped_topics:
             timestamp = self.wall_clock
         if topic not in self.topics and self._is_read(topic):
