@@ -25,6 +25,13 @@ ROOT = Path(__file__).parents[2]
 Mode = Literal["light", "behind", "spark"]
 
 
+def seeded() -> int:
+    """Return the seed of a trial, which is printed: that of the environment, or one by chance."""
+    seed = int(os.environ.get("MILLSTREAM_SEED", random.randrange(1_000_000)))
+    print(f"seed {seed}")
+    return seed
+
+
 class Victim:
     """A victim that has recovered; it is killed in the end, whatever it does."""
 

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 
 import pytest
-from tests.crash.arena import Arena, Mode
+from tests.crash.arena import Arena, Mode, seeded
 from tests.crash.failpoints import DRAIN, POINTS, SETTLING
 
 from millstream.log import EmbeddedLog
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
-
-
-def seeded() -> int:
-    seed = int(os.environ.get("MILLSTREAM_SEED", random.randrange(1_000_000)))
-    print(f"seed {seed}")
-    return seed
 
 
 @pytest.mark.parametrize(

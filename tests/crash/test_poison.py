@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.cli.running import run_to_end
-from tests.crash.test_driver_killed import seeded
+from tests.crash.arena import seeded
 
 from millstream import App, Config
 from millstream.blocks import block_of

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.crash.arena import Arena, Mode
+from tests.crash.arena import Arena, Mode, seeded
 from tests.crash.power import Disk, NoDiskError
-from tests.crash.test_driver_killed import seeded
 
 from millstream.log import EmbeddedLog
 

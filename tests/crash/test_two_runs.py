@@ -7,8 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.crash.arena import Arena
-from tests.crash.test_driver_killed import seeded
+from tests.crash.arena import Arena, seeded
 
 from millstream import App
 from millstream.errors import AlreadyRunningError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.crash.arena import Arena
-from tests.crash.test_driver_killed import seeded
+from tests.crash.arena import Arena, seeded
 
 from millstream.log import EmbeddedLog
 
