@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 from benchmarks.picture import drawn
 from benchmarks.summary import FIGURES, PICTURE, panels
-from docs.pictures.__main__ import PLACE
+from docs.pictures.__main__ import DIRECTORY
 from docs.pictures.drawing import Bar, Lane, Mark, Picture, svg
 from docs.pictures.runs import PICTURES
 
-PAGES = PLACE.parents[1] / "concepts"
+PAGES = DIRECTORY.parents[1] / "concepts"
 
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_is_what_its_run_gives(name: str, tmp_path: Path) -> None:
     drawn = svg(PICTURES[name](tmp_path))
-    assert (PLACE / f"{name}.svg").read_text() == drawn, "run: ./dev pictures"
+    assert (DIRECTORY / f"{name}.svg").read_text() == drawn, "run: ./dev pictures"
 
 
 def test_each_picture_has_its_page_and_each_page_its_picture() -> None:
     pages = {page.stem for page in PAGES.glob("*.md")} - {"README"}
-    assert pages == set(PICTURES) == {file.stem for file in PLACE.glob("*.svg")}
+    assert pages == set(PICTURES) == {file.stem for file in DIRECTORY.glob("*.svg")}
     for page in pages:
         assert f"(../img/concepts/{page}.svg)" in (PAGES / f"{page}.md").read_text()
 

@@ -1,4 +1,4 @@
-"""Exactly once: a process that counts is killed at three moments, and what the log and the table hold after each."""
+"""Exactly once: kill a counting process at three crash points and show the log and the table after each attempt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millstream.producer import Producer
 from millstream.storage import close_under
 
 ROOT = Path(__file__).parents[2]
-MOMENTS = ("after plan", "after state commit", "before done")
+CRASH_POINTS = ("after plan", "after state commit", "before done")
 
 
 def counting(directory: Path) -> App:
@@ -28,38 +28,40 @@ def counting(directory: Path) -> App:
 
 
 def exactly_once(scratch: Path) -> Picture:
-    """Kill the app with SIGKILL at each moment and run it again; note what there is after each attempt."""
+    """Kill the app with SIGKILL at each crash point and run it again; draw state and output after each attempt."""
     with EmbeddedLog(scratch) as log:
         for topic in ("words", "out"):
             log.create_topic(topic, TopicConfig(partitions=1))
     lanes: dict[str, list[Mark]] = {"words": [], "process": [], "state": [], "out": []}
     batches: list[Bar] = []
-    for number, moment in enumerate(MOMENTS):
+    for number, crash_point in enumerate(CRASH_POINTS):
         _send(scratch)
         column = 2 * number
         lanes["words"].append(Mark(column, "mill"))
-        for attempt, point in enumerate((moment, None)):
-            died = _run(scratch, point)
-            assert died == (point is not None), (moment, attempt)
-            kind: Kind = "late" if died else "result"
-            lanes["process"].append(Mark(column + attempt, _told(moment) if died else "runs again\ndone", kind))
-            lanes["state"].append(Mark(column + attempt, _state(scratch), "row"))
-            lanes["out"].append(Mark(column + attempt, _outputs(scratch), "result"))
+        for attempt, point in enumerate((crash_point, None)):
+            was_killed = _run(scratch, point)
+            assert was_killed == (point is not None), (crash_point, attempt)
+            kind: Kind = "late" if was_killed else "result"
+            lanes["process"].append(
+                Mark(column + attempt, _kill_label(crash_point) if was_killed else "runs again\ndone", kind)
+            )
+            lanes["state"].append(Mark(column + attempt, _table_text(scratch), "row"))
+            lanes["out"].append(Mark(column + attempt, _output_text(scratch), "result"))
         batches.append(Bar(column - 0.5, column + 1.5, f"batch {number + 1}", "record"))
-    drawn = [
+    picture_lanes = [
         Lane("words", lanes["words"], batches),
         Lane("the process", lanes["process"]),
         Lane("table: counts", lanes["state"]),
         Lane("topic: out", lanes["out"]),
     ]
-    ticks = [(column, str(column + 1)) for column in range(2 * len(MOMENTS))]
-    tells = "A process that is killed at three moments of a batch and run again: state and output take effect once"
-    return Picture(tells, drawn, ticks, "attempt", -0.5, 2 * len(MOMENTS) - 0.5)
+    ticks = [(column, str(column + 1)) for column in range(2 * len(CRASH_POINTS))]
+    description = "A process killed at three points of a batch and restarted: state and output take effect once"
+    return Picture(description, picture_lanes, ticks, "attempt", -0.5, 2 * len(CRASH_POINTS) - 0.5)
 
 
-def _told(moment: str) -> str:
-    first, rest = moment.split(" ", 1)
-    return f"kill -9 {first}\n{rest}"
+def _kill_label(crash_point: str) -> str:
+    preposition, step = crash_point.split(" ", 1)
+    return f"kill -9 {preposition}\n{step}"
 
 
 def _send(directory: Path) -> None:
@@ -68,7 +70,7 @@ def _send(directory: Path) -> None:
 
 
 def _run(directory: Path, point: str | None) -> bool:
-    """Run what is there in a process of its own; return whether it was killed."""
+    """Run the app in its own process until it has read all input; return whether it was killed."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
@@ -76,20 +78,20 @@ def _run(directory: Path, point: str | None) -> bool:
         "MILLSTREAM_CRASH_MARK": str(directory / f"hit {point}"),
     }
     command = [sys.executable, "-m", "docs.pictures.attempts", str(directory)]
-    done = subprocess.run(command, env=environment, cwd=ROOT, check=False)
-    if done.returncode not in (0, -9):
-        raise RuntimeError(f"the app ended with {done.returncode}")
-    return done.returncode == -9
+    completed = subprocess.run(command, env=environment, cwd=ROOT, check=False)
+    if completed.returncode not in (0, -9):
+        raise RuntimeError(f"the app exited with code {completed.returncode}")
+    return completed.returncode == -9
 
 
-def _state(directory: Path) -> str:
+def _table_text(directory: Path) -> str:
     counts = counting(directory).tables["counts"].items()
-    shown = "\n".join(f"{key} {count}" for key, count in counts) or "(empty)"
+    text = "\n".join(f"{key} {count}" for key, count in counts) or "(empty)"
     close_under(directory)
-    return shown
+    return text
 
 
-def _outputs(directory: Path) -> str:
+def _output_text(directory: Path) -> str:
     with EmbeddedLog(directory) as log, Consumer(log, topics="out", key=str, stop_at_end=True) as consumer:
         consumer.seek("out", 0, "beginning")
         return "\n".join(f"{record.key} {record.value}" for record in consumer) or "(empty)"

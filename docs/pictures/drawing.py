@@ -1,4 +1,4 @@
-"""Draw lanes of records, rows and windows along one axis, as SVG text; the same picture always gives the same text."""
+"""Draw lanes of records, rows and windows along one axis as SVG; the output is deterministic."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _GUTTER = 150
 _RIGHT = 40
 _TOP = 16
 _GAP = 12
-_LETTER = 6.7
-"""The width of a letter of 11 pixels in a font whose letters are all the same."""
+_CHARACTER_WIDTH = 6.7
+"""The width of one character of an 11-pixel monospaced font."""
 _LINE = 15
 _TRACK = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A text at a place on the axis; lines are separated by ``\\n``."""
+    """A text at a position on the axis; lines are separated by ``\\n``."""
 
     at: float
     text: str
@@ -37,7 +37,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A text over a stretch of the axis."""
+    """A text over a section of the axis."""
 
     start: float
     end: float
@@ -47,7 +47,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What belongs together, side by side; bars that overlap get tracks of their own."""
+    """A titled row of marks and bars; overlapping bars are drawn on separate tracks."""
 
     title: str
     marks: Sequence[Mark] = ()
@@ -56,9 +56,9 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Lanes above an axis with ticks; ``tells`` is for people who cannot see it."""
+    """Lanes above an axis with ticks; ``description`` is the text for screen readers."""
 
-    tells: str
+    description: str
     lanes: Sequence[Lane]
     ticks: Sequence[tuple[float, str]]
     axis: str
@@ -67,7 +67,7 @@ class Picture:
 
 
 def svg(picture: Picture) -> str:
-    """Return the picture as an SVG document that reads well on light and dark pages."""
+    """Return the picture as an SVG document that is readable on light and dark pages."""
     body: list[str] = []
     top = float(_TOP)
     for lane in picture.lanes:
@@ -78,8 +78,8 @@ def svg(picture: Picture) -> str:
     height = round(top + 40)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
-        f'role="img" aria-label="{escape(picture.tells)}" font-family="ui-monospace, Menlo, Consolas, monospace" '
-        f'font-size="11">\n<title>{escape(picture.tells)}</title>\n'
+        f'role="img" aria-label="{escape(picture.description)}" font-family="ui-monospace, Menlo, Consolas, monospace" '
+        f'font-size="11">\n<title>{escape(picture.description)}</title>\n'
         f'<rect width="{_WIDTH}" height="{height}" rx="8" fill="#fcfcfa"/>'
     )
     return "\n".join([head, *body, "</svg>"]) + "\n"
@@ -90,7 +90,7 @@ def _x(picture: Picture, at: float) -> float:
 
 
 def _lane(lane: Lane, picture: Picture, top: float) -> tuple[float, list[str]]:
-    """Return how high a lane is, and its shapes."""
+    """Return the height of a lane and its shapes."""
     tracks = _tracks(lane.bars)
     bars_height = _TRACK * (max(tracks) + 1) if tracks else 0
     lines = max((mark.text.count("\n") + 1 for mark in lane.marks), default=0)
@@ -105,7 +105,7 @@ def _lane(lane: Lane, picture: Picture, top: float) -> tuple[float, list[str]]:
         drawn += _box(left, top + track * _TRACK + 2, right - left, _TRACK - 4, [bar.text], bar.kind)
     for mark in lane.marks:
         rows = mark.text.split("\n")
-        width = max(map(len, rows)) * _LETTER + 12
+        width = max(map(len, rows)) * _CHARACTER_WIDTH + 12
         middle = top + bars_height + marks_height / 2
         high = len(rows) * _LINE + 2
         drawn += _box(_x(picture, mark.at) - width / 2, middle - high / 2, width, high, rows, mark.kind)
@@ -113,14 +113,14 @@ def _lane(lane: Lane, picture: Picture, top: float) -> tuple[float, list[str]]:
 
 
 def _tracks(bars: Sequence[Bar]) -> list[int]:
-    """Return for each bar the first track in which it meets no other one."""
+    """Return for each bar the first track on which it overlaps no other bar."""
     ends: list[float] = []
-    found: list[int] = []
+    tracks: list[int] = []
     for bar in bars:
         track = next((number for number, end in enumerate(ends) if end <= bar.start), len(ends))
         ends[track : track + 1] = [bar.end]
-        found.append(track)
-    return found
+        tracks.append(track)
+    return tracks
 
 
 def _box(left: float, top: float, width: float, height: float, rows: Sequence[str], kind: Kind) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _axis(picture: Picture, top: float) -> Iterator[str]:
 def _texts(
     x: float, y: float, rows: Sequence[str], ink: str, *, anchor: str = "middle", weight: str = "normal"
 ) -> Iterator[str]:
-    """Yield lines that lie around ``y``."""
+    """Yield text lines centred vertically on ``y``."""
     for number, row in enumerate(rows):
         yield _text(x, y + (number - (len(rows) - 1) / 2) * _LINE, row, ink, anchor=anchor, weight=weight)
 

@@ -1,4 +1,4 @@
-"""What the pictures show: small topologies on the test driver, and what it told after each record."""
+"""The topologies behind the diagrams, run on the test driver, with their results after each record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECOND = 1000
 
 
 def log(scratch: Path) -> Picture:
-    """Two partitions of a topic, and two groups that have read them so far."""
+    """Draw two partitions of a topic and how far two consumer groups have read them."""
     with EmbeddedLog(scratch) as topics:
         topics.create_topic("orders", TopicConfig(partitions=2))
 
@@ -33,8 +33,8 @@ def log(scratch: Path) -> Picture:
         def read(group: str) -> list[int]:
             with Consumer(topics, group, topics="orders", stop_at_end=True, auto_offset_reset="earliest") as consumer:
                 list(consumer)
-            done = topics.committed(group)
-            return [done[place] for place in sorted(done, key=lambda place: place.partition)]
+            committed = topics.committed(group)
+            return [committed[key] for key in sorted(committed, key=lambda key: key.partition)]
 
         send(("ada", 20), ("bob", 5), ("cleo", 7), ("ada", 2), ("dan", 9))
         billing = read("billing")
@@ -43,18 +43,20 @@ def log(scratch: Path) -> Picture:
         with Consumer(topics, topics="orders", key=str, value=int, stop_at_end=True) as consumer:
             for partition in range(2):
                 consumer.seek("orders", partition, "beginning")
-            found = list(consumer)
+            records = list(consumer)
     lanes = []
     for partition in range(2):
-        marks = [Mark(one.offset, f"{one.key} {one.value}") for one in found if one.partition == partition]
+        marks = [
+            Mark(record.offset, f"{record.key} {record.value}") for record in records if record.partition == partition
+        ]
         bars = [
-            Bar(-0.5, done[partition] - 0.5, f"{group}: {done[partition]}", "row")
-            for group, done in (("audit", audit), ("billing", billing))
+            Bar(-0.5, offsets[partition] - 0.5, f"{group}: {offsets[partition]}", "row")
+            for group, offsets in (("audit", audit), ("billing", billing))
         ]
         lanes.append(Lane(f"orders[{partition}]", marks, bars))
-    width = max(one.offset for one in found)
+    width = max(record.offset for record in records)
     return Picture(
-        "A topic of two partitions with the offsets of its records, and how far two groups have read each of them",
+        "A topic with two partitions, the offsets of its records, and how far two consumer groups have read",
         lanes,
         [(offset, str(offset)) for offset in range(width + 1)],
         "offset",
@@ -64,7 +66,7 @@ def log(scratch: Path) -> Picture:
 
 
 def stream(_: Path) -> Picture:
-    """Lines cut into words, and the long ones among them."""
+    """Draw lines, the words split from them, and the long words."""
     app = App("lines")
     words = app.stream("lines", value=str).flat_map_values(str.split)
     words.to("words", value=str)
@@ -76,15 +78,17 @@ def stream(_: Path) -> Picture:
             driver.topic("lines").pipe(line)
             lanes[0].append(Mark(column, line or "(empty line)"))
             for lane, topic in enumerate(("words", "long"), 1):
-                if found := driver.topic(topic).read_values():
-                    lanes[lane].append(Mark(column, "\n".join(found), "result"))
+                if values := driver.topic(topic).read_values():
+                    lanes[lane].append(Mark(column, "\n".join(values), "result"))
     titles = ("lines", "flat_map_values", "filter, map_values")
-    tells = "Records of a stream, the words made of each, and those of them that pass a filter"
-    return _by_arrival(tells, [Lane(title, marks) for title, marks in zip(titles, lanes, strict=True)], len(lines))
+    description = "Records of a stream, the words split from each, and the words that pass a filter"
+    return _by_arrival(
+        description, [Lane(title, marks) for title, marks in zip(titles, lanes, strict=True)], len(lines)
+    )
 
 
 def table(_: Path) -> Picture:
-    """A table of cities by person, and a table of people by city."""
+    """Draw a table of cities by person and a count of people by city."""
     app = App("people")
     cities = app.table("cities", value=str, name="cities")
     counts = cities.group_by(lambda city: city).count(name="people")
@@ -99,14 +103,16 @@ def table(_: Path) -> Picture:
             lanes[2].append(_rows(column, driver.table("people").items()))
             lanes[3].append(Mark(column, _lines(driver.topic("changes").read_key_values()), "result"))
     titles = ("topic: cities", "table: cities", "group_by, count", "to_stream")
-    tells = (
-        "Four facts in a topic, the table that they come to after each, a count of its rows, and the changes of that"
+    description = (
+        "Four records in a topic, the resulting table after each, a count of its rows, and the count's changes"
     )
-    return _by_arrival(tells, [Lane(title, marks) for title, marks in zip(titles, lanes, strict=True)], len(facts))
+    return _by_arrival(
+        description, [Lane(title, marks) for title, marks in zip(titles, lanes, strict=True)], len(facts)
+    )
 
 
 def time(_: Path) -> Picture:
-    """Records that come out of order, stream time, and a window that closes."""
+    """Draw records that arrive out of order, stream time, and a window that closes."""
     app = App("time")
     app.stream("readings", value=int).group_by_key().windowed_by(tumbling("10 s", grace="5 s"), late_to="late").count(
         name="per_10_s", retention="1 min"
@@ -132,7 +138,7 @@ def time(_: Path) -> Picture:
     end = len(times) - 0.5
     lanes = [
         Lane("event time", arrivals),
-        Lane("stream time", bars=list(_stretches(clock, end))),
+        Lane("stream time", bars=list(_clock_bars(clock, end))),
         Lane(
             "window [0, 10 s)",
             counts[0],
@@ -141,12 +147,12 @@ def time(_: Path) -> Picture:
         Lane("window [10, 20 s)", counts[10], [Bar(1.5, end, "open")]),
         Lane("late_to", late),
     ]
-    tells = "Records in the order of their arrival, stream time, which never goes back, and the counts of two windows"
-    return _by_arrival(tells, lanes, len(times))
+    description = "Records in order of arrival, stream time, which never moves back, and the counts of two windows"
+    return _by_arrival(description, lanes, len(times))
 
 
 def state(_: Path) -> Picture:
-    """Two tasks, each with the rows of its own keys."""
+    """Draw two tasks, each with the rows of its own keys."""
     app = App("orders")
     app.stream("orders", value=int).group_by_key().sum(name="spent")
     orders = [("ada", 20), ("bob", 5), ("cleo", 7), ("ada", 2), ("bob", 1)]
@@ -156,20 +162,20 @@ def state(_: Path) -> Picture:
         for column, (customer, amount) in enumerate(orders):
             driver.topic("orders").pipe(amount, key=customer)
             spent = driver.table("spent")
-            (here,) = spent.partitions_of(customer)
-            arrivals[here].append(Mark(column, f"{customer} {amount}"))
-            found = [(row.key, row.value) for row in spent.partition_rows(here)]
-            rows[here].append(_rows(column, found))
+            (partition,) = spent.partitions_of(customer)
+            arrivals[partition].append(Mark(column, f"{customer} {amount}"))
+            pairs = [(row.key, row.value) for row in spent.partition_rows(partition)]
+            rows[partition].append(_rows(column, pairs))
     lanes = [
         lane
         for task in range(2)
         for lane in (Lane(f"orders[{task}]", arrivals[task]), Lane(f"state of task {task}", rows[task]))
     ]
-    return _by_arrival("Orders of two partitions, and the rows of the two tasks that add them up", lanes, len(orders))
+    return _by_arrival("Orders in two partitions, and the rows of the two tasks that sum them", lanes, len(orders))
 
 
 def windows(_: Path) -> Picture:
-    """The same five records in four kinds of windows."""
+    """Draw the same five records in four kinds of windows."""
     app = App("windows")
     visits = app.stream("visits", value=str).group_by_key()
     kinds: dict[str, Windows] = {
@@ -186,16 +192,16 @@ def windows(_: Path) -> Picture:
             driver.topic("visits").pipe("/", key="ada", timestamp=second * SECOND)
         lanes = [Lane("visits of ada", [Mark(second, f"{second} s") for second in times])]
         for number, title in enumerate(kinds):
-            found = sorted(driver.table(f"w{number}").windows("ada"), key=lambda row: (row.key.start, row.key.end))
-            bars = [Bar(row.key.start / SECOND, row.key.end / SECOND, str(row.value), "result") for row in found]
+            rows = sorted(driver.table(f"w{number}").windows("ada"), key=lambda row: (row.key.start, row.key.end))
+            bars = [Bar(row.key.start / SECOND, row.key.end / SECOND, str(row.value), "result") for row in rows]
             lanes.append(Lane(title, bars=bars))
     ticks = [(second, f"{second} s") for second in range(0, 51, 10)]
-    tells = "Five records on a line of time, and the tumbling, hopping, sliding and session windows that count them"
-    return Picture(tells, lanes, ticks, "event time", 0, 50)
+    description = "Five records on a timeline, and the tumbling, hopping, sliding and session windows that count them"
+    return Picture(description, lanes, ticks, "event time", 0, 50)
 
 
 def joins(_: Path) -> Picture:
-    """Clicks joined with a table, and with the searches of the two seconds before."""
+    """Draw clicks joined with a table, and with the searches of the two seconds before each click."""
     app = App("clicks")
     cities = app.table("cities", value=str)
     clicks, searches = app.stream("clicks", value=str), app.stream("searches", value=str)
@@ -224,15 +230,15 @@ def joins(_: Path) -> Picture:
                 for result in driver.topic(name).read():
                     lanes[name].append(Mark(second, result.value.replace(" ", "\n", 1), "result"))
     titles = ("cities (table)", "searches", "clicks", "join cities", "join searches", "left_join searches")
-    drawn = [Lane(title, marks) for title, marks in zip(titles, lanes.values(), strict=True)]
+    picture_lanes = [Lane(title, marks) for title, marks in zip(titles, lanes.values(), strict=True)]
     ticks = [(second, f"{second} s") for second in range(0, 13, 2)]
-    tells = "A table, two streams, and what joins of them give: each result stands below the record that brought it"
-    return Picture(tells, drawn, ticks, "time", -0.5, 12.5)
+    description = "A table, two streams, and the results of joining them, each below the record that triggered it"
+    return Picture(description, picture_lanes, ticks, "time", -0.5, 12.5)
 
 
-def _by_arrival(tells: str, lanes: list[Lane], columns: int) -> Picture:
+def _by_arrival(description: str, lanes: list[Lane], columns: int) -> Picture:
     ticks = [(column, str(column + 1)) for column in range(columns)]
-    return Picture(tells, lanes, ticks, "arrival", -0.5, columns - 0.5)
+    return Picture(description, lanes, ticks, "arrival", -0.5, columns - 0.5)
 
 
 def _rows(column: int, rows: Iterable[tuple[Any, Any]]) -> Mark:
@@ -244,12 +250,12 @@ def _lines(pairs: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _stream_time(windows: Any) -> int:
-    found: int = windows.stream_time(0)
-    return found
+    timestamp: int = windows.stream_time(0)
+    return timestamp
 
 
-def _stretches(clock: list[tuple[int, int]], end: float) -> Iterable[Bar]:
-    """Yield a bar for each value of a clock, from where it begins to where the next one does."""
+def _clock_bars(clock: list[tuple[int, int]], end: float) -> Iterable[Bar]:
+    """Yield a bar for each value of a clock, up to the column where the next value starts."""
     changes = [(column, now) for number, (column, now) in enumerate(clock) if not number or clock[number - 1][1] != now]
     ends = [column - 0.5 for column, _ in changes[1:]] + [end]
     return (Bar(column - 0.5, stop, f"{now} s", "row") for (column, now), stop in zip(changes, ends, strict=True))
@@ -265,4 +271,4 @@ PICTURES: dict[str, Callable[[Path], Picture]] = {
     "joins": joins,
     "exactly-once": exactly_once,
 }
-"""Each is given an empty directory, and makes its picture from what happens there."""
+"""Each function gets an empty directory for its run and returns the diagram of that run."""
