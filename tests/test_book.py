@@ -1,4 +1,4 @@
-"""The book can be built, without a warning, and every page has its place in it."""
+"""The book builds without a warning, and its navigation lists every page."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def test_every_page_has_a_place() -> None:
+def test_every_page_is_in_the_navigation() -> None:
     book = (ROOT / "mkdocs.yml").read_text()
     pages = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
     missing = [page for page in pages if page not in book and not page.startswith("adr/0")]
@@ -16,9 +16,9 @@ def test_every_page_has_a_place() -> None:
 
 
 def test_every_decision_is_in_the_index() -> None:
-    place = ROOT / "docs" / "adr"
-    index = (place / "README.md").read_text()
-    assert [page.name for page in sorted(place.glob("0*.md")) if f"({page.name})" not in index] == []
+    folder = ROOT / "docs" / "adr"
+    index = (folder / "README.md").read_text()
+    assert [page.name for page in sorted(folder.glob("0*.md")) if f"({page.name})" not in index] == []
 
 
 def test_the_book_is_built_strictly(tmp_path: Path) -> None:
@@ -31,4 +31,6 @@ def test_the_book_is_built_strictly(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "flat_map_values" in (tmp_path / "api.html").read_text()
+    api = (tmp_path / "api.html").read_text()
+    assert "flat_map_values" in api
+    assert "<blockquote>" not in api  # Markdown takes a doctest without a fence for a quotation
