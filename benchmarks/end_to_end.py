@@ -21,8 +21,8 @@ import msgspec
 from millstream import App, Config, tumbling
 from millstream.batch.pace import Trigger
 from millstream.batch.report import BatchReport
-from millstream.blocks import block_of
 from millstream.broker import Broker, Output, TopicConfig
+from millstream.foundation.blocks import block_of
 from millstream.records import TopicPartition
 from millstream.spark.run import stop_spark
 

@@ -24,18 +24,18 @@ from pathlib import Path
 from benchmarks.operators import BATCH, FIRST, scratch
 
 from millstream import App, Config
+from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_here, task_names
-from millstream.batch.plan import BatchPlan, Progress, advanced
 from millstream.batch.report import BatchReport
-from millstream.blocks import block_of
 from millstream.broker import Broker, Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.spark.run import stop_spark
-from millstream.storage import close_under
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
 from millstream.task.work import Range
-from millstream.task.worksite import Worksite
 
 KEYS = (1_000, 100_000, 1_000_000, 10_000_000)
 PARTITIONS = (1, 2, 8, 32)
@@ -59,7 +59,7 @@ def by_keys(keys: int) -> dict[str, float]:
             log.append(
                 [Output("n", 0, block_of([b"k%08d" % key for key in part], [b"1"] * len(part), [FIRST] * len(part)))]
             )
-        site = Worksite(
+        site = TaskEnvironment(
             app=app.id,
             layout=Layout.of(app.plan, {"n": 1}),
             broker=log,
@@ -74,12 +74,12 @@ def by_keys(keys: int) -> dict[str, float]:
     return {"records/s": MEASURED / spent, "state MB": state / 1e6}
 
 
-def counted(site: Worksite, first: int, end: int) -> float:
+def counted(site: TaskEnvironment, first: int, end: int) -> float:
     """Process everything and return the seconds that the records from ``first`` on took."""
     names, progress, spent = task_names(site.layout), Progress(), 0.0
     bounds = [*range(0, first, BATCH), *range(first, end, BATCH), end]
     for number, (start, stop) in enumerate(itertools.pairwise(bounds), 1):
-        plan = BatchPlan(number=number, wall_time=0, ranges=(Range("n", 0, start, stop),))
+        plan = Batch(number=number, wall_time=0, ranges=(Range("n", 0, start, stop),))
         began = time.perf_counter()
         reports = run_here(site, plan, progress.versions)
         if start >= first:

@@ -22,8 +22,8 @@ from typing import Any
 
 from millstream import App, Config
 from millstream.batch.report import BatchReport
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
 from millstream.spark.run import stop_spark
 
 WARM_UP = 100

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter, sleep, time_ns
 
-from millstream.blocks import Block, block_of
 from millstream.broker import Output, TopicConfig
 from millstream.consumer import Consumer
+from millstream.foundation.blocks import Block, block_of
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
 

@@ -23,16 +23,16 @@ from typing import Any
 import msgspec
 
 from millstream import App, count_of, hopping, join_window, max_of, mean_of, min_of, session, sliding, tumbling
+from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_here, task_names
-from millstream.batch.plan import BatchPlan, Progress, advanced
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
-from millstream.storage import close_under
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
 from millstream.task.work import Range
-from millstream.task.worksite import Worksite
 
 KEYS = 10_000
 BATCH = 50_000
@@ -176,7 +176,7 @@ def measured(log: EmbeddedLog, define: Callable[[App], None], arguments: argpars
     joins = len(plan.source_topics) > 1
     topics = {"left": "left-half", "right": "right"} if joins else {"left": "left"}
     with scratch(state) as directory:
-        site = Worksite(
+        site = TaskEnvironment(
             app=app.id,
             layout=Layout.of(plan, dict.fromkeys(plan.source_topics, 1)),
             broker=Renamed(log, topics),
@@ -207,14 +207,12 @@ class Renamed:
         return getattr(self._log, name)
 
 
-def run(site: Worksite, records: int, step: int, *, profile: bool) -> float:
+def run(site: TaskEnvironment, records: int, step: int, *, profile: bool) -> float:
     """Run all batches and return the processor seconds of all but the first."""
     topics, names, progress, spent = site.layout.plan.source_topics, task_names(site.layout), Progress(), 0.0
     profiler = cProfile.Profile()
     for number, start in enumerate(range(0, records // len(topics), step), 1):
-        plan = BatchPlan(
-            number=number, wall_time=0, ranges=tuple(Range(topic, 0, start, start + step) for topic in topics)
-        )
+        plan = Batch(number=number, wall_time=0, ranges=tuple(Range(topic, 0, start, start + step) for topic in topics))
         began = time.process_time()
         reports = (
             profiler.runcall(run_here, site, plan, progress.versions)

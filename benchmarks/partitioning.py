@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable
 
-from millstream.partitioning import partition_of, partitions_of
+from millstream.foundation.partitioning import partition_of, partitions_of
 
 KEYS = 200_000
 PARTITIONS = 12

@@ -21,8 +21,8 @@ from contextlib import closing
 from pathlib import Path
 
 from millstream import App, Config
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
 from millstream.serve.server import Address, WebServer
 from millstream.spark.run import stop_spark
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from millstream import App, Config, tumbling
 from millstream.batch.report import BatchReport
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
 from millstream.spark.run import stop_spark
 
 PARTITIONS = 8

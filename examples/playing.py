@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from millstream import App, MillstreamError
 from millstream.broker import TopicConfig
-from millstream.names import producer_prefix
+from millstream.foundation.names import producer_prefix
 from millstream.serdes import RAW
 
 PARTITIONS = 2

@@ -16,7 +16,7 @@ import msgspec
 
 from examples.playing import Sent, play
 from millstream import App, Config
-from millstream.browse.starting_over import execute_reset, planned_reset
+from millstream.admin.reset import execute_reset, planned_reset
 
 
 class Trip(msgspec.Struct):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.storage import close_under
+from millstream.foundation.storage import close_under
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from millstream.aggregations import (
     Sum,
     Top,
 )
-from millstream.native import NATIVE
+from millstream.foundation.object_codec import NATIVE
 
 numbers = st.lists(st.integers(-1000, 1000), min_size=1, max_size=30)
 KINDS: list[AnyAggregation] = [

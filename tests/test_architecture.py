@@ -22,27 +22,15 @@ SOURCE = ROOT / "src" / "millstream"
 
 FOUNDATION = frozenset(
     {
-        *(
-            "errors",
-            "names",
-            "durations",
-            "types",
-            "config",
-            "places",
-            "loading",
-            "records",
-            "windows",
-            "functions",
-            "timestamps",
-        ),
-        *("serdes", "native", "aggregations", "partitioning", "blocks", "storage", "suppression", "processors"),
-        *("secret", "rights"),
+        *("foundation", "errors", "durations", "config", "records", "windows", "functions", "timestamps"),
+        *("serdes", "aggregations", "suppression", "processors", "secret"),
     }
 )
 ENGINE = FOUNDATION | {"broker", "plan", "state", "operators", "task", "batch"}
 BROKERS = frozenset({"log", "kafka"})
 CLIENTS = frozenset({"producer", "consumer"})
-FRONT = ENGINE | BROKERS | CLIENTS | {"brokers", "queries", "tables", "dsl", "connect", "spark", "app"}
+FRONT = ENGINE | BROKERS | CLIENTS | {"broker_urls", "tables", "dsl", "spark", "app"}
+ABOVE_TABLES = frozenset({"views", "admin", "metrics"})
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
@@ -54,17 +42,17 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "task": FOUNDATION | {"broker", "plan", "state", "operators"},
     "batch": FOUNDATION | {"broker", "plan", "state", "operators", "task"},
     **dict.fromkeys(BROKERS | CLIENTS, FOUNDATION | {"broker"}),
-    "brokers": FOUNDATION | {"broker"} | BROKERS,
-    "queries": ENGINE,
-    "tables": ENGINE | {"queries"},
-    "browse": ENGINE | {"queries", "tables"},
-    "connect": FOUNDATION | {"broker", "plan"},
+    "broker_urls": FOUNDATION | {"broker"} | BROKERS,
+    "tables": ENGINE,
+    "views": ENGINE,
+    "admin": ENGINE | {"tables", "views"},
+    "metrics": ENGINE | {"views"},
     "dsl": FOUNDATION | {"broker", "plan"},
-    "spark": ENGINE | BROKERS | {"brokers", "queries", "tables", "browse"},
+    "spark": ENGINE | BROKERS | {"broker_urls", "tables", "admin", "metrics"},
     "app": FRONT - {"app"},
     "__init__": FRONT,
-    **dict.fromkeys(("testing", "serve", "sql"), FRONT | {"__init__", "browse"}),
-    "cli": (FRONT | {"__init__", "browse", "testing", "serve", "sql"}) - {"state", "operators", "log", "kafka"},
+    **dict.fromkeys(("testing", "serve"), FRONT | ABOVE_TABLES | {"__init__"}),
+    "cli": (FRONT | ABOVE_TABLES | {"__init__", "testing", "serve"}) - {"state", "operators", "log", "kafka"},
 }
 
 ONLY_IN: dict[str, str] = {
@@ -75,20 +63,19 @@ ONLY_IN: dict[str, str] = {
     "google": "schemas",
     "starlette": "serve",
     "uvicorn": "serve",
-    "sqlglot": "sql",
     "click": "cli",
     "rich": "cli",
-    "lmdb": "storage",
+    "lmdb": "foundation",
 }
 
 # (importing unit, imported unit): why it has to wait until a function runs
 LAZY: dict[tuple[str, str], str] = {
     **dict.fromkeys(
-        [("app", "spark"), ("app", "brokers"), ("app", "tables"), ("app", "producer"), ("app", "consumer")],
+        [("app", "spark"), ("app", "broker_urls"), ("app", "tables"), ("app", "producer"), ("app", "consumer")],
         "`import millstream` must not import Spark, Arrow or LMDB",
     ),
     ("app", "cli"): "app.main() is the command line; it points upwards, so that a script needs no second import",
-    ("brokers", "kafka"): "confluent-kafka is an optional extra",
+    ("broker_urls", "kafka"): "confluent-kafka is an optional extra",
 }
 
 # (importing unit, imported unit): why its types may be named, though it is not below
@@ -96,7 +83,7 @@ TYPES_ONLY: dict[tuple[str, str], str] = {
     ("spark", "app"): "a run is given an app, which imports spark when it is run",
 }
 
-HEAVY = ("pyspark", "pyarrow", "numpy", "lmdb", "starlette", "uvicorn", "click", "rich", "confluent_kafka", "sqlglot")
+HEAVY = ("pyspark", "pyarrow", "numpy", "lmdb", "starlette", "uvicorn", "click", "rich", "confluent_kafka")
 IMPORT_SECONDS = 0.5
 
 MAX_LINES = {"src": 400, "examples": 400, "benchmarks": 400, "docs": 400, "tests": 600}

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.consumer import Consumer
 from millstream.errors import BrokerError, DefinitionError, OffsetOutOfRangeError, RebalancedError, SerdeError
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
 

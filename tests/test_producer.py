@@ -21,8 +21,8 @@ from millstream.errors import (
     SerdeError,
     UnknownTopicError,
 )
+from millstream.foundation.partitioning import partition_of
 from millstream.log import EmbeddedLog
-from millstream.partitioning import partition_of
 from millstream.producer import Delivery, Producer
 from millstream.records import Record
 

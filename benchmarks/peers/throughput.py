@@ -15,8 +15,8 @@ from benchmarks.peers.counting import Update, Window, faults, totals
 from benchmarks.peers.running import Run, Side, Task, running
 from benchmarks.zone_counts import PARTITIONS, counted, counts_out, load
 
-from millstream.blocks import rows_of
 from millstream.broker import TopicConfig
+from millstream.foundation.blocks import rows_of
 from millstream.kafka import KafkaBroker
 from millstream.records import TopicPartition
 

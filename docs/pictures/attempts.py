@@ -12,9 +12,9 @@ from docs.pictures.drawing import Bar, Kind, Lane, Mark, Picture
 from millstream import App
 from millstream.broker import TopicConfig
 from millstream.consumer import Consumer
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
-from millstream.storage import close_under
 
 ROOT = Path(__file__).parents[2]
 CRASH_POINTS = ("after plan", "after state commit", "before done")

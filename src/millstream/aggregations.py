@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
-from millstream.native import encode_key
+from millstream.foundation.object_codec import encode_key
 
 QUANTILE_ERROR = 0.01
 """A quantile is at most this far from the right value, relative to it."""

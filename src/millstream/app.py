@@ -16,13 +16,13 @@ from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
-from millstream.loading import check_not_loading, imported_twin
-from millstream.names import check_name
-from millstream.places import DEFAULT_DATA_DIR
+from millstream.foundation.loading import check_not_loading, imported_twin
+from millstream.foundation.names import check_name
+from millstream.foundation.paths import DEFAULT_DATA_DIR
 from millstream.plan.describe import Format, describe
 from millstream.plan.histories import checked_history
 from millstream.plan.sources import GlobalTableSource, Source, StreamSource, TableSource
-from millstream.plan.topology import Delivery, Draft, Plan
+from millstream.plan.topology import Draft, Plan, SparkDelivery
 from millstream.serdes import JSON, READABLE, SerdeLike, serde_for
 from millstream.timestamps import OnInvalid, TimestampLike, checked_on_invalid, timestamp_source
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from millstream.broker import Broker
     from millstream.consumer import Consumer
     from millstream.producer import Producer
-    from millstream.queries.rows import TableReader
     from millstream.spark.run import SparkRun
     from millstream.spark.session import DataFrame, DataFrameReader, SparkSession
+    from millstream.tables.rows import TableReader
 
 
 H = TypeVar("H", bound=Handle)
@@ -181,7 +181,7 @@ class App:
         return Plan.of(self._draft)
 
     @property
-    def deliveries(self) -> dict[str, Delivery]:
+    def deliveries(self) -> dict[str, SparkDelivery]:
         """What ``to_spark`` steps do with their topics."""
         return self._draft.deliveries
 
@@ -257,14 +257,14 @@ class App:
     @property
     def broker(self) -> Broker:
         """The log or cluster that the app reads and writes; each call opens it for this process."""
-        from millstream.brokers import open_broker
+        from millstream.broker_urls import open_broker
 
         return open_broker(self.broker_url, self.data_dir, durability=self.config.durability)
 
     @property
     def tables(self) -> Mapping[str, TableReader]:
         """The app's tables by name, readable while it runs and after."""
-        from millstream.tables import open_tables
+        from millstream.tables.opening import open_tables
 
         return open_tables(self.data_dir, self.id, self.plan)
 

@@ -15,8 +15,8 @@ from millstream.errors import DefinitionError
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
-    from millstream.blocks import Block
     from millstream.durations import Duration
+    from millstream.foundation.blocks import Block
 
 Acks = Literal["none", "written", "synced"]
 """none: fire and forget; written: survives the process; synced: survives the machine."""

@@ -9,10 +9,10 @@ from itertools import repeat
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from millstream.blocks import headers_of
 from millstream.broker import Joinable, Membership
 from millstream.durations import Duration, milliseconds
 from millstream.errors import BrokerError, DefinitionError, OffsetOutOfRangeError, RebalancedError, SerdeError
+from millstream.foundation.blocks import headers_of
 from millstream.records import Record, TopicPartition
 from millstream.serdes import JSON, RAW, TEXT, Serde, SerdeLike, serde_for
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
-from millstream.names import check_name, snake_case
+from millstream.foundation.names import check_name, snake_case
 from millstream.records import Headers, Record
 from millstream.serdes import Serde, SerdeLike, serde_for
 

@@ -13,7 +13,6 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 
-from millstream.blocks import block_of, picked
 from millstream.broker import Acks, Output
 from millstream.durations import Duration, milliseconds
 from millstream.errors import (
@@ -24,7 +23,8 @@ from millstream.errors import (
     RecordTooLargeError,
     SerdeError,
 )
-from millstream.partitioning import partitions_of
+from millstream.foundation.blocks import block_of, picked
+from millstream.foundation.partitioning import partitions_of
 from millstream.serdes import JSON, READABLE, SerdeLike, encode_error, serde_for
 from millstream.timestamps import not_whole
 

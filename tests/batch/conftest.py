@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from millstream import App
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
-from millstream.storage import close_under
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.worksite import Worksite
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ ALL = [str(number).encode() for number in range(1, 11)]
 
 
 @pytest.fixture
-def site(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Iterator[Worksite]:
+def site(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Iterator[TaskEnvironment]:
     """Ten records of one key to be counted in two stages, the counts to be written to "out"."""
     topic(list(range(5)), list(range(5)))
     log.create_topic("out", TopicConfig(partitions=1))
@@ -50,7 +50,7 @@ def site(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Iterato
     app.stream("n", value=int).group_by(lambda n: n).count().to_stream().to("out")
     layout = Layout.of(app.plan, {"n": 2})
     policies = Policies.of(app.id, app.config)
-    yield Worksite("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
+    yield TaskEnvironment("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
     close_under(tmp_path)
 
 

@@ -1,10 +1,10 @@
 from millstream import App
+from millstream.batch.batch import Batch
 from millstream.batch.execute import delivered, task_names, work_of
-from millstream.batch.plan import BatchPlan
 from millstream.plan.layout import Layout
-from millstream.state.task import Version
-from millstream.task.outbox import Letter
-from millstream.task.work import Arrival, Range
+from millstream.state.task import StateVersion
+from millstream.task.outbox import OutboxBlock
+from millstream.task.work import Range, ShuffleInput
 
 
 def layout() -> Layout:
@@ -21,8 +21,8 @@ def test_tasks_are_named_by_stage_and_partition() -> None:
 
 
 def test_a_task_gets_the_ranges_of_its_topics_and_its_partition() -> None:
-    plan = BatchPlan(number=9, wall_time=5, ranges=(Range("a", 0, 0, 3), Range("a", 1, 0, 4), Range("b", 1, 2, 3)))
-    works = [work_of(layout(), plan, task, Version(task, "c")) for task in range(7)]
+    plan = Batch(number=9, wall_time=5, ranges=(Range("a", 0, 0, 3), Range("a", 1, 0, 4), Range("b", 1, 2, 3)))
+    works = [work_of(layout(), plan, task, StateVersion(task, "c")) for task in range(7)]
     assert [work.ranges for work in works] == [
         (Range("a", 0, 0, 3),), (Range("a", 1, 0, 4),), (), (Range("b", 1, 2, 3),), (), (), (),
     ]  # fmt: skip
@@ -32,10 +32,10 @@ def test_a_task_gets_the_ranges_of_its_topics_and_its_partition() -> None:
 
 def test_letters_arrive_at_the_task_of_their_partition() -> None:
     letters = [
-        Letter(partition=1, data=b"x", edge="seen-repartition"),
-        Letter(partition=0, data=b"y", edge="seen-repartition"),
+        OutboxBlock(partition=1, data=b"x", edge="seen-repartition"),
+        OutboxBlock(partition=0, data=b"y", edge="seen-repartition"),
     ]
     assert list(delivered(layout(), 1, letters)) == [
-        (6, Arrival("seen-repartition", 1, b"x")),
-        (5, Arrival("seen-repartition", 1, b"y")),
+        (6, ShuffleInput("seen-repartition", 1, b"x")),
+        (5, ShuffleInput("seen-repartition", 1, b"y")),
     ]

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from millstream import App
+from millstream.batch.batch import Progress, advanced
 from millstream.batch.execute import run_here, task_names
-from millstream.batch.plan import Progress, advanced
 from millstream.batch.planner import BatchSize, Planner, SmallPlanner
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
-from millstream.storage import close_under
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
 from millstream.task.work import Range
-from millstream.task.worksite import Worksite
 
 
 class BrokenJoinerError(Exception):
@@ -35,14 +35,14 @@ def joined(sale: str, rate: str) -> str:
 
 
 @pytest.fixture
-def shop(log: EmbeddedLog, tmp_path: Path) -> Iterator[Worksite]:
+def shop(log: EmbeddedLog, tmp_path: Path) -> Iterator[TaskEnvironment]:
     app = App("test")
     rates = app.global_table("rates", value=str)
     app.stream("sales", value=str).join(rates, joined, key=lambda _sale: "EUR").to("out")
     for topic in ("rates", "sales", "out"):
         log.create_topic(topic, TopicConfig(partitions=1 if topic == "out" else 2))
     layout = Layout.of(app.plan, {"rates": 2, "sales": 2})
-    yield Worksite("test", layout, log, tmp_path / "state", Policies.of(app.id, app.config), durable=False)
+    yield TaskEnvironment("test", layout, log, tmp_path / "state", Policies.of(app.id, app.config), durable=False)
     failing.clear()
     close_under(tmp_path)
 
@@ -89,7 +89,7 @@ def test_a_small_planner_leaves_a_long_load_to_others(log: EmbeddedLog, topic: C
 
 
 def test_a_batch_that_runs_again_sees_the_rows_that_it_saw_first(
-    shop: Worksite, log: EmbeddedLog, send: Callable[[str, str], None]
+    shop: TaskEnvironment, log: EmbeddedLog, send: Callable[[str, str], None]
 ) -> None:
     send("rates", "old")
     send("sales", "s1")
@@ -117,7 +117,7 @@ def test_a_batch_that_runs_again_sees_the_rows_that_it_saw_first(
 
 
 def test_a_copy_that_was_lost_is_loaded_again_as_of_the_batch(
-    shop: Worksite, log: EmbeddedLog, send: Callable[[str, str], None], tmp_path: Path
+    shop: TaskEnvironment, log: EmbeddedLog, send: Callable[[str, str], None], tmp_path: Path
 ) -> None:
     send("rates", "old")
     plan = planner(log).plan(Progress())

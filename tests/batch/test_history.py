@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from millstream.batch import history as history_module
+from millstream.batch.batch import Batch, Progress
 from millstream.batch.history import Minute
 from millstream.batch.journal import Journal
-from millstream.batch.plan import BatchPlan, Progress
 from millstream.batch.report import BatchReport, Phases
-from millstream.storage import close_under, environment
+from millstream.foundation.storage import close_under, environment
 from millstream.task.report import TaskReport
 from millstream.task.work import Range
 
@@ -20,7 +20,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def report(number: int, *tasks: TaskReport, minute: int = 0, records: int = 10) -> BatchReport:
-    plan = BatchPlan(number=number, wall_time=0, ranges=(Range("a", 0, 0, records),))
+    plan = Batch(number=number, wall_time=0, ranges=(Range("a", 0, 0, records),))
     return BatchReport(
         plan=plan,
         tasks=list(tasks),

@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 
 from millstream import App, tumbling
+from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_here, task_names
 from millstream.batch.idle import IdleInputs
-from millstream.batch.plan import BatchPlan, Progress, advanced
 from millstream.batch.planner import BatchSize, Planner
 from millstream.broker import TopicConfig
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.worksite import Worksite
 
 AFTER = 20_000
 
@@ -32,15 +32,15 @@ class Steps:
         log.create_topic("out", TopicConfig(partitions=1))
         layout = Layout.of(app.plan, {"n": log.topic("n").partitions})
         policies = Policies(dead_letter_topic="dead")
-        self.site = Worksite(app="test", layout=layout, broker=log, state_dir=directory, policies=policies)
+        self.site = TaskEnvironment(app="test", layout=layout, broker=log, state_dir=directory, policies=policies)
         self.now = 1_000_000
         self.planner = Planner(log, ["n"], BatchSize(100, 1.0), idle=IdleInputs(layout), clock=lambda: self.now)
         self.progress = Progress()
 
-    def plan(self) -> BatchPlan | None:
+    def plan(self) -> Batch | None:
         return self.planner.plan(self.progress)
 
-    def run(self, plan: BatchPlan | None) -> None:
+    def run(self, plan: Batch | None) -> None:
         assert plan is not None
         reports = run_here(self.site, plan, self.progress.versions)
         self.progress = advanced(self.progress, plan, task_names(self.site.layout), reports)
@@ -93,6 +93,6 @@ def test_a_plan_with_a_tick_gives_the_same_when_it_is_run_again(
     before = steps.progress
     for _ in range(2):
         steps.progress, steps.now = before, steps.now + AFTER  # the wall clock of a second run is another one
-        steps.run(msgspec.json.decode(planned, type=BatchPlan))
+        steps.run(msgspec.json.decode(planned, type=Batch))
         assert results(log) == 1
         assert steps.progress.ticks == {"n/0": 1_020_000}

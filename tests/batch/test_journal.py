@@ -1,14 +1,14 @@
 from pathlib import Path
 
+from millstream.batch.batch import Batch, Progress, advanced, offsets_of
 from millstream.batch.journal import Journal
-from millstream.batch.plan import BatchPlan, Progress, advanced, offsets_of
 from millstream.records import TopicPartition
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
 from millstream.task.work import Range
 
-PLAN = BatchPlan(number=4, wall_time=1_000, ranges=(Range("n", 0, 7, 9), Range("a/b", 1, 0, 5)))
-PROGRESS = Progress(done=3, positions={"n/0": 7}, versions={"n/0": Version(3, "c")})
+PLAN = Batch(number=4, wall_time=1_000, ranges=(Range("n", 0, 7, 9), Range("a/b", 1, 0, 5)))
+PROGRESS = Progress(done=3, positions={"n/0": 7}, versions={"n/0": StateVersion(3, "c")})
 
 
 def test_a_new_journal_is_at_the_beginning(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_another_process_may_look(tmp_path: Path) -> None:
 def test_a_batch_moves_positions_and_the_versions_of_tasks_that_had_work() -> None:
     reports = [TaskReport(task=0, version=4, commit="d"), TaskReport(task=1, version=0, commit="")]
     after = advanced(PROGRESS, PLAN, ["n/0", "n/1"], reports)
-    assert after == Progress(done=4, positions={"n/0": 9, "a/b/1": 5}, versions={"n/0": Version(4, "d")})
+    assert after == Progress(done=4, positions={"n/0": 9, "a/b/1": 5}, versions={"n/0": StateVersion(4, "d")})
     assert offsets_of(after) == {TopicPartition("n", 0): 9, TopicPartition("a/b", 1): 5}
     assert (PLAN.records, PROGRESS.position("n", 0), PROGRESS.position("n", 1)) == (7, 7, None)
 

@@ -8,26 +8,26 @@ import pytest
 from tests.batch.conftest import ALL, counts
 
 from millstream.batch import loop as loop_module
+from millstream.batch.batch import Batch
 from millstream.batch.execute import run_here, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute, Until
-from millstream.batch.plan import BatchPlan
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
-from millstream.blocks import block_of
 from millstream.broker import Output
 from millstream.errors import BrokerUnavailableError, EngineError, ProcessingError
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
 from millstream.task.report import TaskReport
-from millstream.task.worksite import Worksite
 
 Make = Callable[..., BatchLoop]
 
 
 @pytest.fixture
-def make(site: Worksite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make(site: TaskEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     monkeypatch.setattr(loop_module, "_FIRST_PAUSE_SECONDS", 0.0)
 
     def make(execute: Execute | None = None, *, size: int = 4, broker: Any = None, **options: Any) -> BatchLoop:
@@ -90,12 +90,12 @@ def test_new_records_are_waited_for(make: Make, log: EmbeddedLog) -> None:
 
 
 def test_an_error_that_may_pass_is_retried_and_nothing_is_done_twice(
-    make: Make, site: Worksite, log: EmbeddedLog
+    make: Make, site: TaskEnvironment, log: EmbeddedLog
 ) -> None:
     """The error comes after the batch has been applied, as when the answer of a worker is lost."""
     failures = [BrokerUnavailableError("gone"), BrokerUnavailableError("still gone")]
 
-    def execute(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         reports = run_here(site, plan, versions)
         if failures:
             raise failures.pop()
@@ -106,7 +106,7 @@ def test_an_error_that_may_pass_is_retried_and_nothing_is_done_twice(
 
 
 def test_a_commit_of_offsets_that_fails_does_not_run_its_batch_again(
-    make: Make, site: Worksite, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+    make: Make, site: TaskEnvironment, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = [BrokerUnavailableError("gone")]
     executed: list[int] = []
@@ -117,7 +117,7 @@ def test_a_commit_of_offsets_that_fails_does_not_run_its_batch_again(
             raise failures.pop()
         commit(group, offsets)
 
-    def execute(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         executed.append(plan.number)
         return run_here(site, plan, versions)
 
@@ -132,7 +132,7 @@ def test_pauses_grow_and_patience_ends(make: Make, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(loop_module, "_FIRST_PAUSE_SECONDS", 1.0)
     monkeypatch.setattr("random.uniform", lambda _low, high: high)
 
-    def execute(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         raise BrokerUnavailableError("gone for good")
 
     loop = make(execute)
@@ -145,7 +145,7 @@ def test_pauses_grow_and_patience_ends(make: Make, monkeypatch: pytest.MonkeyPat
 def test_an_error_of_user_code_is_raised_at_once(make: Make) -> None:
     asked: list[int] = []
 
-    def execute(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         asked.append(plan.number)
         raise ProcessingError("no")
 
@@ -155,16 +155,16 @@ def test_an_error_of_user_code_is_raised_at_once(make: Make) -> None:
 
 
 def test_a_batch_that_was_planned_before_a_crash_comes_first_with_the_same_ranges(
-    make: Make, site: Worksite, log: EmbeddedLog
+    make: Make, site: TaskEnvironment, log: EmbeddedLog
 ) -> None:
-    plans: list[BatchPlan] = []
+    plans: list[Batch] = []
 
-    def crash(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def crash(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         plans.append(plan)
         run_here(site, plan, versions)
         raise KeyboardInterrupt
 
-    def execute(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         plans.append(plan)
         return run_here(site, plan, versions)
 
@@ -204,7 +204,7 @@ class Elsewhere:
         self._errors = list(errors)
         self.asked: list[int | None] = []
 
-    def suits(self, plan: BatchPlan | None, until: Until) -> bool:
+    def suits(self, plan: Batch | None, until: Until) -> bool:
         return plan is not None
 
     def __call__(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
@@ -241,7 +241,7 @@ def test_an_error_of_user_code_in_a_resident_ends_the_run_and_offsets_stay_right
     assert log.committed("test") == {TopicPartition("n", 0): 5, TopicPartition("n", 1): 5}
 
 
-def _never(plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+def _never(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
     raise AssertionError("the driver was not to run this")
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.batch.plan import BatchPlan, Progress, advanced
+from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.planner import BatchSize, Planner, shares
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import OffsetOutOfRangeError
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
 from millstream.task.work import Range
@@ -18,7 +18,7 @@ from millstream.task.work import Range
 Topic = Callable[..., str]
 
 
-def cuts(plan: BatchPlan | None) -> list[tuple[int, int, int]]:
+def cuts(plan: Batch | None) -> list[tuple[int, int, int]]:
     return [] if plan is None else [(one.partition, one.start, one.stop) for one in plan.ranges]
 
 

@@ -16,14 +16,14 @@ from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
-from millstream.storage import close_under
-from millstream.tables import readers_of
+from millstream.tables.opening import readers_of
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.worksite import Worksite
 
 PARTITIONS = 8
 SPAN_MS = 3_600_000
@@ -74,7 +74,7 @@ def test_a_replay_of_skewed_partitions_counts_like_the_oracle(
     counts.to_stream(lambda window, _: f"{window.key}/{window.start}").to("out")
     log.create_topic("out", TopicConfig(partitions=1))
     layout = Layout.of(app.plan, {"rides": PARTITIONS})
-    site = Worksite("replay", layout, log, tmp_path / "state", Policies.of(app.id, app.config), durable=False)
+    site = TaskEnvironment("replay", layout, log, tmp_path / "state", Policies.of(app.id, app.config), durable=False)
     reports: list[BatchReport] = []
     run(site, tmp_path, batch_records, reports)
 
@@ -90,7 +90,7 @@ def test_a_replay_of_skewed_partitions_counts_like_the_oracle(
     close_under(tmp_path)
 
 
-def run(site: Worksite, directory: Path, batch_records: int, reports: list[BatchReport]) -> None:
+def run(site: TaskEnvironment, directory: Path, batch_records: int, reports: list[BatchReport]) -> None:
     size = BatchSize(batch_records, 60.0)
     BatchLoop(
         app=site.app,

@@ -16,11 +16,11 @@ from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
 from millstream.batch.resident import Residence, reside
 from millstream.batch.wire import DriverEnd
-from millstream.blocks import block_of
 from millstream.broker import Output
 from millstream.errors import AlreadyRunningError
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
-from millstream.task.worksite import Worksite
+from millstream.task.environment import TaskEnvironment
 
 Stay = Callable[..., threading.Thread]
 PATIENCE = 60.0
@@ -33,7 +33,7 @@ def wire() -> Iterator[DriverEnd]:
 
 
 @pytest.fixture
-def stay(site: Worksite, wire: DriverEnd, tmp_path: Path) -> Iterator[Stay]:
+def stay(site: TaskEnvironment, wire: DriverEnd, tmp_path: Path) -> Iterator[Stay]:
     """Start a resident task in a thread of this process."""
     threads: list[threading.Thread] = []
 
@@ -125,7 +125,7 @@ def test_it_holds_the_lease_while_it_stays(stay: Stay, wire: DriverEnd, tmp_path
 
 
 def test_a_batch_that_was_planned_by_the_driver_comes_first(
-    stay: Stay, wire: DriverEnd, log: EmbeddedLog, site: Worksite, tmp_path: Path
+    stay: Stay, wire: DriverEnd, log: EmbeddedLog, site: TaskEnvironment, tmp_path: Path
 ) -> None:
     journal = Journal(tmp_path / "journal", durable=False)
     progress, _ = journal.read()

@@ -8,9 +8,9 @@ import pytest
 
 from millstream.batch import supervisor as supervisor_module
 from millstream.batch.activity import Activity
+from millstream.batch.batch import Batch
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
-from millstream.batch.plan import BatchPlan
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.supervisor import Supervisor, kind_of
 from millstream.errors import (
@@ -22,9 +22,9 @@ from millstream.errors import (
     StateError,
     StorageFullError,
 )
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
-from millstream.state.task import Version
-from millstream.storage import close_under
+from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
 
 Topic = Callable[..., str]
@@ -37,7 +37,7 @@ class Engine:
         self.failures = list(failures)
         self.ran: list[int] = []
 
-    def __call__(self, plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def __call__(self, plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         if self.failures:
             raise self.failures.pop(0)
         self.ran.append(plan.number)

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from millstream import App, Processor, Record, key_value_store, punctuate
+from millstream.batch.batch import Progress, advanced
 from millstream.batch.execute import run_here, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
-from millstream.batch.plan import Progress, advanced
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
 from millstream.batch.timers import next_due, timed_tasks
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
-from millstream.storage import close_under
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.worksite import Worksite
 from millstream.windows import FOREVER
 
 
@@ -52,19 +52,19 @@ class Later(Ticks):
         self.context.schedule(self.tick, every="10 ms", on="wall")
 
 
-Site = Callable[..., Worksite]
+Site = Callable[..., TaskEnvironment]
 
 
 @pytest.fixture
 def place(log: EmbeddedLog, tmp_path: Path) -> Iterator[Site]:
-    def place(kind: type[Processor], partitions: int = 1) -> Worksite:
+    def place(kind: type[Processor], partitions: int = 1) -> TaskEnvironment:
         for topic in ("n", "out"):
             log.create_topic(topic, TopicConfig(partitions=partitions))
         app = App("test")
         app.stream("n", value=int).process(kind, name="ticks").to("out", key=str)
         layout = Layout.of(app.plan, {"n": partitions})
         policies = Policies.of(app.id, app.config)
-        return Worksite("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
+        return TaskEnvironment("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
 
     yield place
     close_under(tmp_path)
@@ -78,7 +78,7 @@ def values(log: EmbeddedLog) -> list[bytes]:
 class Steps:
     """Plans and runs batches by hand, at times of the test's choice."""
 
-    def __init__(self, site: Worksite) -> None:
+    def __init__(self, site: TaskEnvironment) -> None:
         self.now = 1_000
         self.site = site
         self.progress = Progress()
@@ -125,7 +125,7 @@ def test_each_partition_has_its_own_timers(place: Site) -> None:
     assert steps.step() == ("n/1",)
 
 
-def loop(site: Worksite, tmp_path: Path, **options: Any) -> BatchLoop:
+def loop(site: TaskEnvironment, tmp_path: Path, **options: Any) -> BatchLoop:
     size = BatchSize(100, 1.0)
     return BatchLoop(
         app="test",

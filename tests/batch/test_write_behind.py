@@ -10,30 +10,31 @@ from typing import Any
 import pytest
 from tests.batch.conftest import ALL, counts
 
-from millstream import App, storage
+from millstream import App
+from millstream.admin.savepoints import create_savepoint, restore_savepoint
+from millstream.batch.batch import Batch, advanced
 from millstream.batch.execute import run_here, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
-from millstream.batch.plan import BatchPlan, advanced
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
-from millstream.batch.savepoint import create_savepoint, restore_savepoint
 from millstream.batch.write_behind import PatientJournal, WriteBehind, may_write_behind
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import ProcessingError
+from millstream.foundation import storage
+from millstream.foundation.blocks import block_of
+from millstream.foundation.paths import journal_dir, state_dir
+from millstream.foundation.storage import close_under, environment
 from millstream.log import EmbeddedLog
-from millstream.places import journal_dir, state_dir
 from millstream.plan.layout import Layout
-from millstream.storage import close_under, environment
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.worksite import Worksite
 
 
 class Steps:
     """Runs batches of four records by hand, as the loop of a resident task would."""
 
-    def __init__(self, site: Worksite, journal: Path) -> None:
+    def __init__(self, site: TaskEnvironment, journal: Path) -> None:
         self.site = site
         self.told: list[int] = []
         self.behind = WriteBehind(
@@ -42,7 +43,7 @@ class Steps:
         self.planner = Planner(site.broker, ["n"], BatchSize(4, 1.0))
         self.progress, self.planned = self.behind.journal.read()
 
-    def plan(self) -> BatchPlan:
+    def plan(self) -> Batch:
         plan = self.planner.plan(self.progress)
         assert plan is not None
         return plan
@@ -61,7 +62,7 @@ class Steps:
 
 
 @pytest.fixture
-def steps(site: Worksite, tmp_path: Path) -> Iterator[Steps]:
+def steps(site: TaskEnvironment, tmp_path: Path) -> Iterator[Steps]:
     steps = Steps(site, tmp_path / "journal")
     yield steps
     die(steps)  # a transaction that is left open ends in whatever thread collects it, and complains there
@@ -72,7 +73,7 @@ def die(steps: Steps) -> None:
     steps.behind._drop()
 
 
-def finish(site: Worksite, journal: Path) -> None:
+def finish(site: TaskEnvironment, journal: Path) -> None:
     """Go on in another gear, until everything is read."""
     size = BatchSize(1000, 1.0)
     BatchLoop(
@@ -102,7 +103,9 @@ def test_a_batch_is_one_commit_of_the_journal_and_one_of_its_topic(
     assert steps.state_commits() > before[2]
 
 
-def test_what_was_not_settled_is_in_the_journal(steps: Steps, site: Worksite, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_what_was_not_settled_is_in_the_journal(
+    steps: Steps, site: TaskEnvironment, log: EmbeddedLog, tmp_path: Path
+) -> None:
     steps.batch()
     steps.batch()
     die(steps)
@@ -112,7 +115,7 @@ def test_what_was_not_settled_is_in_the_journal(steps: Steps, site: Worksite, lo
 
 
 def test_a_batch_that_was_not_published_is_served_from_its_outbox(
-    steps: Steps, site: Worksite, log: EmbeddedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    steps: Steps, site: TaskEnvironment, log: EmbeddedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps.batch()
 
@@ -143,7 +146,7 @@ def test_reports_are_told_when_their_batches_are_noted_as_done(steps: Steps, tmp
     assert [report.plan.number for report in journal.history.batches()] == [1, 2]
 
 
-def test_a_close_leaves_nothing_to_settle(steps: Steps, site: Worksite, tmp_path: Path) -> None:
+def test_a_close_leaves_nothing_to_settle(steps: Steps, site: TaskEnvironment, tmp_path: Path) -> None:
     steps.batch()
     steps.behind.close()
     commits = steps.state_commits()
@@ -151,7 +154,7 @@ def test_a_close_leaves_nothing_to_settle(steps: Steps, site: Worksite, tmp_path
     assert steps.state_commits() == commits
 
 
-def test_a_savepoint_of_state_that_is_behind_is_whole(site: Worksite, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_savepoint_of_state_that_is_behind_is_whole(site: TaskEnvironment, log: EmbeddedLog, tmp_path: Path) -> None:
     site.state_dir = state_dir(tmp_path, "test")
     journal = journal_dir(tmp_path, "test")
     steps = Steps(site, journal)
@@ -168,20 +171,20 @@ def test_a_savepoint_of_state_that_is_behind_is_whole(site: Worksite, log: Embed
     assert counts(log)[-6:] == ALL[-6:], "the batch that was not noted as done, and those after it, are published anew"
 
 
-Make = Callable[[Callable[[int], int]], Worksite]
+Make = Callable[[Callable[[int], int]], TaskEnvironment]
 
 
 @pytest.fixture
 def counting(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Make:
     """Make a site that counts ten records after sending them through a function."""
 
-    def make(function: Callable[[int], int]) -> Worksite:
+    def make(function: Callable[[int], int]) -> TaskEnvironment:
         topic(list(range(10)))
         log.create_topic("out", TopicConfig(partitions=1))
         app = App("test")
         app.stream("n", value=int).map_values(function).group_by_key().count().to_stream().to("out")
         policies = Policies.of(app.id, app.config)
-        return Worksite("test", Layout.of(app.plan, {"n": 1}), log, tmp_path / "state", policies, caching=False)
+        return TaskEnvironment("test", Layout.of(app.plan, {"n": 1}), log, tmp_path / "state", policies, caching=False)
 
     return make
 
@@ -219,9 +222,11 @@ def test_a_full_map_grows(counting: Make, log: EmbeddedLog, tmp_path: Path, monk
     close_under(tmp_path)
 
 
-def test_what_changes_more_than_state_is_not_written_behind(log: EmbeddedLog, site: Worksite, tmp_path: Path) -> None:
+def test_what_changes_more_than_state_is_not_written_behind(
+    log: EmbeddedLog, site: TaskEnvironment, tmp_path: Path
+) -> None:
     app = App("test")
     app.stream("n", value=int).join(app.global_table("out"), lambda n, _: n, key=lambda key, _: key).to("joined")
     policies = Policies.of(app.id, app.config)
-    joined = Worksite("test", Layout.of(app.plan, {"n": 2, "out": 1}), log, tmp_path / "joined", policies)
+    joined = TaskEnvironment("test", Layout.of(app.plan, {"n": 2, "out": 1}), log, tmp_path / "joined", policies)
     assert (may_write_behind(site), may_write_behind(joined)) == (True, False)

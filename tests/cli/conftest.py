@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.cli.main import root
 from millstream.cli.settings import Settings
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.records import Record
 

@@ -7,22 +7,22 @@ from functools import partial
 from itertools import count
 
 from millstream import App
+from millstream.admin.upgrade import upgrade
 from millstream.batch.execute import run_here, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
-from millstream.batch.upgrade import upgrade
 from millstream.batch.write_behind import PatientJournal, WriteBehind
 from millstream.broker import TopicConfig
+from millstream.foundation.paths import journal_dir, state_dir
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
-from millstream.places import journal_dir, state_dir
 from millstream.plan.changes import StageChange
 from millstream.plan.layout import Layout
-from millstream.storage import close_under
-from millstream.tables import catalog_of
+from millstream.tables.opening import catalog_of
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
 from millstream.task.sampling import Sampling
-from millstream.task.worksite import Worksite
 
 
 def run_to_end(
@@ -44,7 +44,7 @@ def run_to_end(
         journal = Journal(journal_dir(app.data_dir, app.id))
         changes = upgrade(journal, state_dir(app.data_dir, app.id), catalog_of(layout), reset)
         size = BatchSize(min(1000, app.config.max_batch_records), 1.0)
-        site = Worksite(
+        site = TaskEnvironment(
             app=app.id,
             layout=layout,
             broker=log,

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import Call, Fill
 from tests.cli.running import run_to_end
 
-from millstream.loading import load_app
+from millstream.foundation.loading import load_app
 
 APP = """
 from millstream import App

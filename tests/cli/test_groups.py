@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Call, Fill
 
+from millstream.foundation.paths import journal_dir
 from millstream.log import EmbeddedLog
-from millstream.places import journal_dir
 from millstream.records import TopicPartition
 
 NOON = int(datetime(2025, 1, 31, 12, tzinfo=UTC).timestamp() * 1000)

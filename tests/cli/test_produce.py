@@ -5,8 +5,8 @@ import pytest
 from tests.cli.conftest import Call, Fill
 
 from millstream.broker import TopicConfig
+from millstream.foundation.partitioning import partition_of
 from millstream.log import EmbeddedLog
-from millstream.partitioning import partition_of
 from millstream.records import Record
 
 Stored = Callable[[str], list[Record]]

@@ -1,6 +1,6 @@
 import pytest
 
-from millstream.batch.plan import BatchPlan
+from millstream.batch.batch import Batch
 from millstream.batch.report import BatchReport
 from millstream.cli.progress import Tally, shown
 from millstream.task.report import TaskReport
@@ -17,7 +17,7 @@ class Clock:
 
 def report(number: int, records: int, *tasks: TaskReport, lag: int = 0) -> BatchReport:
     ranges = (Range(topic="lines", partition=0, start=0, stop=records),)
-    plan = BatchPlan(number=number, wall_time=0, ranges=ranges)
+    plan = Batch(number=number, wall_time=0, ranges=ranges)
     return BatchReport(plan=plan, tasks=list(tasks), seconds=0.5, lag={"lines/0": lag} if lag else {})
 
 

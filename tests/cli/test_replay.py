@@ -5,9 +5,9 @@ import pytest
 from tests.cli.conftest import Call, Fill
 from tests.cli.running import run_to_end
 
-from millstream.loading import load_app
+from millstream.foundation.loading import load_app
 from millstream.records import Record
-from millstream.tables import open_tables
+from millstream.tables.opening import open_tables
 
 APP = """
 from millstream import App, Config

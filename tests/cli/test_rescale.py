@@ -2,7 +2,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Call
 
-from millstream.places import journal_dir
+from millstream.foundation.paths import journal_dir
 
 
 def test_an_app_that_has_not_run_has_nothing_to_move(call: Call, tmp_path: Path, data_dir: Path) -> None:

@@ -7,10 +7,10 @@ from tests.cli.conftest import Call, Fill
 from tests.cli.running import run_to_end
 
 from millstream import App
-from millstream.places import app_names, lock_file
+from millstream.foundation.paths import app_names, lock_file
+from millstream.foundation.storage import FileLock
 from millstream.records import Record
-from millstream.storage import FileLock
-from millstream.tables import open_tables
+from millstream.tables.opening import open_tables
 
 Stored = Callable[[str], list[Record]]
 

@@ -8,7 +8,7 @@ from tests.cli.running import run_to_end
 
 from millstream import App, tumbling
 from millstream.cli.settings import Settings
-from millstream.partitioning import partition_of
+from millstream.foundation.partitioning import partition_of
 from millstream.serdes import INT64
 
 

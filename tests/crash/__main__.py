@@ -16,8 +16,8 @@ from tests.crash.failpoints import POINTS, SETTLING
 from tests.crash.laws import Verdict
 from tests.crash.power import Disk
 
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
-from millstream.storage import close_under
 
 _MODES = "light: without Spark, and quick; behind: the same with state that is written behind"
 _ROUND = 10

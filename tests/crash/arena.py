@@ -17,9 +17,9 @@ from tests.crash.laws import LAWS, Verdict, check
 from tests.crash.power import Disk
 
 from millstream.broker import Broker
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
-from millstream.storage import close_under
 
 ROOT = Path(__file__).parents[2]
 Mode = Literal["light", "behind", "spark"]

@@ -8,9 +8,9 @@ from collections import defaultdict
 
 import msgspec
 
-from millstream.blocks import block_of
 from millstream.broker import Broker, Output, TopicConfig
-from millstream.partitioning import partition_of
+from millstream.foundation.blocks import block_of
+from millstream.foundation.partitioning import partition_of
 
 TOPICS = ("events", "sides")
 KEYS = 20

@@ -14,7 +14,7 @@ from tests.crash.topologies import NEAR_MS
 
 from millstream import Windowed
 from millstream.broker import Broker
-from millstream.tables import open_tables
+from millstream.tables.opening import open_tables
 
 Outputs = dict[str, list[Any]]
 """The values that were written for each key, in order."""

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Self
 
-from millstream.storage import close_under
+from millstream.foundation.storage import close_under
 
 _MEGABYTES = 512
 

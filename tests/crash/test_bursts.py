@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
-from millstream.browse.status import status_of
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
+from millstream.views.status import status_of
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 

@@ -18,15 +18,15 @@ from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.write_behind import PatientJournal, WriteBehind
-from millstream.blocks import block_of
 from millstream.broker import Broker, Output, TopicConfig
 from millstream.errors import StorageFullError
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
-from millstream.storage import close_under
-from millstream.tables import readers_of
+from millstream.tables.opening import readers_of
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.worksite import Worksite
 
 pytestmark = pytest.mark.crash
 
@@ -44,7 +44,7 @@ def test_a_full_disk_stops_the_app_and_nothing_is_lost_or_doubled(
     with EmbeddedLog(tmp_path / "log") as log:
         for topic in ("words", "out"):
             log.create_topic(topic, TopicConfig(partitions=1))
-        site = Worksite(
+        site = TaskEnvironment(
             app="full",
             layout=Layout.of(app.plan, {"words": 1}),
             broker=log,
@@ -82,11 +82,11 @@ def _feed(log: Broker) -> list[bytes]:
     return values
 
 
-def _run(site: Worksite, journal: Path) -> None:
+def _run(site: TaskEnvironment, journal: Path) -> None:
     _loop(site, Journal(journal), partial(run_here, site)).run("caught-up")
 
 
-def _run_behind(site: Worksite, journal: Path) -> None:
+def _run_behind(site: TaskEnvironment, journal: Path) -> None:
     behind = WriteBehind(site, PatientJournal(journal))
     try:
         _loop(site, behind.journal, behind).run("caught-up")
@@ -94,7 +94,7 @@ def _run_behind(site: Worksite, journal: Path) -> None:
         behind.close()
 
 
-def _loop(site: Worksite, journal: Journal, execute: Execute) -> BatchLoop:
+def _loop(site: TaskEnvironment, journal: Journal, execute: Execute) -> BatchLoop:
     size = BatchSize(20, 1.0)
     return BatchLoop(
         app="full",

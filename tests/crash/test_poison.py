@@ -13,13 +13,13 @@ from tests.cli.running import run_to_end
 from tests.crash.arena import seeded
 
 from millstream import App, Config
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
-from millstream.browse.dead_letters import letters_in
 from millstream.errors import ProcessingError
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
-from millstream.tables import open_tables
+from millstream.tables.opening import open_tables
 from millstream.task.policy import OnError
+from millstream.views.dead_letters import letters_in
 
 RECORDS = 10_000
 YEAR_2099 = 4_070_908_800_000

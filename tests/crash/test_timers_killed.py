@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 
 ROOT = Path(__file__).parents[2]

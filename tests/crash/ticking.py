@@ -13,8 +13,8 @@ from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.timers import timed_tasks
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.worksite import Worksite
 
 
 class Numbers(Processor):
@@ -43,7 +43,7 @@ def main(directory: Path) -> None:
     """Say ``running`` when the first batch is done, and go on."""
     log = EmbeddedLog(directory)
     layout = Layout.of(app.plan, {"n": 1})
-    site = Worksite("ticking", layout, log, directory / "state", Policies.of(app.id, app.config), caching=False)
+    site = TaskEnvironment("ticking", layout, log, directory / "state", Policies.of(app.id, app.config), caching=False)
     size = BatchSize(50, 1.0)
     loop = BatchLoop(
         app="ticking",

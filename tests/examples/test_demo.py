@@ -10,9 +10,9 @@ import pytest
 from tests.spark.test_session import children, is_loopback, listeners, sockets
 
 from examples import demo_data
-from millstream.browse.status import status_of
 from millstream.log import EmbeddedLog
-from millstream.tables import open_tables
+from millstream.tables.opening import open_tables
+from millstream.views.status import status_of
 
 ROOT = Path(__file__).parents[2]
 

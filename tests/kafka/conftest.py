@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.kafka.certificates import Certificates
 from tests.kafka.secure import secure_cluster
 
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
 from millstream.kafka import KafkaBroker
 from millstream.testing.kafka import Cluster, NoKafkaError, kafka_jars
 

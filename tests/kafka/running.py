@@ -10,11 +10,11 @@ from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
 from millstream.broker import Broker
-from millstream.places import journal_dir, state_dir
+from millstream.foundation.paths import journal_dir, state_dir
+from millstream.foundation.storage import close_under
 from millstream.plan.layout import Layout
-from millstream.storage import close_under
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.worksite import Worksite
 
 
 def run_to_end(app: App, broker: Broker) -> None:
@@ -23,7 +23,7 @@ def run_to_end(app: App, broker: Broker) -> None:
     layout = Layout.of(plan, {topic: broker.topic(topic).partitions for topic in plan.source_topics})
     journal = Journal(journal_dir(app.data_dir, app.id))
     size = BatchSize(1000, 1.0)
-    site = Worksite(
+    site = TaskEnvironment(
         app=app.id,
         layout=layout,
         broker=broker,

@@ -16,14 +16,14 @@ from tests.serve.conftest import START, Served, serving
 from millstream import App, Config
 from millstream.batch.journal import Journal
 from millstream.broker import TopicConfig
+from millstream.foundation.paths import journal_dir
+from millstream.foundation.storage import close_under
 from millstream.kafka import KafkaBroker
-from millstream.places import journal_dir
 from millstream.plan.layout import Layout
 from millstream.producer import Producer
 from millstream.records import TopicPartition
 from millstream.serve.server import Address, WebServer
-from millstream.storage import close_under
-from millstream.tables import catalog_of
+from millstream.tables.opening import catalog_of
 from millstream.testing.kafka import Cluster
 
 APP = "dashboard-app"

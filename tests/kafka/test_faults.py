@@ -13,9 +13,9 @@ import pytest
 from tests.kafka.conftest import settle
 from tests.kafka.proxy import END_TXN, Proxy
 
-from millstream.blocks import Block, block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import BrokerUnavailableError
+from millstream.foundation.blocks import Block, block_of
 from millstream.kafka import KafkaBroker
 from millstream.testing.kafka import Cluster
 from millstream.testing.kafka.artifacts import run_java
@@ -170,9 +170,9 @@ def test_the_end_of_a_transaction_that_nobody_has_heard_of(
     site: Site, out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process comes after the restart. If Kafka has lost the end, it stops, and Kafka's tool helps it on."""
-    monkeypatch.setattr("millstream.kafka.ledger._TRY_SECONDS", 3.0)
-    monkeypatch.setattr("millstream.kafka.publishing._TRY_SECONDS", 1.0)
-    monkeypatch.setattr("millstream.kafka.publishing._LEAST_ATTEMPTS", 1)
+    monkeypatch.setattr("millstream.kafka.committed_offsets._TRY_SECONDS", 3.0)
+    monkeypatch.setattr("millstream.kafka.exactly_once_appends._TRY_SECONDS", 1.0)
+    monkeypatch.setattr("millstream.kafka.exactly_once_appends._LEAST_ATTEMPTS", 1)
     site.proxy.swallow(END_TXN)
     done = site.publishing(out, 2)
     assert site.proxy.held.wait(60)

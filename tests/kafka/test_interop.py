@@ -16,8 +16,8 @@ from tests.kafka.running import run_to_end
 
 from millstream import App, Config
 from millstream.broker import TopicConfig
+from millstream.foundation.partitioning import murmur2, partition_of, partitions_of
 from millstream.kafka import KafkaBroker
-from millstream.partitioning import murmur2, partition_of, partitions_of
 from millstream.testing.kafka import Cluster, java_program, kafka_jars
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]

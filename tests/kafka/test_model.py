@@ -1,6 +1,6 @@
 """The steps of a publication in every order that several attempts, crashes and late answers can bring about.
 
-The steps are the real ones (millstream.kafka.publication); the cluster is a model of what a Kafka transaction
+The steps are the real ones (millstream.kafka.exactly_once_protocol); the cluster is a model of what a Kafka transaction
 coordinator promises to clients of the first transaction protocol: epochs, fencing, and that the end of a transaction
 is taken for whichever transaction of its epoch is open when it arrives.
 """
@@ -17,8 +17,8 @@ import pytest
 
 from millstream.broker import Output
 from millstream.errors import StateError
+from millstream.kafka.exactly_once_protocol import AttemptLostError, Publication
 from millstream.kafka.marker import Identity, Marker, is_undecided
-from millstream.kafka.publication import AttemptLostError, Publication
 
 IDENTITY = Identity("app.stage.0", "first")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.kafka.conftest import Read, settle
 
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import RecordTooLargeError, StateError
+from millstream.foundation.blocks import block_of
 from millstream.kafka import KafkaBroker
 from millstream.testing.kafka import Cluster
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from tests.kafka.conftest import Read, Send, Transact
 
-from millstream.blocks import block_of, headers_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import BrokerError, OffsetOutOfRangeError, UnknownTopicError
+from millstream.foundation.blocks import block_of, headers_of
 from millstream.kafka import KafkaBroker
 
 

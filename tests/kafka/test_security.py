@@ -23,12 +23,12 @@ from tests.kafka.running import run_to_end
 from tests.kafka.secure import PASSWORD, sasl_url
 
 from millstream import App
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import AccessDeniedError, UnknownTopicError
+from millstream.foundation.blocks import block_of
+from millstream.foundation.kafka_acls import Right, rights
 from millstream.kafka import KafkaBroker
 from millstream.records import TopicPartition
-from millstream.rights import Right, rights
 from millstream.testing.kafka import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]

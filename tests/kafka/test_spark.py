@@ -12,13 +12,13 @@ from tests.kafka.conftest import settle
 from tests.spark.apps import levels, words
 
 from millstream import App, Config
-from millstream.browse.starting_over import execute_reset, planned_reset
+from millstream.admin.reset import execute_reset, planned_reset
 from millstream.cli.ui import remembered
 from millstream.errors import StateError
+from millstream.foundation.names import producer_prefix
+from millstream.foundation.storage import close_under
 from millstream.kafka import KafkaBroker
-from millstream.names import producer_prefix
 from millstream.spark.run import stop_spark
-from millstream.storage import close_under
 from millstream.testing.kafka import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 
 Pairs = list[tuple[str | None, str | None]]

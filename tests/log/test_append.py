@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from millstream.blocks import SCHEMA, block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import BrokerError, DefinitionError, RecordTooLargeError, UnknownTopicError
+from millstream.foundation.blocks import SCHEMA, block_of
 from millstream.log import EmbeddedLog
 
 if TYPE_CHECKING:
@@ -128,6 +128,6 @@ def test_every_acks_appends_under_weak_durability(tmp_path: Path, acks: str) -> 
 def test_headers_come_back(log: EmbeddedLog, topic: str) -> None:
     log.append([Output(topic, 0, block_of([None], [b"x"], [0], [(("trace", b"1"), ("trace", None))]))])
     (chunk,) = log.read(topic, 0, 0, 1)
-    from millstream.blocks import headers_of
+    from millstream.foundation.blocks import headers_of
 
     assert headers_of(chunk.block) == [(("trace", b"1"), ("trace", None))]

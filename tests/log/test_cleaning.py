@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from millstream.broker import TopicConfig
+from millstream.foundation.storage import FileLock
 from millstream.log import EmbeddedLog
 from millstream.log.cleaning import clean
 from millstream.log.topic import CLEAN_AFTER_BLOBS
-from millstream.storage import FileLock
 
 if TYPE_CHECKING:
     import pytest

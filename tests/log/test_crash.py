@@ -21,7 +21,7 @@ PARTITIONS = 3
 _PRODUCER = """
 import random, sys, zlib
 from pathlib import Path
-from millstream.blocks import block_of
+from millstream.foundation.blocks import block_of
 from millstream.broker import Output
 from millstream.log import EmbeddedLog
 directory, name, sequence = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

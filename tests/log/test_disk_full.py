@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from millstream.blocks import Block, block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import StorageFullError
+from millstream.foundation.blocks import Block, block_of
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from millstream import storage
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation import storage
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 
 _READER = """
 import sys
 from pathlib import Path
-from millstream import storage
+from millstream.foundation import storage
 storage._FIRST_MAP_BYTES = 1 << 17
 from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from millstream.blocks import block_of
 from millstream.broker import Output
 from millstream.errors import BrokerError, OffsetOutOfRangeError
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import environment
 from millstream.log import EmbeddedLog
-from millstream.storage import environment
 
 if TYPE_CHECKING:
     from tests.log.conftest import Read, Send

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import StorageError, UnknownTopicError
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog, waiting
 from millstream.log.waiting import Waiter, notify
 from millstream.records import TopicPartition

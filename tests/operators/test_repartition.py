@@ -2,7 +2,7 @@ import pytest
 
 from millstream import App
 from millstream.errors import DefinitionError
-from millstream.partitioning import partition_of
+from millstream.foundation.partitioning import partition_of
 from millstream.testing import TestDriver
 
 

@@ -15,6 +15,7 @@ from tests.cli.running import run_to_end
 
 from millstream import App, Config, tumbling
 from millstream.broker import TopicConfig
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
 from millstream.serve.guard import Keys
@@ -24,7 +25,6 @@ from millstream.serve.server import Address, WebServer
 from millstream.serve.site import Site
 from millstream.serve.watch import Watch
 from millstream.serve.web import site_app
-from millstream.storage import close_under
 
 HOST = "http://127.0.0.1:8484"
 START = 1_767_247_200_000

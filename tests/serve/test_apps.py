@@ -10,11 +10,11 @@ from millstream import App
 from millstream.batch.history import FailureNote
 from millstream.batch.journal import Journal
 from millstream.errors import ProcessingError
-from millstream.places import journal_dir, lock_file
+from millstream.foundation.paths import journal_dir, lock_file
+from millstream.foundation.storage import FileLock, close_under
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import get_topology
 from millstream.serve.pages.drawing import arranged
-from millstream.storage import FileLock, close_under
 
 
 def test_apps_tell_what_they_did_and_what_went_wrong(served: Served) -> None:

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from tests.serve.conftest import HOSTILE, Served
 
-from millstream.browse.text import printable
+from millstream.foundation.text import printable
 from millstream.serve.api.tables import _harmless
 from millstream.serve.api.topics import Done
 from millstream.serve.operations import Operation

@@ -12,10 +12,10 @@ import pytest
 from tests.cli.running import run_to_end
 from tests.serve.conftest import fill, words_app
 
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
 from millstream.serve.server import Address, WebServer
-from millstream.storage import close_under
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.serve.conftest import Served
 
 import millstream
 from millstream.errors import InvalidNameError
-from millstream.names import check_name
+from millstream.foundation.names import check_name
 
 ODD = [
     *("..", "../..", "../../etc/passwd", "/etc/passwd", "....//....//etc/passwd", "~root", "C:\\Windows\\win.ini"),

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from millstream import App
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.spark.run import stop_spark
-from millstream.storage import close_under
 
 Feed = Callable[..., None]
 Read = Callable[[App, str], list[tuple[str | None, Any]]]

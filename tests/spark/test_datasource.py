@@ -14,8 +14,8 @@ from tests.spark.apps import minutes, words
 from tests.spark.conftest import Feed, Read
 
 from millstream import Config
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]

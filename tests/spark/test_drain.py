@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
-from millstream.tables import open_tables
+from millstream.tables.opening import open_tables
 
 pytestmark = pytest.mark.spark
 

@@ -10,10 +10,10 @@ from tests.spark.apps import picky, words
 from tests.spark.conftest import Feed, Read
 
 from millstream import Config
-from millstream.blocks import headers_of
 from millstream.errors import AlreadyRunningError, DefinitionError, ProcessingError, StateError, UnknownTopicError
+from millstream.foundation.blocks import headers_of
+from millstream.foundation.storage import FileLock, close_under
 from millstream.log import EmbeddedLog
-from millstream.storage import FileLock, close_under
 
 pytestmark = pytest.mark.spark
 

@@ -16,10 +16,10 @@ from tests.spark.apps import levels, windows
 
 from millstream import App, Config
 from millstream.batch.pace import Trigger
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
-from millstream.storage import close_under
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(280)]
 

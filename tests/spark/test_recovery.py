@@ -12,7 +12,7 @@ import pytest
 from tests.spark.conftest import Feed
 
 from millstream import App, Config
-from millstream.browse.status import status_of
+from millstream.views.status import status_of
 
 pytestmark = pytest.mark.spark
 

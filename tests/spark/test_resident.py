@@ -16,10 +16,10 @@ from tests.spark.conftest import Feed, Read
 from millstream import App, Config
 from millstream.batch.report import BatchReport
 from millstream.errors import DefinitionError, ProcessingError
-from millstream.places import lease_file
+from millstream.foundation.paths import lease_file
+from millstream.foundation.storage import FileLock
 from millstream.spark import resident as resident_module
 from millstream.spark.run import SparkRun
-from millstream.storage import FileLock
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 

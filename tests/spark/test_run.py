@@ -12,10 +12,10 @@ from tests.spark.apps import Ride, levels, minutes, people, prices, rides, words
 from tests.spark.conftest import Feed, Read
 
 from millstream import App, Config, Windowed
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
-from millstream.storage import close_under
 
 pytestmark = pytest.mark.spark
 

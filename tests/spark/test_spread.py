@@ -15,9 +15,9 @@ import pyspark
 import pytest
 
 from millstream import Config
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
 from millstream.errors import DefinitionError
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.spark.spread import is_spread
 

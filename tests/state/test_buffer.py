@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.native import NATIVE
+from millstream.foundation.object_codec import NATIVE
+from millstream.foundation.storage import environment
 from millstream.state.buffer import WaitingBuffer
-from millstream.storage import environment
 
 RECORD = st.tuples(st.sampled_from(["a", "b", "k" * 600]), st.integers(0, 50))
 BATCHES = st.lists(st.tuples(st.lists(RECORD, max_size=8), st.integers(-1, 50)), max_size=6)

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.errors import DefinitionError, StateError, StorageError
+from millstream.foundation.storage import close_under
 from millstream.state.checkpoint import Checkpoint, TaskCheckpoint
 from millstream.state.recording import Changes
-from millstream.state.task import TaskState, Version
-from millstream.storage import close_under
+from millstream.state.task import StateVersion, TaskState
 
 STORE = "rows"
 Rows = dict[bytes, bytes]
@@ -32,7 +32,9 @@ class Host:
     def files(self) -> TaskCheckpoint:
         return self._checkpoint.of_task("words/0")
 
-    def run(self, batch: int, expected: Version, rows: Rows, deleted: list[bytes], *, ship: bool = True) -> Version:
+    def run(
+        self, batch: int, expected: StateVersion, rows: Rows, deleted: list[bytes], *, ship: bool = True
+    ) -> StateVersion:
         """Run a batch as a task does; return the version after it."""
         files = self.files
         files.ensure(self.state, expected, batch)
@@ -47,7 +49,7 @@ class Host:
                 for key in deleted:
                     recorded.delete(key, db=store)
                 commit = f"{random.getrandbits(64):016x}"
-                self.state.save(recorded, Version(batch, commit, after=before.commit), b"outbox")
+                self.state.save(recorded, StateVersion(batch, commit, after=before.commit), b"outbox")
             return recorded.changes
 
         changes = self.state.update(change)
@@ -75,7 +77,7 @@ def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
 
 def test_another_host_goes_on_from_what_was_shipped(checkpoint: Checkpoint, tmp_path: Path) -> None:
     first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
-    version = Version()
+    version = StateVersion()
     for batch in range(1, 12):
         version = first.run(batch, version, {b"k%d" % (batch % 3): b"%d" % batch}, [b"k0"] if batch % 5 == 0 else [])
     assert {entry.kind for entry in first.files.entries} == {"delta", "snapshot"}
@@ -87,14 +89,14 @@ def test_another_host_goes_on_from_what_was_shipped(checkpoint: Checkpoint, tmp_
 def test_a_batch_that_was_shipped_is_not_applied_again(checkpoint: Checkpoint, tmp_path: Path) -> None:
     """The host died after it had shipped its commit and, perhaps, published some of its results."""
     first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
-    shipped = first.run(1, Version(), {b"k": b"chance"}, [])
-    assert second.run(1, Version(), {b"k": b"other chance"}, []) == shipped
+    shipped = first.run(1, StateVersion(), {b"k": b"chance"}, [])
+    assert second.run(1, StateVersion(), {b"k": b"other chance"}, []) == shipped
     assert second.rows() == {b"k": b"chance"}
 
 
 def test_a_commit_that_was_never_shipped_is_forgotten(checkpoint: Checkpoint, tmp_path: Path) -> None:
     first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
-    done = first.run(1, Version(), {b"k": b"1"}, [])
+    done = first.run(1, StateVersion(), {b"k": b"1"}, [])
     first.run(2, done, {b"k": b"lost"}, [], ship=False)
     third = second.run(2, done, {b"k": b"2"}, [])
     assert first.run(3, third, {b"m": b"3"}, []).batch == 3
@@ -103,7 +105,7 @@ def test_a_commit_that_was_never_shipped_is_forgotten(checkpoint: Checkpoint, tm
 
 def test_a_commit_whose_shipping_failed_is_shipped_whole_by_its_host(checkpoint: Checkpoint, tmp_path: Path) -> None:
     first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
-    done = first.run(1, Version(), {b"k": b"1"}, [])
+    done = first.run(1, StateVersion(), {b"k": b"1"}, [])
     first.run(2, done, {b"k": b"2"}, [], ship=False)
     again = first.run(2, done, {b"k": b"never applied"}, [])
     second.run(3, again, {b"m": b"3"}, [])
@@ -112,7 +114,7 @@ def test_a_commit_whose_shipping_failed_is_shipped_whole_by_its_host(checkpoint:
 
 def test_a_checkpoint_with_a_gap_is_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:
     host = Host(tmp_path / "a", checkpoint)
-    version = host.run(2, host.run(1, Version(), {b"k": b"1"}, []), {b"k": b"2"}, [])
+    version = host.run(2, host.run(1, StateVersion(), {b"k": b"1"}, []), {b"k": b"2"}, [])
     for file in (tmp_path / "checkpoint").rglob("000000000001.*"):
         file.unlink()
     with pytest.raises(StateError, match="the checkpoint has no way to commit"):
@@ -125,7 +127,7 @@ def test_places_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("I am a file")
     host = Host(tmp_path / "a", Checkpoint(str(tmp_path / "file"), "app", "history"))
     with pytest.raises((StorageError, OSError)):
-        host.run(1, Version(), {b"k": b"1"}, [])
+        host.run(1, StateVersion(), {b"k": b"1"}, [])
 
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d"])
@@ -140,7 +142,7 @@ def test_whichever_host_runs_a_batch_the_rows_are_the_same(
     place = tmp_path_factory.mktemp("hosts")
     checkpoint = Checkpoint(str(place / "checkpoint"), "app", "history", snapshot_every=3)
     hosts = [Host(place / str(number), checkpoint) for number in range(3)]
-    version = Version()
+    version = StateVersion()
     expected: Rows = {}
     last = hosts[0]
     for number, (host, rows, deleted) in enumerate(batches, 1):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millstream.errors import StateError
-from millstream.native import NATIVE
+from millstream.foundation.object_codec import NATIVE
 from millstream.serdes import TEXT, Serde
 from millstream.state.copies import Loaded, Offsets, TableCopy
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.errors import SerdeError
-from millstream.native import NATIVE, encode_key
+from millstream.foundation.object_codec import NATIVE, encode_key
 from millstream.serdes import INT64
 from millstream.state.keyvalue import KeyValueStore, fetch
 from millstream.state.task import TaskState

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from millstream.errors import StateError
+from millstream.foundation.storage import close_under
 from millstream.state.redo import TaskCommit, pack_commits, redo, unpack_commits
-from millstream.state.task import TaskState, Version, store_database
-from millstream.storage import close_under
+from millstream.state.task import StateVersion, TaskState, store_database
 
 
 def rows(number: int) -> TaskCommit:
     """The commit of a batch that sets a row of its own, and deletes that of the batch before."""
-    version = msgspec.msgpack.encode(Version(number, f"c{number}"))
+    version = msgspec.msgpack.encode(StateVersion(number, f"c{number}"))
     before = f"c{number - 1}" if number > 1 else ""
     own, old = (store_database("s"), b"%d" % number, b"x"), (store_database("s"), b"%d" % (number - 1), None)
     return TaskCommit("n/0", before, f"c{number}", [own, old, ("meta", b"version", version)])

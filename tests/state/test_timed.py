@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream import App, session, sliding, tumbling
-from millstream.native import NATIVE, handles_of
+from millstream.foundation.object_codec import NATIVE, handles_of
+from millstream.foundation.storage import environment
 from millstream.state.timed import TimedStore
 from millstream.state.windows import WindowStore
-from millstream.storage import environment
 from millstream.testing import TestDriver
 from millstream.windows import Windows
 

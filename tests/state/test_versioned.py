@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.native import NATIVE
+from millstream.foundation.object_codec import NATIVE
+from millstream.foundation.storage import environment
 from millstream.state.versioned import Put, VersionedStore
-from millstream.storage import environment
 
 HISTORY = 100_000
 KEYS = st.sampled_from(["a", "ab", "k" * 600, 1, ("t", 1)])

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from millstream import App
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
-from millstream.storage import close_under
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.worksite import Worksite
 
 
 @pytest.fixture
@@ -26,13 +26,13 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 
 
 @pytest.fixture
-def site(log: EmbeddedLog, tmp_path: Path) -> Callable[..., Worksite]:
-    def site(app: App, *, partitions: int = 1, **options: Any) -> Worksite:
+def site(log: EmbeddedLog, tmp_path: Path) -> Callable[..., TaskEnvironment]:
+    def site(app: App, *, partitions: int = 1, **options: Any) -> TaskEnvironment:
         topics = TopicConfig(partitions=partitions)
         for topic in dict.fromkeys((*app.plan.source_topics, *app.plan.sink_topics)):
             if topic not in log.topic_names():
                 log.create_topic(topic, topics)
-        return Worksite(
+        return TaskEnvironment(
             app=app.id,
             layout=Layout.of(app.plan, dict.fromkeys(app.plan.source_topics, partitions)),
             broker=log,

@@ -23,16 +23,16 @@ from millstream import (
     until_window_closes,
     window_store,
 )
+from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_here, task_names
-from millstream.batch.plan import BatchPlan, Progress, advanced
-from millstream.blocks import block_of
 from millstream.broker import Output
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
+from millstream.task.environment import TaskEnvironment
 from millstream.task.work import Range
-from millstream.task.worksite import Worksite
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE
@@ -114,7 +114,7 @@ OPERATORS: dict[str, Callable[[App], Any]] = {
 @pytest.mark.parametrize("caching", [True, False], ids=["caching", "every update"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_state_does_not_grow_with_what_has_passed(
-    name: str, caching: bool, site: Callable[..., Worksite], log: EmbeddedLog
+    name: str, caching: bool, site: Callable[..., TaskEnvironment], log: EmbeddedLog
 ) -> None:
     app = App("bounded")
     OPERATORS[name](app)
@@ -124,7 +124,7 @@ def test_state_does_not_grow_with_what_has_passed(
     assert max(sizes[6:]) <= steady * 1.25, sizes
 
 
-def sizes_of(site: Worksite, log: EmbeddedLog) -> list[int]:
+def sizes_of(site: TaskEnvironment, log: EmbeddedLog) -> list[int]:
     """Run over 100 retentions of input and return how many entries all stores have after each batch."""
     topics, names, progress = site.layout.plan.source_topics, task_names(site.layout), Progress()
     sizes: list[int] = []
@@ -135,7 +135,7 @@ def sizes_of(site: Worksite, log: EmbeddedLog) -> list[int]:
         for topic in topics:
             log.append([Output(topic, 0, block_of(keys, [b"%d" % (time % 7) for time in times], times))])
             ranges.append(Range(topic, 0, number * len(times), (number + 1) * len(times)))
-        plan = BatchPlan(number=number + 1, wall_time=0, ranges=tuple(ranges))
+        plan = Batch(number=number + 1, wall_time=0, ranges=tuple(ranges))
         reports = run_here(site, plan, progress.versions)
         progress = advanced(progress, plan, names, reports)
         sizes.append(sum(count for report in reports for count in report.rows.values()))

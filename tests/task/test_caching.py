@@ -7,19 +7,19 @@ import pytest
 from millstream import App, session, tumbling
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.table import Table
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
 from millstream.task.runner import run_task
 from millstream.task.work import Range, Work
-from millstream.task.worksite import Worksite
 from millstream.testing import TestDriver
 
-Site = Callable[..., Worksite]
+Site = Callable[..., TaskEnvironment]
 Send = Callable[..., None]
 Read = Callable[[str], list[bytes]]
 
 
-def run_all(place: Worksite, stop: int) -> None:
-    run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, stop),)))
+def run_all(place: TaskEnvironment, stop: int) -> None:
+    run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, stop),)))
 
 
 @pytest.mark.parametrize(("caching", "expected"), [(False, [b"1", b"2", b"1", b"3"]), (True, [b"3", b"1"])])
@@ -73,7 +73,7 @@ def test_a_join_sees_the_newest_row_whether_it_was_passed_on_or_not(site: Site, 
     place = site(app, caching=True)
     send("n", "1", "2")
     send("ask", "0")
-    run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 2), Range("ask", 0, 0, 1))))
+    run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 2), Range("ask", 0, 0, 1))))
     assert read("out") == [b"2"]
 
 

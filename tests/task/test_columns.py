@@ -26,17 +26,17 @@ from millstream import (
     tumbling,
     unlimited,
 )  # fmt: skip
-from millstream.blocks import block_of, headers_of
 from millstream.broker import Output
 from millstream.errors import ProcessingError
+from millstream.foundation.blocks import block_of, headers_of
 from millstream.log import EmbeddedLog
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
 from millstream.task.runner import run_task
 from millstream.task.work import Range, Work
-from millstream.task.worksite import Worksite
 from millstream.windows import Windows
 
-Site = Callable[..., Worksite]
+Site = Callable[..., TaskEnvironment]
 Row = tuple[bytes | None, bytes | None, int]
 Chain = Callable[[Stream], Any]
 
@@ -182,10 +182,10 @@ def results(
         keys, values, times = (list(column) for column in zip(*records, strict=True))
         marks = [(("h", key),) for key in keys] if headers else None
         log.append([Output("n", 0, block_of(keys, values, times, marks))])
-    dropped, sent, version = Counter[str](), [], Version()
+    dropped, sent, version = Counter[str](), [], StateVersion()
     for batch, (start, stop) in enumerate([(0, 150), (150, 190), (190, 200)], 1):
         report, letters = run_task(place, Work(0, batch, 0, version, (Range("n", 0, start, stop),)))
-        version = Version(batch, report.commit)
+        version = StateVersion(batch, report.commit)
         for reason, count in report.dropped.items():
             dropped[reason.partition(": ")[2]] += count  # without the step, which has another number
         sent += [letter.data for letter in letters]
@@ -202,7 +202,7 @@ def test_headers_of_earlier_records_do_not_stay(log: EmbeddedLog, site: Site) ->
     many = 3_000  # small blocks are read as one
     for marks in ([(("h", b"x"),)] * many, None):
         log.append([Output("n", 0, block_of([b"k"] * many, [b"1"] * many, [0] * many, marks))])
-    run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 2 * many),)))
+    run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 2 * many),)))
     assert rows(log, "headers-out") == [(b"k", b"6000", 0, None)]
 
 
@@ -224,7 +224,7 @@ def test_the_first_record_that_fails_is_the_one_that_is_named(log: EmbeddedLog, 
     place = site(app)
     log.append([Output("n", 0, block_of([b"k"] * 3, [b"5", b"1", b"0"], [0, 0, 0]))])
     with pytest.raises(ProcessingError, match=r"record n\[0\]@1 "):
-        run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 3),)))
+        run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 3),)))
 
 
 def test_each_function_is_called_once_for_each_record_also_when_some_fail(log: EmbeddedLog, site: Site) -> None:
@@ -237,7 +237,7 @@ def test_each_function_is_called_once_for_each_record_also_when_some_fail(log: E
     app.stream("n", value=int).map_values(noted).map_values(lambda n: 1 // n).to("out")
     place = site(app)
     log.append([Output("n", 0, block_of([b"k"] * 4, [b"5", b"0", b"7", b"0"], [0] * 4))])
-    run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 4),)))
+    run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 4),)))
     assert seen == [5, 0, 7, 0]
 
 
@@ -258,7 +258,7 @@ def test_each_update_is_shown_as_it_was_although_the_next_one_changes_it_in_plac
     table.to_stream().to("out")
     place = site(app, caching=False)
     log.append([Output("n", 0, block_of([b"k"] * 3, [b"1", b"2", b"3"], [0] * 3))])
-    run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 3),)))
+    run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 3),)))
     shown = [b"[1]", b"[1,2]", b"[1,2,3]"]
     found = [value for _, value, _, _ in rows(log, "out")]
     assert found == ([b'{"all":%s}' % each for each in shown] if ready else shown)
@@ -271,7 +271,7 @@ def test_a_run_of_which_nothing_is_left(windows: Windows | None, log: EmbeddedLo
     (groups if windows is None else groups.windowed_by(windows)).count().to_stream().to("out")
     place = site(app)
     log.append([Output("n", 0, block_of([b"k"] * 2, [b"1", b"2"], [0, 0]))])
-    report, _ = run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 2),)))
+    report, _ = run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 2),)))
     assert (report.records_in, report.records_out) == (2, 0)
 
 
@@ -290,6 +290,6 @@ def test_time_goes_on_with_records_that_are_left_out(log: EmbeddedLog, site: Sit
     place = site(app)
     log.append([Output("n", 0, block_of([b"k"] * 4, [b"1", b"0", b"1", b"0"], [1, 9, 2, 12]))])
     Moments.seen.clear()
-    report, _ = run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 4),)))
+    report, _ = run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 4),)))
     assert Moments.seen == [1, 9]
     assert report.stream_time == 12

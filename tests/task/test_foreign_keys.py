@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from millstream import App
+from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_here, task_names
-from millstream.batch.plan import BatchPlan, Progress, advanced
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.partitioning import partition_of
 from millstream.log import EmbeddedLog
-from millstream.partitioning import partition_of
 from millstream.plan.layout import Layout
-from millstream.tables import readers_of
+from millstream.tables.opening import readers_of
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
 from millstream.task.work import Range
-from millstream.task.worksite import Worksite
 
 SEEDS = (1, 2, 3)
 COUNTS = {"left": 3, "right": 5}
@@ -32,11 +32,11 @@ def app(keeps_left: bool) -> App:
 
 
 @pytest.fixture
-def place(log: EmbeddedLog, tmp_path: Path) -> Callable[[App], Worksite]:
-    def place(app: App) -> Worksite:
+def place(log: EmbeddedLog, tmp_path: Path) -> Callable[[App], TaskEnvironment]:
+    def place(app: App) -> TaskEnvironment:
         for topic, count in COUNTS.items():
             log.create_topic(topic, TopicConfig(partitions=count))
-        return Worksite(
+        return TaskEnvironment(
             app=app.id,
             layout=Layout.of(app.plan, COUNTS),
             broker=log,
@@ -58,7 +58,7 @@ def test_answers_go_back_to_as_many_tasks_as_the_left_side_has() -> None:
 @pytest.mark.parametrize("keeps_left", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tables_end_as_a_join_of_the_last_rows(
-    seed: int, keeps_left: bool, log: EmbeddedLog, place: Callable[[App], Worksite]
+    seed: int, keeps_left: bool, log: EmbeddedLog, place: Callable[[App], TaskEnvironment]
 ) -> None:
     print(f"seed {seed}")
     dice = random.Random(seed)
@@ -82,7 +82,7 @@ def test_tables_end_as_a_join_of_the_last_rows(
             if stop > start:
                 ranges.append(Range(topic, partition, start, stop))
                 starts[topic, partition] = stop
-        plan = BatchPlan(number=batch, wall_time=0, ranges=tuple(ranges))
+        plan = Batch(number=batch, wall_time=0, ranges=tuple(ranges))
         progress = advanced(progress, plan, task_names(site.layout), run_here(site, plan, progress.versions))
         expected = {}
         for key, row in rows["left"].items():

@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.blocks import Rows
+from millstream.foundation.blocks import Rows
 from millstream.task.inputs import Decoded
 from millstream.task.merging import Interleaved, merged
 

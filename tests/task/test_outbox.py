@@ -1,17 +1,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.blocks import column_of_lines, headers_of
-from millstream.native import handles_of
+from millstream.foundation.blocks import column_of_lines, headers_of
+from millstream.foundation.object_codec import handles_of
+from millstream.foundation.partitioning import partition_of
 from millstream.operators.runtime import Columns, EdgeColumns
-from millstream.partitioning import partition_of
-from millstream.task.outbox import Letter, Outbox, outputs
-from millstream.task.parcels import unpacked
+from millstream.task.outbox import Outbox, OutboxBlock, outputs
+from millstream.task.shuffle_format import unpacked
 
 Keys = list[bytes | None]
 
 
-def posted(keys: Keys, partitions: int, spread: int = 0) -> list[Letter]:
+def posted(keys: Keys, partitions: int, spread: int = 0) -> list[OutboxBlock]:
     box = Outbox()
     box.topics["out"] = columns = Columns()
     for number, key in enumerate(keys):
@@ -82,4 +82,4 @@ def test_over_an_edge_records_go_by_their_key_as_a_topic_would_hold_it(keys: lis
 
 
 def test_letters_for_stages_are_not_for_topics() -> None:
-    assert outputs([Letter(partition=0, data=b"", edge="edge")]) == []
+    assert outputs([OutboxBlock(partition=0, data=b"", edge="edge")]) == []

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream import App, Processor, Record, key_value_store, punctuate, session_store, window_store
-from millstream.blocks import block_of
 from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
-from millstream.state.task import Version
-from millstream.storage import close_under
+from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
 from millstream.task.runner import run_task
 from millstream.task.work import Range, Work
-from millstream.task.worksite import Worksite
 
 
 class Busy(Processor):
@@ -64,7 +64,7 @@ RECORDS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.intege
 
 
 @contextmanager
-def place(records: list[tuple[str, int, int]]) -> Iterator[Worksite]:
+def place(records: list[tuple[str, int, int]]) -> Iterator[TaskEnvironment]:
     with TemporaryDirectory() as directory, EmbeddedLog(Path(directory), durability="os") as log:
         for topic in ("n", "out"):
             log.create_topic(topic, TopicConfig(partitions=1))
@@ -72,16 +72,16 @@ def place(records: list[tuple[str, int, int]]) -> Iterator[Worksite]:
         log.append([Output("n", 0, block_of(keys, values, [time for _, _, time in records]))])
         layout = Layout.of(app.plan, {"n": 1})
         policies = Policies.of(app.id, app.config)
-        yield Worksite("test", layout, log, Path(directory) / "state", policies, caching=False, durable=False)
+        yield TaskEnvironment("test", layout, log, Path(directory) / "state", policies, caching=False, durable=False)
         close_under(Path(directory))
 
 
 def outcome(records: list[tuple[str, int, int]], cuts: list[int]) -> list[Any]:
     with place(records) as site:
-        version = Version()
+        version = StateVersion()
         for batch, (start, stop) in enumerate(itertools.pairwise([0, *cuts, len(records)]), 1):
             report, _ = run_task(site, Work(0, batch, 0, version, (Range("n", 0, start, stop),)))
-            version = Version(batch, report.commit)
+            version = StateVersion(batch, report.commit)
         (offsets,) = site.broker.offsets("out")
         chunks = list(site.broker.read("out", 0, 0, offsets.end))
         return [row for chunk in chunks for row in chunk.block.to_pylist()]

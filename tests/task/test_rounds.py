@@ -6,16 +6,16 @@ from collections.abc import Callable
 import pytest
 
 from millstream import App
+from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_here, task_names
-from millstream.batch.plan import BatchPlan, Progress, advanced
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
 from millstream.task.report import TaskReport
 from millstream.task.run import TaskRun
 from millstream.task.runner import run_task
 from millstream.task.work import Range, Work
-from millstream.task.worksite import Worksite
 
-Site = Callable[..., Worksite]
+Site = Callable[..., TaskEnvironment]
 Send = Callable[..., None]
 Read = Callable[[str], list[bytes]]
 
@@ -31,11 +31,11 @@ def app() -> App:
     return app
 
 
-def batch(number: int, start: int, stop: int) -> BatchPlan:
-    return BatchPlan(number=number, wall_time=0, ranges=(Range("n", 0, start, stop),))
+def batch(number: int, start: int, stop: int) -> Batch:
+    return Batch(number=number, wall_time=0, ranges=(Range("n", 0, start, stop),))
 
 
-def run(place: Worksite, plan: BatchPlan, progress: Progress) -> tuple[Progress, list[TaskReport]]:
+def run(place: TaskEnvironment, plan: Batch, progress: Progress) -> tuple[Progress, list[TaskReport]]:
     reports = run_here(place, plan, progress.versions)
     return advanced(progress, plan, task_names(place.layout), reports), reports
 
@@ -83,7 +83,7 @@ def test_a_crash_between_two_rounds_costs_nothing(
     progress, reports = run(site(app, caching=False), batch(1, 0, 2), Progress())
     assert [one.replayed for one in reports] == [True, False]
     assert (read("out"), read("counts")) == (published, [b"1", b"2"])
-    assert progress.versions["n/0"] == Version(1, reports[1].commit)
+    assert progress.versions["n/0"] == StateVersion(1, reports[1].commit)
 
 
 def test_a_round_without_records_leaves_the_version_of_the_one_before(app: App, site: Site, send: Send) -> None:

@@ -5,18 +5,18 @@ import pytest
 
 from millstream import App
 from millstream.errors import ProcessingError, StateError
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
 from millstream.task.runner import run_task
 from millstream.task.work import Range, Work
-from millstream.task.worksite import Worksite
 
-Site = Callable[..., Worksite]
+Site = Callable[..., TaskEnvironment]
 Send = Callable[..., None]
 Read = Callable[[str], list[bytes]]
 
 
-def work(batch: int, stop: int, start: int = 0, expected: Version | None = None) -> Work:
-    return Work(0, batch, 0, expected or Version(), (Range("n", 0, start, stop),))
+def work(batch: int, stop: int, start: int = 0, expected: StateVersion | None = None) -> Work:
+    return Work(0, batch, 0, expected or StateVersion(), (Range("n", 0, start, stop),))
 
 
 def test_a_batch_that_is_run_again_is_served_again_and_not_processed(site: Site, send: Send, read: Read) -> None:
@@ -67,13 +67,13 @@ def test_batches_follow_each_other(site: Site, send: Send, read: Read) -> None:
     place = site(app, caching=False)
     send("n", "1", "2", "3")
     first, _ = run_task(place, work(1, 2))
-    second, _ = run_task(place, work(5, 3, 2, Version(first.version, first.commit)))
+    second, _ = run_task(place, work(5, 3, 2, StateVersion(first.version, first.commit)))
     assert read("out") == [b"1", b"2", b"3"]
     assert (second.version, second.rows) == (5, {"seen": 1})
 
 
-@pytest.mark.parametrize("expected", [Version(1, "another"), Version(0, ""), Version(3, "later")])
-def test_state_of_another_history_is_refused(site: Site, send: Send, expected: Version) -> None:
+@pytest.mark.parametrize("expected", [StateVersion(1, "another"), StateVersion(0, ""), StateVersion(3, "later")])
+def test_state_of_another_history_is_refused(site: Site, send: Send, expected: StateVersion) -> None:
     app = App("test")
     app.stream("n").group_by_key().count()
     send_to = site(app)
@@ -91,7 +91,7 @@ def test_a_batch_that_is_asked_for_after_it_was_noted_as_done_is_not_processed_a
     place = site(app)
     send("n", "1")
     first, _ = run_task(place, work(1, 1))
-    again, _ = run_task(place, work(1, 1, 0, Version(first.version, first.commit)))
+    again, _ = run_task(place, work(1, 1, 0, StateVersion(first.version, first.commit)))
     assert (again.replayed, again.commit) == (True, first.commit)
 
 
@@ -119,7 +119,7 @@ def test_a_task_without_work_does_not_touch_its_state(site: Site) -> None:
     app = App("test")
     app.stream("n").group_by_key().count()
     place = site(app)
-    report, letters = run_task(place, Work(0, 7, 0, Version(3, "c")))
+    report, letters = run_task(place, Work(0, 7, 0, StateVersion(3, "c")))
     assert (report.version, report.commit, letters) == (3, "c", [])
     assert not place.state_dir.exists()
 
@@ -130,7 +130,7 @@ def test_stream_time_goes_on_from_where_the_last_batch_left_it(site: Site, send:
     place = site(app)
     send("n", "50", "20")
     first, _ = run_task(place, work(1, 1))
-    second, _ = run_task(place, work(2, 2, 1, Version(first.version, first.commit)))
+    second, _ = run_task(place, work(2, 2, 1, StateVersion(first.version, first.commit)))
     assert (first.stream_time, second.stream_time) == (50, 50)
 
 

@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 from millstream import App, tumbling
 from millstream.operators.probe import Probe
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
 from millstream.task.runner import run_task
 from millstream.task.sampling import Sampling
-from millstream.task.work import Arrival, Range, Work
-from millstream.task.worksite import Worksite
+from millstream.task.work import Range, ShuffleInput, Work
 
 Send = Callable[..., None]
 
-SMALL = Work(0, 1, 0, Version(), (Range("n", 0, 0, 100),))
-LARGE = Work(0, 1, 0, Version(), (Range("n", 0, 0, 50_000),))
-LARGE_LETTER = Work(0, 1, 0, Version(), (), (Arrival("e", 0, bytes(600_000)),))
+SMALL = Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 100),))
+LARGE = Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 50_000),))
+LARGE_LETTER = Work(0, 1, 0, StateVersion(), (), (ShuffleInput("e", 0, bytes(600_000)),))
 
 
 class Clock:
@@ -81,10 +81,10 @@ def fanning() -> App:
     return app
 
 
-def test_records_are_counted_on_every_edge(site: Callable[..., Worksite], send: Send) -> None:
+def test_records_are_counted_on_every_edge(site: Callable[..., TaskEnvironment], send: Send) -> None:
     place = site(fanning(), sampling=Always())
     send("n", *(str(number) for number in range(10)))
-    report, _ = run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 10),)))
+    report, _ = run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 10),)))
     seen = report.measured
     assert seen is not None
     assert seen.records_in == 10
@@ -117,7 +117,7 @@ def test_records_are_counted_on_every_edge(site: Callable[..., Worksite], send: 
 
 
 def test_a_measured_batch_writes_what_any_other_would(
-    site: Callable[..., Worksite], send: Send, read: Callable[[str], list[bytes]]
+    site: Callable[..., TaskEnvironment], send: Send, read: Callable[[str], list[bytes]]
 ) -> None:
     written = []
     for number, sampling in enumerate((Always(), Sampling())):
@@ -128,7 +128,7 @@ def test_a_measured_batch_writes_what_any_other_would(
         if number == 0:
             send("n", *(str(value) for value in range(50)))
         before = [len(read(topic)) for topic in ("out", "told")]
-        report, _ = run_task(place, Work(0, 1, 0, Version(), (Range("n", 0, 0, 50),)))
+        report, _ = run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 50),)))
         assert (report.measured is not None) == (number == 0)
         written.append([read(topic)[start:] for topic, start in zip(("out", "told"), before, strict=True)])
     assert written[0] == written[1]

@@ -4,12 +4,12 @@ import uuid
 from collections.abc import Callable
 
 from millstream import App, Processor, Record, punctuate
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
 from millstream.task.runner import run_task
 from millstream.task.work import Work
-from millstream.task.worksite import Worksite
 
-Site = Callable[..., Worksite]
+Site = Callable[..., TaskEnvironment]
 Read = Callable[[str], list[bytes]]
 
 
@@ -21,8 +21,8 @@ class Tick(Processor):
     def process(self, record: Record) -> None: ...
 
 
-def at(batch: int, wall_time: int, expected: Version | None = None, *, has_timer: bool = True) -> Work:
-    return Work(0, batch, wall_time, expected or Version(), has_timer=has_timer)
+def at(batch: int, wall_time: int, expected: StateVersion | None = None, *, has_timer: bool = True) -> Work:
+    return Work(0, batch, wall_time, expected or StateVersion(), has_timer=has_timer)
 
 
 def test_a_task_runs_for_a_timer_and_reports_when_the_next_is_due(site: Site, read: Read) -> None:
@@ -31,7 +31,7 @@ def test_a_task_runs_for_a_timer_and_reports_when_the_next_is_due(site: Site, re
     place = site(app)
     report, _ = run_task(place, at(1, 100))
     assert (report.timers, read("out")) == ({"ticks": 110}, [])
-    report, _ = run_task(place, at(2, 125, Version(1, report.commit)))
+    report, _ = run_task(place, at(2, 125, StateVersion(1, report.commit)))
     assert report.timers == {"ticks": 130}
     assert len(read("out")) == 1
 
@@ -50,7 +50,7 @@ def test_a_batch_of_timers_that_is_run_again_is_served_again(site: Site, read: R
     app.stream("n").process(Tick, name="ticks").to("out")
     place = site(app)
     first, _ = run_task(place, at(1, 100))
-    done = Version(1, first.commit)
+    done = StateVersion(1, first.commit)
     once, _ = run_task(place, at(2, 110, done))
     published = read("out")
     again, _ = run_task(place, at(2, 110, done))

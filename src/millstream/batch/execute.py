@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
-from millstream.batch.plan import BatchPlan
+from millstream.batch.batch import Batch
 from millstream.batch.timers import SharedTime
 from millstream.plan.layout import Layout
-from millstream.state.task import Version
-from millstream.task.outbox import Letter
+from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
+from millstream.task.outbox import OutboxBlock
 from millstream.task.report import TaskReport
 from millstream.task.runner import run_task
-from millstream.task.work import Arrival, Work
-from millstream.task.worksite import Worksite
+from millstream.task.work import ShuffleInput, Work
 
-RunTask = Callable[[Worksite, Work], tuple[TaskReport, list[Letter]]]
+RunTask = Callable[[TaskEnvironment, Work], tuple[TaskReport, list[OutboxBlock]]]
 """Runs a task, and returns what it has for other stages."""
 
 
@@ -24,7 +24,9 @@ def task_names(layout: Layout) -> list[str]:
     return [f"{layout.plan.stages[stage].name}/{partition}" for stage, partition in layout.tasks]
 
 
-def work_of(layout: Layout, plan: BatchPlan, task: int, version: Version, arrivals: Iterable[Arrival] = ()) -> Work:
+def work_of(
+    layout: Layout, plan: Batch, task: int, version: StateVersion, arrivals: Iterable[ShuffleInput] = ()
+) -> Work:
     """Return what a batch asks of a task."""
     number, partition = layout.tasks[task]
     stage = layout.plan.stages[number]
@@ -41,35 +43,35 @@ def work_of(layout: Layout, plan: BatchPlan, task: int, version: Version, arriva
     )
 
 
-def delivered(layout: Layout, sender: int, letters: Iterable[Letter]) -> Iterable[tuple[int, Arrival]]:
+def delivered(layout: Layout, sender: int, letters: Iterable[OutboxBlock]) -> Iterable[tuple[int, ShuffleInput]]:
     """Turn a task's letters into arrivals at the tasks that they are for."""
     stages = {edge.name: number for edge, number in layout.reading_stage.items()}
     for letter in letters:
         if letter.edge not in stages:
             continue  # served again by a task that ran it before its reader was taken out of the topology
-        yield layout.first_task[stages[letter.edge]] + letter.partition, Arrival(letter.edge, sender, letter.data)
+        yield layout.first_task[stages[letter.edge]] + letter.partition, ShuffleInput(letter.edge, sender, letter.data)
 
 
-def refresh_global_tables(site: Worksite, plan: BatchPlan) -> list[TaskReport]:
+def refresh_global_tables(site: TaskEnvironment, plan: Batch) -> list[TaskReport]:
     """Bring this host's copies of global tables to where a batch wants them; return what the batch did to them."""
     report = site.refresh(plan.global_tables, plan.number) if plan.global_tables else None
     return [] if report is None else [report]
 
 
 def run_here(
-    site: Worksite,
-    plan: BatchPlan,
-    versions: Mapping[str, Version],
+    site: TaskEnvironment,
+    plan: Batch,
+    versions: Mapping[str, StateVersion],
     shared: SharedTime | None = None,
     run: RunTask = run_task,
 ) -> list[TaskReport]:
     """Run a whole batch in this process, level by level; with ``shared`` all tasks have one stream time."""
     names = task_names(site.layout)
-    arrivals: dict[int, list[Arrival]] = defaultdict(list)
+    arrivals: dict[int, list[ShuffleInput]] = defaultdict(list)
     reports = refresh_global_tables(site, plan)
     for level in range(site.layout.plan.levels):
         for task in site.layout.tasks_on(level):
-            work = work_of(site.layout, plan, task, versions.get(names[task], Version()), arrivals.pop(task, ()))
+            work = work_of(site.layout, plan, task, versions.get(names[task], StateVersion()), arrivals.pop(task, ()))
             if shared is not None:
                 work = shared.tell(names[task], work)
             report, letters = run(site, work)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millstream.errors import StateError
-from millstream.storage import make_private, translated
+from millstream.foundation.storage import make_private, translated
 
 _NAP_SECONDS = 0.01
 _PATIENCE_SECONDS = 60.0

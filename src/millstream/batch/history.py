@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from millstream.batch.report import BatchReport, Totals
+from millstream.foundation.storage import Environment
 from millstream.operators.probe import Measured
-from millstream.storage import Environment
 from millstream.task.report import TaskReport
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from millstream.batch.plan import Progress
+from millstream.batch.batch import Progress
 from millstream.plan.layout import Layout
 from millstream.plan.sources import Source
 from millstream.plan.stages import Stage

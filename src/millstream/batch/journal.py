@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
+from millstream.batch.batch import Batch, Progress
 from millstream.batch.history import HISTORY, FailureNote, History
-from millstream.batch.plan import BatchPlan, Progress
 from millstream.batch.report import BatchReport
+from millstream.foundation.storage import Environment, environment
 from millstream.state.redo import TaskCommit, pack_commits, redo, unpack_commits
-from millstream.storage import Environment, environment
 
 _JOURNAL = "journal"
 _UNSETTLED = "unsettled"
@@ -62,23 +62,23 @@ class Journal:
         self._unsettled = self._environment.databases[_UNSETTLED]
         self.history = History(self._environment)
 
-    def read(self) -> tuple[Progress, BatchPlan | None]:
+    def read(self) -> tuple[Progress, Batch | None]:
         """Return how far the app has come, and the batch that was planned but is not done."""
         with self._environment.read() as txn:
             progress, planned = txn.get(_PROGRESS, db=self._database), txn.get(_PLANNED, db=self._database)
         return (
             Progress() if progress is None else msgspec.json.decode(progress, type=Progress),
-            None if planned is None else msgspec.json.decode(planned, type=BatchPlan),
+            None if planned is None else msgspec.json.decode(planned, type=Batch),
         )
 
-    def write(self, progress: Progress, planned: BatchPlan | None, report: BatchReport | None = None) -> None:
+    def write(self, progress: Progress, planned: Batch | None, report: BatchReport | None = None) -> None:
         """Store all in one commit: how far the app is, what is next and, if a batch was done, its report."""
         self._environment.update(lambda txn: self._note(txn, progress, planned, report))
 
     def write_applied(
         self,
         progress: Progress,
-        planned: BatchPlan,
+        planned: Batch,
         report: BatchReport | None,
         commits: list[TaskCommit],
         *,
@@ -94,7 +94,7 @@ class Journal:
 
         self._environment.update(change)
 
-    def _note(self, txn: Any, progress: Progress, planned: BatchPlan | None, report: BatchReport | None) -> None:
+    def _note(self, txn: Any, progress: Progress, planned: Batch | None, report: BatchReport | None) -> None:
         txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
         if planned is None:
             txn.delete(_PLANNED, db=self._database)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from millstream.errors import AlreadyRunningError
-from millstream.storage import FileLock
+from millstream.foundation.storage import FileLock
 
 _PATIENCE_SECONDS = 30.0
 _LOOK_SECONDS = 0.02

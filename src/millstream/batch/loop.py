@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, TypeVar
 
 from millstream.batch.activity import Activity
+from millstream.batch.batch import Batch, Progress, advanced, offsets_of
 from millstream.batch.gate import Gate
 from millstream.batch.journal import Journal
 from millstream.batch.logs import log_batch
-from millstream.batch.plan import BatchPlan, Progress, advanced, offsets_of
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport, Phases, lag_of
 from millstream.broker import Broker
 from millstream.errors import EngineError, MillstreamError
 from millstream.records import TopicPartition
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
 from millstream.task.work import Range
 
@@ -37,13 +37,13 @@ _DRIVER_SECONDS = 2.0  # after a resident task died, batches run as jobs of thei
 class Execute(Protocol):
     """Runs the tasks of a batch somewhere."""
 
-    def __call__(self, plan: BatchPlan, versions: Mapping[str, Version], /) -> list[TaskReport]: ...
+    def __call__(self, plan: Batch, versions: Mapping[str, StateVersion], /) -> list[TaskReport]: ...
 
 
 class Resident(Protocol):
     """A place where small batches run for a while by a loop of their own, which costs them less."""
 
-    def suits(self, plan: BatchPlan | None, until: Until, /) -> bool:
+    def suits(self, plan: Batch | None, until: Until, /) -> bool:
         """Whether the next batch, or the wait for one, should happen there."""
 
     def __call__(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event, /) -> None:
@@ -127,12 +127,12 @@ class BatchLoop:
     def _ends(self) -> bool:
         return self._stopping.is_set() or self._is_over()
 
-    def _may_reside(self, plan: BatchPlan | None, until: Until) -> bool:
+    def _may_reside(self, plan: Batch | None, until: Until) -> bool:
         if self._resident is None or self._ends() or time.monotonic() < self._driver_until:
             return False
         return self._resident.suits(plan, until)
 
-    def _reside(self, until: Until) -> BatchPlan | None:
+    def _reside(self, until: Until) -> Batch | None:
         """Let batches run elsewhere; what was planned there and is not done comes back as the next batch."""
         assert self._resident is not None
         self._activity.turn_to("runs small batches in a task that stays", "working")
@@ -146,7 +146,7 @@ class BatchLoop:
             self._progress, self._planned = self._journal.read()
         return self._planned
 
-    def _plan_durably(self) -> BatchPlan | None:
+    def _plan_durably(self) -> Batch | None:
         began = time.perf_counter()
         self._activity.turn_to("plans a batch")
         plan = self._planner.choose(self._progress, self._planner.backlog(self._progress), idle=self._may_idle)
@@ -155,7 +155,7 @@ class BatchLoop:
         self._plan_seconds = time.perf_counter() - began
         return plan
 
-    def _run_batch(self, plan: BatchPlan) -> BatchPlan | None:
+    def _run_batch(self, plan: Batch) -> Batch | None:
         """Run a batch; each step is retried by itself, since a batch that is noted as done must not run again."""
         began = time.perf_counter()
         self._activity.turn_to(f"runs batch {plan.number}", "working")

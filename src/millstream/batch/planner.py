@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from types import MappingProxyType
 
+from millstream.batch.batch import Batch, Progress
 from millstream.batch.idle import IdleInputs
-from millstream.batch.plan import BatchPlan, Progress
 from millstream.batch.timers import TimedTasks, due_tasks, next_due
 from millstream.broker import Broker
 from millstream.errors import OffsetOutOfRangeError
@@ -126,11 +126,11 @@ class Planner:
         """Whether topics have come or gone since ``positions`` were looked up."""
         return {one.topic for one in positions} != set(self._topics)
 
-    def plan(self, progress: Progress) -> BatchPlan | None:
+    def plan(self, progress: Progress) -> Batch | None:
         """Return the next batch, or None if there is nothing to read and no timer is due."""
         return self.choose(progress, self.backlog(progress))
 
-    def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> BatchPlan | None:
+    def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> Batch | None:
         """Return the next batch out of what could be read; one for timers alone only if that is ``idle``."""
         now = self._clock()
         due = due_tasks(self._timed, progress, now)
@@ -151,9 +151,9 @@ class Planner:
         *,
         timers: tuple[str, ...] = (),
         ticks: dict[str, int] | None = None,
-    ) -> BatchPlan:
+    ) -> Batch:
         """Return a batch with these ranges, timers and ticks, as of now."""
-        return BatchPlan(
+        return Batch(
             number=progress.done + 1,
             wall_time=self._clock(),
             ranges=tuple(ranges),
@@ -229,7 +229,7 @@ class SmallPlanner(Planner):
         self._most = most
         self.too_much = False
 
-    def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> BatchPlan | None:
+    def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> Batch | None:
         """Return a batch with the whole backlog, or None if that is nothing or too much."""
         self.too_much = records_in(backlog) > self._most
         return None if self.too_much else super().choose(progress, backlog, idle=idle)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from millstream.batch.plan import BatchPlan
+from millstream.batch.batch import Batch
 from millstream.task.report import TaskReport
 from millstream.task.work import Range
 
@@ -30,7 +30,7 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
 class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     """A batch that is done."""
 
-    plan: BatchPlan
+    plan: Batch
     tasks: list[TaskReport]
     seconds: float
     ended_at: int = 0

@@ -25,8 +25,8 @@ from millstream.batch.timers import timed_tasks
 from millstream.batch.topics import SourceTopics
 from millstream.batch.wire import TaskEnd
 from millstream.batch.write_behind import PatientJournal, WriteBehind, may_write_behind
+from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import set_apart_what_stays
-from millstream.task.worksite import Worksite
 
 _LEASE_SECONDS = 10.0
 _TURN_SECONDS = 0.0005
@@ -45,7 +45,7 @@ class Residence(msgspec.Struct, frozen=True, kw_only=True):
     """It leaves when more records than these are waiting."""
 
 
-def reside(site: Worksite, terms: Residence) -> None:
+def reside(site: TaskEnvironment, terms: Residence) -> None:
     """Run small batches until there is too much to do, time is up, the driver says so, or there is nothing left."""
     lease = Lease(site.app, Path(terms.lease))
     lease.take(_LEASE_SECONDS)
@@ -72,7 +72,7 @@ def _short_turns() -> Iterator[None]:
         sys.setswitchinterval(usual)
 
 
-def _run_behind(site: Worksite, terms: Residence, wire: TaskEnd) -> None:
+def _run_behind(site: TaskEnvironment, terms: Residence, wire: TaskEnd) -> None:
     behind = WriteBehind(site, PatientJournal(Path(terms.journal), durable=site.durable), wire.tell)
     try:
         _loop(site, terms, wire, behind.journal, behind, behind.tell, behind.rest).run(terms.until)
@@ -81,7 +81,7 @@ def _run_behind(site: Worksite, terms: Residence, wire: TaskEnd) -> None:
 
 
 def _loop(
-    site: Worksite,
+    site: TaskEnvironment,
     terms: Residence,
     wire: TaskEnd,
     journal: Journal,

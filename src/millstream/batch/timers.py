@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from millstream.batch.plan import Progress
+from millstream.batch.batch import Progress
 from millstream.plan.layout import Layout
 from millstream.plan.processors import PROCESSORS
 from millstream.task.work import Work

@@ -15,26 +15,26 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from millstream.batch.batch import Batch, Progress
 from millstream.batch.execute import run_here
 from millstream.batch.journal import Journal
-from millstream.batch.plan import BatchPlan, Progress
 from millstream.batch.report import BatchReport
 from millstream.broker import Output, append_together
+from millstream.foundation.storage import MapFullError, translated
 from millstream.state.recording import rows_of
 from millstream.state.redo import TaskCommit
-from millstream.state.task import TaskState, Version
-from millstream.storage import MapFullError, translated
-from millstream.task.outbox import Letter, outputs
+from millstream.state.task import StateVersion, TaskState
+from millstream.task.environment import TaskEnvironment
+from millstream.task.outbox import OutboxBlock, outputs
 from millstream.task.report import TaskReport
 from millstream.task.runner import idle_report, run_within
 from millstream.task.work import Work
-from millstream.task.worksite import Worksite
 
 SETTLE_SECONDS = 0.1
 """After so long, at most, readers of a table see what a batch has changed."""
 
 
-def may_write_behind(site: Worksite) -> bool:
+def may_write_behind(site: TaskEnvironment) -> bool:
     """Whether the state of its tasks is all that a batch changes: no copies of tables, no checkpoint elsewhere."""
     return site.checkpoint is None and not site.layout.plan.global_tables
 
@@ -44,22 +44,22 @@ class PatientJournal(Journal):
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         super().__init__(path, durable=durable)
-        self._kept: tuple[Progress, BatchPlan | None, BatchReport | None] | None = None
+        self._kept: tuple[Progress, Batch | None, BatchReport | None] | None = None
         self._progress = Progress()
 
-    def read(self) -> tuple[Progress, BatchPlan | None]:
+    def read(self) -> tuple[Progress, Batch | None]:
         """Return what is in the journal, and remember how far the app is."""
         self._progress, planned = super().read()
         return self._progress, planned
 
-    def write(self, progress: Progress, planned: BatchPlan | None, report: BatchReport | None = None) -> None:
+    def write(self, progress: Progress, planned: Batch | None, report: BatchReport | None = None) -> None:
         """Remember what is to be noted; a report stays until it is stored."""
         if report is None and self._kept is not None:
             report = self._kept[2]
         self._kept = progress, planned, report
         self._progress = progress
 
-    def apply(self, planned: BatchPlan, commits: list[TaskCommit], settled: int) -> None:
+    def apply(self, planned: Batch, commits: list[TaskCommit], settled: int) -> None:
         """Note what was kept, with what a batch has changed."""
         report = None if self._kept is None else self._kept[2]
         self.write_applied(self._progress, planned, report, commits, settled=settled)
@@ -76,7 +76,7 @@ class WriteBehind:
     """Executes batches in this process; ``journal`` is the one that their loop has to use."""
 
     def __init__(
-        self, site: Worksite, journal: PatientJournal, on_batch: Callable[[BatchReport], None] = lambda _: None
+        self, site: TaskEnvironment, journal: PatientJournal, on_batch: Callable[[BatchReport], None] = lambda _: None
     ) -> None:
         self.journal = journal
         self._site = site
@@ -92,7 +92,7 @@ class WriteBehind:
         self._outputs: dict[str, list[Output]] = {}
         self._is_sound = False
 
-    def __call__(self, plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def __call__(self, plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         """Run a batch: all that it does to state and topics is durable before anything of it is published."""
         reports = self._run_durably(plan, versions)
         self._tell_all()
@@ -121,7 +121,7 @@ class WriteBehind:
         self.rest()
         self.journal.settle(self._site.state_dir)
 
-    def _run_durably(self, plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def _run_durably(self, plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         while True:
             self._make_sound()
             self._commits, self._outputs = [], {}
@@ -138,7 +138,7 @@ class WriteBehind:
                 self._applied = plan.number
                 return reports
 
-    def _run_task(self, site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
+    def _run_task(self, site: TaskEnvironment, work: Work) -> tuple[TaskReport, list[OutboxBlock]]:
         if work.is_empty:
             return idle_report(work), []
         state = site.state(work.task)

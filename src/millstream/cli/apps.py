@@ -8,8 +8,8 @@ from millstream.cli.command import Group
 from millstream.cli.connection import check_there
 from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
-from millstream.places import app_names
-from millstream.tables import open_tables
+from millstream.foundation.paths import app_names
+from millstream.tables.opening import open_tables
 
 
 @click.group(cls=Group)

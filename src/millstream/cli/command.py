@@ -9,8 +9,8 @@ from typing import IO, Any, NamedTuple
 
 import click
 
-from millstream.browse.text import printable
 from millstream.cli.settings import settings_of
+from millstream.foundation.text import printable
 
 TARGET = "target"
 """Name of the argument that says which app is meant; it is not there when an app is bound."""

@@ -9,10 +9,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from millstream.broker import Broker
-from millstream.brokers import EMBEDDED, open_broker
+from millstream.broker_urls import EMBEDDED, open_broker
 from millstream.cli.settings import Settings, settings_of
 from millstream.errors import MillstreamError, StorageError
-from millstream.storage import make_private, translated
+from millstream.foundation.storage import make_private, translated
 
 
 @contextmanager

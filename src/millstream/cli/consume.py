@@ -11,7 +11,6 @@ from typing import Any, TypeAlias, get_args
 import click
 
 from millstream.broker import Broker
-from millstream.browse.records import at_ends, at_offset, at_time, partitions_of, rounds
 from millstream.cli.command import Command
 from millstream.cli.connection import complete_group, complete_topic, connected
 from millstream.cli.formats import Format, Print, printer
@@ -19,6 +18,7 @@ from millstream.cli.moments import as_moment
 from millstream.cli.settings import Settings, pass_settings
 from millstream.cli.sharing import shared_rounds
 from millstream.records import Record
+from millstream.views.records import at_ends, at_offset, at_time, partitions_of, rounds
 
 Rounds: TypeAlias = Generator[Iterator[Record], None, None]
 _FLUSH_EVERY = 1000

@@ -9,12 +9,12 @@ from itertools import islice
 import click
 
 from millstream.broker import Broker, TopicConfig
-from millstream.browse.text import counted
 from millstream.cli.command import Command
 from millstream.cli.connection import connected
 from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import TopicExistsError
+from millstream.foundation.text import counted
 from millstream.producer import Producer
 from millstream.testing.datagen import KINDS, as_json, made_up
 

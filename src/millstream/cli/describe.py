@@ -7,19 +7,19 @@ from typing import get_args
 
 import click
 
+from millstream.admin.upgrade import changes_of
 from millstream.app import App
 from millstream.batch.journal import Journal
-from millstream.batch.upgrade import changes_of
-from millstream.browse.text import printable
 from millstream.cli.command import TARGET, Command
 from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
-from millstream.places import app_names, journal_dir
+from millstream.foundation.kafka_acls import rights
+from millstream.foundation.paths import app_names, journal_dir
+from millstream.foundation.text import printable
 from millstream.plan.changes import StageChange
 from millstream.plan.describe import Format
 from millstream.plan.layout import Layout
-from millstream.rights import rights
-from millstream.tables import catalog_of
+from millstream.tables.opening import catalog_of
 from millstream.task.policy import Policies
 
 

@@ -7,24 +7,17 @@ from collections.abc import Iterator
 
 import click
 
+from millstream.admin.dead_letter_replay import Replay, replay_rest, replay_some, unreplayed
 from millstream.batch.journal import Journal
-from millstream.browse.dead_letters import (
-    DeadLetter,
-    Replay,
-    letter_at,
-    letters_in,
-    replay_rest,
-    replay_some,
-    unreplayed,
-)
-from millstream.browse.moments import iso
-from millstream.browse.status import check_has_run
-from millstream.browse.text import counted, json_line, parsed, printable, readable, text_of
 from millstream.cli.command import Group
 from millstream.cli.connection import connected
 from millstream.cli.output import say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
-from millstream.places import journal_dir
+from millstream.foundation.paths import journal_dir
+from millstream.foundation.text import counted, json_line, parsed, printable, readable, text_of
+from millstream.foundation.times import iso
+from millstream.views.dead_letters import DeadLetter, letter_at, letters_in
+from millstream.views.status import check_has_run
 
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; not needed if only one has run.")
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from millstream.browse.moments import iso
-from millstream.browse.text import json_line, parsed, readable, text_of
+from millstream.foundation.text import json_line, parsed, readable, text_of
+from millstream.foundation.times import iso
 from millstream.records import Record
 
 Format = Literal["text", "json", "raw"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 import msgspec
 
+from millstream.admin.group_offsets import Move, execute_moves, planned_moves
 from millstream.broker import Broker, GroupInfo
-from millstream.browse.groups import Move, Standing, execute_moves, planned_moves, standings_of
-from millstream.browse.text import counted
 from millstream.cli.command import Group
 from millstream.cli.connection import complete_group, complete_topic, connected
 from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
+from millstream.foundation.text import counted
+from millstream.views.groups import Standing, standings_of
 
 group_argument = click.argument("group", shell_complete=complete_group)
 

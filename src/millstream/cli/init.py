@@ -9,7 +9,7 @@ import click
 from millstream.cli.command import Command
 from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
-from millstream.names import check_name
+from millstream.foundation.names import check_name
 
 _APP = '''"""Revenue per customer, and orders per customer and minute."""
 

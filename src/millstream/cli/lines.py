@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from millstream.browse.text import text_of
 from millstream.errors import SerdeError
+from millstream.foundation.text import text_of
 
 Pair: TypeAlias = tuple[bytes | None, bytes | None]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from millstream.browse.text import printable
 from millstream.errors import MillstreamError
+from millstream.foundation.text import printable
 
 _OURS = (Path(__file__).parents[1], Path(click.__file__).parent)
 _NOT_THEIRS = (*(f"{path}{os.sep}" for path in _OURS), "<frozen importlib")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Literal
 
-from millstream.browse.moments import iso
-from millstream.browse.text import json_line, printable
+from millstream.foundation.text import json_line, printable
+from millstream.foundation.times import iso
 
 LogFormat = Literal["text", "json"]
 

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from millstream.app import App
-from millstream.browse.text import printable
 from millstream.cli.command import LazyGroup, Place
 from millstream.cli.loading import LoadError
 from millstream.cli.settings import Settings, settings_of
 from millstream.errors import MillstreamError
+from millstream.foundation.text import printable
 
 FAILED = 1
 INTERRUPTED = 130

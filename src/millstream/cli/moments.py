@@ -6,9 +6,9 @@ import re
 
 import click
 
-from millstream.browse.moments import moment
 from millstream.durations import milliseconds
 from millstream.errors import DefinitionError
+from millstream.foundation.times import moment
 
 _SIZE = re.compile(r"\s*(\d{1,15})\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from millstream.browse.text import json_line, printable
+from millstream.foundation.text import json_line, printable
 from millstream.plan.changes import StageChange
 
 

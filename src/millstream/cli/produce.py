@@ -11,13 +11,13 @@ from typing import Any, Literal, TypeAlias
 import click
 
 from millstream.broker import Broker
-from millstream.browse.text import counted
 from millstream.cli.command import Command
 from millstream.cli.connection import complete_topic, connected
 from millstream.cli.lines import LineForm, Pair
 from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import SerdeError
+from millstream.foundation.text import counted
 from millstream.producer import Delivery, Producer
 
 Block: TypeAlias = tuple[list[Pair], SerdeError | None]

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millstream.batch.report import BatchReport
-from millstream.browse.text import counted, printable
+from millstream.foundation.text import counted, printable
 from millstream.task.report import TaskReport
 
 Style = Literal["live", "lines", "quiet"]

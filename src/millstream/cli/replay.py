@@ -8,18 +8,18 @@ import time
 import click
 import msgspec
 
+from millstream.admin.reset import begin_at, positions_at
 from millstream.app import App
 from millstream.batch.journal import Journal
-from millstream.browse.starting_over import begin_at, positions_at
-from millstream.browse.text import counted
 from millstream.cli.command import TARGET, Command
 from millstream.cli.connection import connected
 from millstream.cli.output import say
 from millstream.cli.progress import Style, Tally, shown
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import DefinitionError
-from millstream.names import check_name
-from millstream.places import app_names, journal_dir
+from millstream.foundation.names import check_name
+from millstream.foundation.paths import app_names, journal_dir
+from millstream.foundation.text import counted
 from millstream.task.policy import Policies
 
 

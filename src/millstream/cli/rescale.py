@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from millstream.browse.rescaling import rescale as rescale_app
-from millstream.browse.text import counted
+from millstream.admin.rescaling import rescale as rescale_app
 from millstream.cli.command import TARGET, Command
 from millstream.cli.output import json_option, say, show_json
 from millstream.cli.settings import Settings, pass_settings
+from millstream.foundation.text import counted
 
 
 @click.command(

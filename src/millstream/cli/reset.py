@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from millstream.browse.starting_over import execute_reset, planned_reset
-from millstream.browse.text import counted
+from millstream.admin.reset import execute_reset, planned_reset
 from millstream.cli.command import Command
 from millstream.cli.connection import connected
 from millstream.cli.output import json_option, say, show_json
 from millstream.cli.settings import Settings, pass_settings
+from millstream.foundation.text import counted
 
 
 @click.command(

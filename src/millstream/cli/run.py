@@ -19,11 +19,11 @@ from millstream.cli.progress import Style, Tally, shown
 from millstream.cli.settings import Settings, pass_settings
 from millstream.cli.ui import host_option, tell, web_option
 from millstream.errors import StateError
-from millstream.names import check_name
-from millstream.places import app_names, lock_file
+from millstream.foundation.names import check_name
+from millstream.foundation.paths import app_names, lock_file
+from millstream.foundation.storage import FileLock, make_private, translated
 from millstream.plan.changes import is_unchanged
 from millstream.serve.server import Address, WebServer
-from millstream.storage import FileLock, make_private, translated
 from millstream.task.policy import Policies
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from millstream.batch.savepoint import create_savepoint, delete_savepoint, restore_savepoint, savepoints_of
-from millstream.browse.moments import iso
-from millstream.browse.status import check_has_run
+from millstream.admin.savepoints import create_savepoint, delete_savepoint, restore_savepoint, savepoints_of
 from millstream.cli.command import Group
 from millstream.cli.connection import check_there
 from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
+from millstream.foundation.times import iso
+from millstream.views.status import check_has_run
 
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; not needed if only one has run.")
 place_option = click.option(

@@ -11,8 +11,8 @@ import click
 from millstream.app import App
 from millstream.cli.loading import being_loaded
 from millstream.errors import DefinitionError
-from millstream.loading import load_app
-from millstream.places import DEFAULT_DATA_DIR, app_names
+from millstream.foundation.loading import load_app
+from millstream.foundation.paths import DEFAULT_DATA_DIR, app_names
 
 
 @dataclass

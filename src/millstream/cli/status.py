@@ -7,13 +7,13 @@ import time
 import click
 import msgspec
 
-from millstream.browse.moments import iso
-from millstream.browse.status import AppStatus, status_of
-from millstream.browse.text import counted, printable
 from millstream.cli.command import Command
 from millstream.cli.connection import check_there
 from millstream.cli.output import json_option, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
+from millstream.foundation.text import counted, printable
+from millstream.foundation.times import iso
+from millstream.views.status import AppStatus, status_of
 
 _SILENT_SECONDS = 10.0
 

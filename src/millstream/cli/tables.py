@@ -8,20 +8,20 @@ from typing import Any
 
 import click
 
-from millstream.browse.keys import find_rows, find_rows_as_of, find_versions
-from millstream.browse.moments import iso
-from millstream.browse.text import json_line, plain
 from millstream.cli.command import Group
 from millstream.cli.connection import check_there
 from millstream.cli.moments import as_moment
 from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import MillstreamError
-from millstream.places import app_names
-from millstream.queries.rows import Row, TableReader
-from millstream.queries.versions import Version
+from millstream.foundation.paths import app_names
+from millstream.foundation.text import json_line, plain
+from millstream.foundation.times import iso
 from millstream.records import Windowed
-from millstream.tables import open_tables
+from millstream.tables.opening import open_tables
+from millstream.tables.rows import Row, TableReader
+from millstream.tables.typed_keys import find_rows, find_rows_as_of, find_versions
+from millstream.tables.versions import Version
 
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; not needed if only one has run.")
 

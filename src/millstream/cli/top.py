@@ -14,13 +14,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from millstream.browse.status import AppStatus, status_of
-from millstream.browse.text import printable
 from millstream.cli.command import Command
 from millstream.cli.connection import check_there
 from millstream.cli.output import show_table
 from millstream.cli.settings import Settings, pass_settings
-from millstream.places import app_names
+from millstream.foundation.paths import app_names
+from millstream.foundation.text import printable
+from millstream.views.status import AppStatus, status_of
 
 _COLUMNS = ("app", "state", "batch", "records", "rec/s", "lag", "ms/batch", "plan", "run", "publish", "done", "dead")
 _LEFT = ("app", "state")

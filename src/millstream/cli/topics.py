@@ -9,13 +9,13 @@ import click
 import msgspec
 
 from millstream.broker import Broker, TopicConfig, TopicInfo
-from millstream.browse.moments import span
-from millstream.browse.text import counted
 from millstream.cli.command import Group
 from millstream.cli.connection import complete_topic, connected
 from millstream.cli.moments import UNLIMITED, as_duration, as_size
 from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
+from millstream.foundation.text import counted
+from millstream.foundation.times import span
 
 F = TypeVar("F", bound=Callable[..., Any])
 UNKNOWN = "?"

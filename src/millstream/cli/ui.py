@@ -16,7 +16,7 @@ from millstream.cli.connection import check_there
 from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import DefinitionError
-from millstream.places import app_names, journal_dir
+from millstream.foundation.paths import app_names, journal_dir
 from millstream.serve.server import Address, WebServer
 
 

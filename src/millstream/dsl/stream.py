@@ -13,8 +13,8 @@ from millstream.dsl.splitter import Splitter
 from millstream.dsl.table import Table
 from millstream.durations import Duration
 from millstream.errors import DefinitionError
+from millstream.foundation.names import check_name
 from millstream.functions import AnyFunction, by_arity
-from millstream.names import check_name
 from millstream.plan.histories import checked_history
 from millstream.plan.processors import Process, ProcessValues
 from millstream.plan.sinks import Sink, SparkSink
@@ -31,7 +31,7 @@ from millstream.plan.stateless import (
     Repartition,
     SelectKey,
 )
-from millstream.plan.topology import Delivery
+from millstream.plan.topology import SparkDelivery
 from millstream.processors import Factory, Processor, checked
 from millstream.serdes import SerdeLike, serde_for
 from millstream.windows import JoinWindow
@@ -376,7 +376,7 @@ class Stream(Handle):
             raise DefinitionError(
                 f"there are two to_spark steps of the name {name!r}", hint="give them different names"
             )
-        self._draft.deliveries[topic] = Delivery(name, function, schema)
+        self._draft.deliveries[topic] = SparkDelivery(name, function, schema)
         self._draft.add(SparkSink(source=self._node, topic=topic, name=name))
 
 

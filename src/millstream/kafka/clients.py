@@ -16,10 +16,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from millstream.errors import BrokerUnavailableError
+from millstream.foundation.kafka_acls import READERS
 from millstream.kafka.address import Address
 from millstream.kafka.failures import explained, is_refused_at_the_door
 from millstream.kafka.tokens import token_source
-from millstream.rights import READERS
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

@@ -9,14 +9,14 @@ from typing import Any, Self
 from millstream.broker import Acks, Chunk, GroupInfo, Offsets, Output, TopicConfig, TopicInfo
 from millstream.durations import Duration, milliseconds
 from millstream.kafka.address import Address
-from millstream.kafka.appending import Appender
 from millstream.kafka.clients import Clients
-from millstream.kafka.glancing import Glance
+from millstream.kafka.exactly_once_appends import Publisher
 from millstream.kafka.groups import Groups
 from millstream.kafka.members import Member
 from millstream.kafka.offsets import OffsetLookup
-from millstream.kafka.publishing import Publisher
+from millstream.kafka.plain_appends import Appender
 from millstream.kafka.reading import Readers
+from millstream.kafka.timestamp_lookup import Glance
 from millstream.kafka.topics import Topics
 from millstream.kafka.waiting import Waiter
 from millstream.records import TopicPartition

@@ -12,10 +12,10 @@ from confluent_kafka import TopicPartition as Place
 
 from millstream.broker import GroupInfo, GroupMember
 from millstream.errors import BrokerError
+from millstream.foundation.names import check_name
 from millstream.kafka.clients import REQUEST_SECONDS
-from millstream.kafka.ledger import Ledger
+from millstream.kafka.committed_offsets import Ledger
 from millstream.kafka.marker import GROUP_SUFFIX
-from millstream.names import check_name
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
 from millstream.errors import DefinitionError, RebalancedError
+from millstream.foundation.names import check_name
 from millstream.kafka.failures import explained, translated
-from millstream.names import check_name
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:

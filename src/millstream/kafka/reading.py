@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from millstream.blocks import block_of
 from millstream.broker import Chunk
 from millstream.errors import BrokerUnavailableError, MillstreamError
+from millstream.foundation.blocks import block_of
 from millstream.kafka.failures import explained, is_about_the_group, translated
 
 if TYPE_CHECKING:

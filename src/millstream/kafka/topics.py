@@ -19,8 +19,8 @@ from confluent_kafka.admin import (
 
 from millstream.broker import TopicConfig, changed_config, check_config
 from millstream.errors import UnknownTopicError
+from millstream.foundation.names import check_name
 from millstream.kafka.clients import REQUEST_SECONDS, Clients
-from millstream.names import check_name
 
 # What a batch of one record costs besides the record: Kafka's limit is on batches, ours on records.
 _BATCH_OVERHEAD = 256

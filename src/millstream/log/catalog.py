@@ -17,10 +17,10 @@ import msgspec
 
 from millstream.broker import TopicConfig, changed_config, check_config
 from millstream.errors import TopicExistsError, UnknownTopicError
+from millstream.foundation.names import check_name
+from millstream.foundation.storage import Environment, close_under, environment
 from millstream.log.topic import Topic
 from millstream.log.waiting import notify
-from millstream.names import check_name
-from millstream.storage import Environment, close_under, environment
 
 META_DATABASES = ("topics", "groups", "committed")
 

@@ -8,10 +8,10 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from millstream.errors import MillstreamError
+from millstream.foundation.storage import FileLock
 from millstream.log.compaction import compact, is_worthwhile
 from millstream.log.merging import merge
 from millstream.log.retention import expire
-from millstream.storage import FileLock
 
 if TYPE_CHECKING:
     from millstream.log.snapshot import Snapshot

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from millstream.blocks import picked
+from millstream.foundation.blocks import picked
 from millstream.log.merging import are_unchanged, made_of, replace, runs, with_offsets
 from millstream.log.reading import block_at, read_chunks
 
 if TYPE_CHECKING:
-    from millstream.blocks import Block
+    from millstream.foundation.blocks import Block
     from millstream.log.layout import Bounds, Span
     from millstream.log.snapshot import Snapshot
     from millstream.log.topic import Topic

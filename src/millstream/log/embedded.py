@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 from millstream.broker import Acks, Chunk, GroupInfo, Offsets, Output, TopicConfig, TopicInfo
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError, UnknownTopicError
+from millstream.foundation.storage import make_private, translated
 from millstream.log.catalog import Catalog
 from millstream.log.cleaning import Sweeper, clean
 from millstream.log.groups import Groups
@@ -21,7 +22,6 @@ from millstream.log.reading import offset_at, read_chunks, viewed
 from millstream.log.waiting import Waiter
 from millstream.log.writing import check_partition
 from millstream.records import TopicPartition
-from millstream.storage import make_private, translated
 
 Durability = Literal["sync", "os"]
 
@@ -38,7 +38,7 @@ class EmbeddedLog:
     lost its last appends or be damaged as a whole. ``acks="synced"`` then still forces everything to the disk first.
 
     >>> from tempfile import mkdtemp
-    >>> from millstream.blocks import block_of
+    >>> from millstream.foundation.blocks import block_of
     >>> with EmbeddedLog(Path(mkdtemp())) as log:
     ...     log.create_topic("lines", TopicConfig(partitions=1))
     ...     log.append([Output("lines", 0, block_of([None], [b"hello"], [0]))])

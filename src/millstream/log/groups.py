@@ -15,11 +15,11 @@ import msgspec
 
 from millstream.broker import GroupInfo, GroupMember
 from millstream.errors import BrokerError, RebalancedError
-from millstream.names import check_name
+from millstream.foundation.names import check_name
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
-    from millstream.storage import Environment
+    from millstream.foundation.storage import Environment
 
 _OFFSET = struct.Struct(">Q")
 

@@ -17,11 +17,11 @@ from uuid import uuid4
 import msgspec
 
 from millstream.errors import DefinitionError
+from millstream.foundation.names import check_name
+from millstream.foundation.storage import FileLock
 from millstream.log.assignment import assign
 from millstream.log.groups import Groups, GroupState, MemberState
-from millstream.names import check_name
 from millstream.records import TopicPartition
-from millstream.storage import FileLock
 
 if TYPE_CHECKING:
     from millstream.broker import Release

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.blocks import SCHEMA, SPARSE_SCHEMA, numbers_of, to_bytes
+from millstream.foundation.blocks import SCHEMA, SPARSE_SCHEMA, numbers_of, to_bytes
 from millstream.log.layout import Span
 from millstream.log.reading import block_at
 
 if TYPE_CHECKING:
-    from millstream.blocks import Block
     from millstream.broker import TopicConfig
+    from millstream.foundation.blocks import Block
     from millstream.log.snapshot import Snapshot
     from millstream.log.topic import Topic
 

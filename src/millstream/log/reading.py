@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from millstream.blocks import SCHEMA, SPARSE_SCHEMA, from_bytes
 from millstream.broker import Chunk
+from millstream.foundation.blocks import SCHEMA, SPARSE_SCHEMA, from_bytes
 from millstream.log.snapshot import out_of_range
 
 if TYPE_CHECKING:
-    from millstream.blocks import Block
+    from millstream.foundation.blocks import Block
     from millstream.log.layout import Bounds, Span
     from millstream.log.snapshot import Snapshot
     from millstream.log.topic import Topic

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from millstream.broker import Offsets
 from millstream.errors import UnknownTopicError
+from millstream.foundation.storage import Environment, environment
 from millstream.log.layout import DATABASES, ID_KEY, Bounds, Span
 from millstream.log.snapshot import Snapshot, out_of_range
 from millstream.log.waiting import notify
 from millstream.log.writing import Blob, blob_of, check_partition
-from millstream.storage import Environment, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic, time
 from uuid import uuid4
 
-from millstream.storage import make_private, translated
+from millstream.foundation.storage import make_private, translated
 
 _UNREAD = "."
 _UNREAD_SECONDS = 60.0

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.blocks import SCHEMA, to_bytes
 from millstream.errors import BrokerError, DefinitionError, RecordTooLargeError
+from millstream.foundation.blocks import SCHEMA, to_bytes
 
 if TYPE_CHECKING:
-    from millstream.blocks import Block
     from millstream.broker import Output, TopicConfig
+    from millstream.foundation.blocks import Block
 
 _FEW = 64
 

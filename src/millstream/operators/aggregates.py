@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 
 from millstream.functions import AnyFunction
 from millstream.operators.aggregation import Step, showing, showing_runs, with_key
-from millstream.operators.columns import Collected, Port, ProcessRun, Run, do_nothing
+from millstream.operators.columns import Collected, ColumnBatch, Port, ProcessRun, do_nothing
 from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import Aggregate, Count, Reduce
-from millstream.state.keyvalue import Row
+from millstream.state.keyvalue import StoredRow
 
-Update: TypeAlias = tuple[int, Any, Row, Any, int, int]
+Update: TypeAlias = tuple[int, Any, StoredRow, Any, int, int]
 """Place in the chunk, key, row of the key, value, timestamp, and the latest time up to the record."""
 
 
@@ -57,7 +57,7 @@ def _aggregation(
         emit_all = emit if collected is None else showing(node, collected.add, runtime)
         wants_time = emit is not None and collected is None  # who is given single results asks what time it is
 
-        def process_run(run: Run) -> None:
+        def process_run(run: ColumnBatch) -> None:
             moments = run.moments if wants_time else repeat(-1)
             send = do_nothing if collected is None else collected.sender(run)
             columns = run.rows, run.keys, store.rows(run.keys), run.values, run.timestamps, moments
@@ -72,7 +72,7 @@ def _aggregation(
 def _updating(
     node: Count | Reduce | Aggregate,
     runtime: Runtime,
-    mark: Callable[[Row], None],
+    mark: Callable[[StoredRow], None],
     initial: AnyFunction,
     step: Step,
 ) -> Callable[..., None]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from millstream.aggregations import finisher
+from millstream.foundation.object_codec import value_codec
 from millstream.functions import Function
-from millstream.native import value_codec
 from millstream.operators.columns import ProcessRun
 from millstream.operators.runtime import Process, Runtime
 from millstream.plan.stateful import Aggregate, Count, Reduce, WindowedAggregate

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.native import value_codec
+from millstream.foundation.object_codec import value_codec
 from millstream.operators.aggregation import with_key
 from millstream.operators.histories import lookup_as_of
 from millstream.operators.missing import asking

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.errors import DefinitionError
-from millstream.native import value_codec
+from millstream.foundation.object_codec import value_codec
 from millstream.operators.aggregation import store_of_windows
 from millstream.operators.runtime import Runtime
 from millstream.plan.histories import history_of

@@ -41,7 +41,7 @@ class EndOfBatch:
         return np.full(self._size, self._time)
 
 
-class Run:
+class ColumnBatch:
     """Records that follow each other in a chunk, or what became of them, perhaps nothing; ``rows`` are their places."""
 
     __slots__ = ("chunk", "keys", "rows", "timestamps", "values")
@@ -62,40 +62,40 @@ class Run:
         found: list[int] = (reached[rows.start : rows.stop] if isinstance(rows, range) else reached[rows]).tolist()
         return found
 
-    def with_keys(self, keys: list[Any]) -> Run:
+    def with_keys(self, keys: list[Any]) -> ColumnBatch:
         """Return the records with other keys."""
-        return Run(self.chunk, self.rows, keys, self.values, self.timestamps)
+        return ColumnBatch(self.chunk, self.rows, keys, self.values, self.timestamps)
 
-    def with_values(self, values: list[Any]) -> Run:
+    def with_values(self, values: list[Any]) -> ColumnBatch:
         """Return the records with other values."""
-        return Run(self.chunk, self.rows, self.keys, values, self.timestamps)
+        return ColumnBatch(self.chunk, self.rows, self.keys, values, self.timestamps)
 
-    def part(self, start: int, stop: int) -> Run:
+    def part(self, start: int, stop: int) -> ColumnBatch:
         """Return some of the records."""
         if start == 0 and stop == len(self.rows):
             return self
         part = slice(start, stop)
-        return Run(self.chunk, self.rows[part], self.keys[part], self.values[part], self.timestamps[part])
+        return ColumnBatch(self.chunk, self.rows[part], self.keys[part], self.values[part], self.timestamps[part])
 
-    def only(self, flags: list[Any]) -> Run:
+    def only(self, flags: list[Any]) -> ColumnBatch:
         """Return the records whose flag is true."""
         if all(flags):
             return self
         rows, keys, values, timestamps = (
             list(compress(column, flags)) for column in (self.rows, self.keys, self.values, self.timestamps)
         )
-        return Run(self.chunk, rows, keys, values, timestamps)
+        return ColumnBatch(self.chunk, rows, keys, values, timestamps)
 
-    def repeated(self, times: list[int]) -> Run:
+    def repeated(self, times: list[int]) -> ColumnBatch:
         """Return each record as often as said."""
         rows, keys, values, timestamps = (
             [item for item, count in zip(column, times, strict=True) for _ in range(count)]
             for column in (self.rows, self.keys, self.values, self.timestamps)
         )
-        return Run(self.chunk, rows, keys, values, timestamps)
+        return ColumnBatch(self.chunk, rows, keys, values, timestamps)
 
 
-ProcessRun: TypeAlias = Callable[[Run], None]
+ProcessRun: TypeAlias = Callable[[ColumnBatch], None]
 
 
 class Collected:
@@ -130,13 +130,13 @@ class Collected:
 
         return add
 
-    def sender(self, source: Run) -> Callable[[], None]:
+    def sender(self, source: ColumnBatch) -> Callable[[], None]:
         """Return what passes on the changes that come from a run, as many as have been collected by then."""
         columns = self._rows, self._keys, self._values, self._timestamps
 
         def send() -> None:
             if self._rows:
-                row, run = self._context.row, Run(source.chunk, *(column.copy() for column in columns))
+                row, run = self._context.row, ColumnBatch(source.chunk, *(column.copy() for column in columns))
                 for column in columns:
                     column.clear()
                 self._forward(run)
@@ -168,7 +168,7 @@ def column_operator(_node: Node, _forward: ProcessRun, _single: Process, _runtim
 def one_by_one(process: Process, context: RecordContext) -> ProcessRun:
     """Return what gives the records of a run to a step that takes them one by one."""
 
-    def process_run(run: Run) -> None:
+    def process_run(run: ColumnBatch) -> None:
         columns = zip(run.moments, run.keys, run.values, run.timestamps, strict=True)
         for context.row, (moment, key, value, timestamp) in zip(run.rows, columns, strict=True):
             if moment > context.stream_time:
@@ -182,7 +182,7 @@ def calling(
     node: Node,
     function: Function,
     runtime: Runtime,
-    receive: Callable[[Run, list[Any]], None],
+    receive: Callable[[ColumnBatch, list[Any]], None],
     collect: Callable[[list[Any], Iterable[Any]], None] = list.extend,
 ) -> ProcessRun | None:
     """Return what calls a user function for all records of a run; None if it asks for the context of each.
@@ -194,7 +194,7 @@ def calling(
         return None
     call, by_value, failed, context = function.call, function.arity == 1, runtime.failed, runtime.context
 
-    def process(run: Run) -> None:
+    def process(run: ColumnBatch) -> None:
         while run.rows:
             results: list[Any] = []
             error: Exception = StopIteration()  # which map takes for its own end, if the function raises it

@@ -6,11 +6,11 @@ per key at the end of the batch, with the last new value and the first old one.
 
 from __future__ import annotations
 
-from millstream.native import value_codec
-from millstream.operators.columns import EndOfBatch, ProcessRun, Run
+from millstream.foundation.object_codec import value_codec
+from millstream.operators.columns import ColumnBatch, EndOfBatch, ProcessRun
 from millstream.operators.runtime import Process, Runtime
 from millstream.plan.node import Node
-from millstream.state.keyvalue import KeyValueStore, Row
+from millstream.state.keyvalue import KeyValueStore, StoredRow
 
 
 def store_of(node: Node, runtime: Runtime) -> KeyValueStore:
@@ -44,10 +44,10 @@ class Emitter:
         elif changed:
             size, keys, values = len(changed), [row.key for row in changed], [row.value for row in changed]
             timestamps = [row.timestamp for row in changed]
-            self._forward_run(Run(EndOfBatch(self._context, size), range(size), keys, values, timestamps))
+            self._forward_run(ColumnBatch(EndOfBatch(self._context, size), range(size), keys, values, timestamps))
         self._store.settle(changed)
 
-    def _flush_singly(self, changed: list[Row]) -> None:
+    def _flush_singly(self, changed: list[StoredRow]) -> None:
         forward, context = self._forward, self._context
         for row in changed:
             carried = context.carry(row.headers) if row.headers else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from millstream.native import decode_key, encode_key, value_codec
+from millstream.foundation.object_codec import decode_key, encode_key, value_codec
 from millstream.operators.aggregation import with_key
 from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.histories import newest_only

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import singledispatch
 from typing import Any, TypeAlias
 
-from millstream.native import value_codec
+from millstream.foundation.object_codec import value_codec
 from millstream.operators.runtime import Process, Runtime
 from millstream.plan.histories import origin_of_history
 from millstream.plan.node import Node

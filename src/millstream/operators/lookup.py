@@ -7,7 +7,7 @@ from functools import singledispatch
 from typing import Any, TypeAlias
 
 from millstream.aggregations import finisher
-from millstream.native import value_codec
+from millstream.foundation.object_codec import value_codec
 from millstream.operators.aggregation import store_of_windows, with_key
 from millstream.operators.histories import store_with_history
 from millstream.operators.runtime import Runtime

@@ -10,7 +10,7 @@ import datetime
 import decimal
 from typing import TYPE_CHECKING, Any
 
-from millstream.native import value_codec
+from millstream.foundation.object_codec import value_codec
 from millstream.operators.runtime import Runtime
 from millstream.plan.node import Node
 

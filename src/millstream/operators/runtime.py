@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import Any, Protocol, TypeAlias
 
-from millstream.blocks import Column, column_of
 from millstream.errors import DefinitionError
+from millstream.foundation.blocks import Column, column_of
+from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.functions import Context
-from millstream.native import decode_key, encode_key
 from millstream.operators.probe import Probe
 from millstream.plan.node import Node
 from millstream.plan.topology import Plan

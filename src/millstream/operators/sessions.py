@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.operators.runtime import Process
-from millstream.operators.windows import Aggregation, windowed
+from millstream.operators.windows import WindowAggregator, windowed
 from millstream.state.entries import At, Bucket, Entry
 from millstream.windows import FOREVER, SessionWindows
 
 
 @windowed.register(SessionWindows)
-def _sessions(windows: SessionWindows, aggregation: Aggregation) -> Process:
+def _sessions(windows: SessionWindows, aggregation: WindowAggregator) -> Process:
     """Entries stand at (end, start); results have the end of the session as their timestamp.
 
     Updates carry no headers, as in Kafka Streams: a session is made of many records. Final results have those of the
@@ -65,7 +65,7 @@ def _place(near: list[Entry], timestamp: int) -> At:
     return end, start
 
 
-def _grown(aggregation: Aggregation, bucket: Bucket, near: list[Entry], at: At) -> Entry:
+def _grown(aggregation: WindowAggregator, bucket: Bucket, near: list[Entry], at: At) -> Entry:
     """Return the entry of the session that others become, and delete those."""
     first = near[0]
     if len(near) == 1 and aggregation.held_back and not first.stored and first.before is None:
@@ -80,7 +80,7 @@ def _grown(aggregation: Aggregation, bucket: Bucket, near: list[Entry], at: At) 
     return bucket.entry(at)
 
 
-def _merged(aggregation: Aggregation, key: Any, near: list[Entry]) -> Any:
+def _merged(aggregation: WindowAggregator, key: Any, near: list[Entry]) -> Any:
     assert aggregation.merge is not None
     aggregate = aggregation.begin()
     for session in near:
@@ -91,7 +91,7 @@ def _merged(aggregation: Aggregation, key: Any, near: list[Entry]) -> Any:
     return aggregate
 
 
-def _emit(aggregation: Aggregation, close: int) -> None:
+def _emit(aggregation: WindowAggregator, close: int) -> None:
     """Pass on sessions that have closed, by end, start and key, unless their segment is gone."""
     store = aggregation.store
     if close <= store.emitted:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from millstream.blocks import Column, column_of_lines, longest
 from millstream.errors import MillstreamError, RecordTooLargeError, SerdeError
+from millstream.foundation.blocks import Column, column_of_lines, longest
+from millstream.foundation.names import check_name
+from millstream.foundation.object_codec import PRESENCE, encode_key, handles_of, value_codec
 from millstream.functions import Function
-from millstream.names import check_name
-from millstream.native import PRESENCE, encode_key, handles_of, value_codec
-from millstream.operators.columns import ProcessRun, Run, column_operator, one_by_one
+from millstream.operators.columns import ColumnBatch, ProcessRun, column_operator, one_by_one
 from millstream.operators.runtime import Columns, Process, Runtime, operator
 from millstream.plan.sinks import Sink
 from millstream.plan.stateless import Repartition
@@ -63,7 +63,7 @@ def _sink_runs(node: Sink, _forward: ProcessRun, single: Process, runtime: Runti
     context, singly = runtime.context, one_by_one(single, runtime.context)
     is_trusted = _is_ours(key_serde) and _is_ours(value_serde)
 
-    def process(run: Run) -> None:
+    def process(run: ColumnBatch) -> None:
         if context.has_headers:
             return singly(run)
         try:
@@ -197,7 +197,7 @@ def _repartition_runs(node: Repartition, _forward: ProcessRun, single: Process, 
     numbers, codec = columns.numbers((declared.key or READABLE).encode), edge_codec(node, declared.value)
     context, singly = runtime.context, one_by_one(single, runtime.context)
 
-    def process(run: Run) -> None:
+    def process(run: ColumnBatch) -> None:
         if context.has_headers or (not node.null_keys and type(None) in map(type, run.keys)):
             return singly(run)
         try:

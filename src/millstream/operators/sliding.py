@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from millstream.errors import DefinitionError
 from millstream.operators.runtime import Process
-from millstream.operators.windows import Aggregation, closer, windowed
+from millstream.operators.windows import WindowAggregator, closer, windowed
 from millstream.state.entries import Entry
 from millstream.windows import SlidingWindows
 
@@ -20,7 +20,7 @@ Content: TypeAlias = tuple[Any, int]
 
 
 @windowed.register(SlidingWindows)
-def _sliding_windows(windows: SlidingWindows, aggregation: Aggregation) -> Process:
+def _sliding_windows(windows: SlidingWindows, aggregation: WindowAggregator) -> Process:
     clock, difference = aggregation.clock, windows.difference
     emit = closer(aggregation, lambda close: close - difference - 1) if aggregation.final else None
     aggregation.on_time(None if emit is None else lambda time: emit(time - windows.grace))
@@ -58,7 +58,7 @@ class Update:
         "_added", "_aggregation", "_bucket", "_closed", "_difference", "_key", "_set", "_stored", "_time", "_value",
     )  # fmt: skip
 
-    def __init__(self, aggregation: Aggregation, difference: int) -> None:
+    def __init__(self, aggregation: WindowAggregator, difference: int) -> None:
         self._aggregation = aggregation
         self._difference = difference
         self._set, self._added = aggregation.put, aggregation.added

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from operator import not_
 from typing import Any
 
-from millstream.operators.columns import ProcessRun, Run, calling, column_operator
+from millstream.operators.columns import ColumnBatch, ProcessRun, calling, column_operator
 from millstream.operators.runtime import Process, Runtime
 from millstream.plan.stateful import ToStream
 from millstream.plan.stateless import Filter, FlatMap, FlatMapValues, Map, MapValues, Merge, SelectKey
@@ -17,7 +17,7 @@ from millstream.plan.stateless import Filter, FlatMap, FlatMapValues, Map, MapVa
 
 @column_operator.register(Filter)
 def _filter(node: Filter, forward: ProcessRun, _single: Process, runtime: Runtime) -> ProcessRun | None:
-    def receive(run: Run, flags: list[Any]) -> None:
+    def receive(run: ColumnBatch, flags: list[Any]) -> None:
         forward(run.only(list(map(not_, flags)) if node.negate else flags))
 
     return calling(node, node.predicate, runtime, receive)
@@ -33,7 +33,7 @@ def _map(node: Map, forward: ProcessRun, _single: Process, runtime: Runtime) -> 
             keys.append(key)
             values.append(value)
 
-    def receive(run: Run, values: list[Any]) -> None:
+    def receive(run: ColumnBatch, values: list[Any]) -> None:
         forward(run.with_keys(keys.copy()).with_values(values))
 
     return calling(node, node.mapper, runtime, receive, collect)
@@ -51,7 +51,7 @@ def _select_key(node: SelectKey, forward: ProcessRun, _single: Process, runtime:
 
 @column_operator.register(FlatMapValues)
 def _flat_map_values(node: FlatMapValues, forward: ProcessRun, _single: Process, runtime: Runtime) -> ProcessRun | None:
-    def receive(run: Run, lists: list[list[Any]]) -> None:
+    def receive(run: ColumnBatch, lists: list[list[Any]]) -> None:
         forward(run.repeated(list(map(len, lists))).with_values([value for values in lists for value in values]))
 
     return calling(node, node.mapper, runtime, receive, _collect_lists)
@@ -63,7 +63,7 @@ def _collect_lists(lists: list[Any], found: Iterable[Any]) -> None:
 
 @column_operator.register(FlatMap)
 def _flat_map(node: FlatMap, forward: ProcessRun, _single: Process, runtime: Runtime) -> ProcessRun | None:
-    def receive(run: Run, lists: list[list[tuple[Any, Any]]]) -> None:
+    def receive(run: ColumnBatch, lists: list[list[tuple[Any, Any]]]) -> None:
         keys = [key for pairs in lists for key, _ in pairs]
         values = [value for pairs in lists for _, value in pairs]
         forward(run.repeated(list(map(len, lists))).with_keys(keys).with_values(values))

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
-from millstream.native import NATIVE, value_codec
+from millstream.foundation.object_codec import NATIVE, value_codec
 from millstream.operators.aggregation import Step, with_key
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.joins import StreamStreamJoin

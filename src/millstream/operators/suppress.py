@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from millstream.errors import DefinitionError, SuppressionFullError
-from millstream.native import encode_key, value_codec
+from millstream.foundation.object_codec import encode_key, value_codec
 from millstream.operators.lookup import Lookup, computed, lookup
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.suppress import Suppress

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any, TypeAlias
 
-from millstream.native import encode_key, handles_of
-from millstream.operators.columns import Collected, Port, ProcessRun, Run, do_nothing
+from millstream.foundation.object_codec import encode_key, handles_of
+from millstream.operators.columns import Collected, ColumnBatch, Port, ProcessRun, do_nothing
 from millstream.operators.spans import FEW, Expected, Spans
-from millstream.operators.windows import Aggregation, Put, closer, windowed
+from millstream.operators.windows import Put, WindowAggregator, closer, windowed
 from millstream.state.entries import Entry
 from millstream.windows import FOREVER, TimeWindows, UnlimitedWindows
 
@@ -23,7 +23,7 @@ _RARE = 8
 
 @windowed.register(TimeWindows)
 @windowed.register(UnlimitedWindows)
-def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation) -> Port:
+def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator) -> Port:
     spans = Spans(windows, aggregation.store)
     update = _updating(windows, aggregation, spans)
     context, put, waits = aggregation.context, aggregation.put, windows.size + windows.grace
@@ -42,12 +42,12 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
         wants_time = single or aggregation.tells_late
         take = None if single or aggregation.node.other_adders else _taking(windows, aggregation, collected)
 
-        def one_by_one(run: Run, handles: list[Any], send: Callable[[], None]) -> None:
+        def one_by_one(run: ColumnBatch, handles: list[Any], send: Callable[[], None]) -> None:
             moments = run.moments if wants_time else repeat(-1)
             columns = run.rows, run.keys, handles, run.values, run.timestamps, moments
             update(zip(*columns, strict=False), put_all, send)
 
-        def process_run(run: Run) -> None:
+        def process_run(run: ColumnBatch) -> None:
             if not run.rows:
                 return
             handles = handles_of(run.keys)
@@ -71,7 +71,7 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: Aggregat
 
 
 def _few_late(
-    aggregation: Aggregation, expected: Expected | None, run: Run, handles: list[Any], waits: int
+    aggregation: WindowAggregator, expected: Expected | None, run: ColumnBatch, handles: list[Any], waits: int
 ) -> list[int] | None:
     """Return the rows of those that are late, if these are the only ones that are special; None if one must ask."""
     if expected is None or aggregation.context.has_headers or aggregation.lacks(run, handles):
@@ -81,7 +81,7 @@ def _few_late(
 
 
 def _updating(  # noqa: C901 - the innermost loop, in which a call costs as much as all the rest
-    windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation, spans: Spans
+    windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator, spans: Spans
 ) -> Callable[..., None]:
     """Return what takes records into their windows, in order; ``send`` is called before one is said to have failed."""
     store, clock, context = aggregation.store, aggregation.clock, aggregation.context
@@ -133,14 +133,14 @@ def _updating(  # noqa: C901 - the innermost loop, in which a call costs as much
 
 
 def _taking(
-    windows: TimeWindows | UnlimitedWindows, aggregation: Aggregation, collected: Collected | None
-) -> Callable[[Run, Iterator[Iterable[Entry]], Callable[[], None]], None]:
+    windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator, collected: Collected | None
+) -> Callable[[ColumnBatch, Iterator[Iterable[Entry]], Callable[[], None]], None]:
     """Return what takes records of which none is late, lacks anything or has headers, into the entries given."""
     clock, context, mark = aggregation.clock, aggregation.context, aggregation.store.mark
     added, begin, named = aggregation.added, aggregation.begin, windows.named
     add = None if collected is None else aggregation.shown_to(collected.add)
 
-    def take(run: Run, known: Iterator[Iterable[Entry]], send: Callable[[], None]) -> None:
+    def take(run: ColumnBatch, known: Iterator[Iterable[Entry]], send: Callable[[], None]) -> None:
         clock.time = max(clock.time, max(run.timestamps, default=-1))
         columns = run.rows, run.keys, run.values, run.timestamps, known  # the last, as there may be more of them
         for context.row, key, value, timestamp, entries in zip(*columns, strict=False):

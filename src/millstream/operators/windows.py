@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from millstream.functions import Function
 from millstream.operators.aggregation import Step, showing, showing_runs, store_of_windows, with_key
-from millstream.operators.columns import EndOfBatch, Port, ProcessRun, Run, one_by_one
+from millstream.operators.columns import ColumnBatch, EndOfBatch, Port, ProcessRun, one_by_one
 from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
@@ -27,10 +27,10 @@ Put: TypeAlias = Callable[..., None]
 @operator.register(WindowedAggregate)
 def _windowed(node: WindowedAggregate, forward: Process, runtime: Runtime) -> tuple[Port, ...]:
     adders = (node.adder, *node.other_adders)
-    return tuple(_port(Aggregation(node, number, adder, forward, runtime)) for number, adder in enumerate(adders))
+    return tuple(_port(WindowAggregator(node, number, adder, forward, runtime)) for number, adder in enumerate(adders))
 
 
-def _port(aggregation: Aggregation) -> Port:
+def _port(aggregation: WindowAggregator) -> Port:
     made = windowed(aggregation.node.windows, aggregation)
     process = made.process if isinstance(made, Port) else made
 
@@ -41,7 +41,7 @@ def _port(aggregation: Aggregation) -> Port:
     return Port(process, over_runs)
 
 
-class Aggregation:
+class WindowAggregator:
     """What all kinds of windows share: the store, the step of the aggregate, and how results are passed on.
 
     Cogrouped streams share the store, but each has a stream time of its own.
@@ -126,7 +126,7 @@ class Aggregation:
         """Pass on a final result."""
         self._show(self._named(entry.key, entry.at), entry.value, None, entry.timestamp)
 
-    def lacks(self, run: Run, handles: list[Any]) -> bool:
+    def lacks(self, run: ColumnBatch, handles: list[Any]) -> bool:
         """Whether a record has no key, or no value where there must be one; ``handles`` stand for the keys."""
         if handles is not run.keys and type(None) in map(type, run.keys):
             return True
@@ -187,11 +187,11 @@ class Aggregation:
             if carried is not None:
                 context.restore(carried)
 
-    def _as_run(self, changed: list[Entry]) -> Run:
+    def _as_run(self, changed: list[Entry]) -> ColumnBatch:
         named, size = self._named, len(changed)
         keys, values = [named(entry.key, entry.at) for entry in changed], [entry.value for entry in changed]
         timestamps = [entry.timestamp for entry in changed]
-        return Run(EndOfBatch(self.context, size), range(size), keys, values, timestamps)
+        return ColumnBatch(EndOfBatch(self.context, size), range(size), keys, values, timestamps)
 
 
 def _nothing() -> None:
@@ -204,12 +204,12 @@ def _or_first(step: Step) -> Step:
 
 
 @singledispatch
-def windowed(windows: Windows, aggregation: Aggregation) -> Process | Port:
+def windowed(windows: Windows, aggregation: WindowAggregator) -> Process | Port:
     """Return what a kind of windows does with a record, and with a run if it does that in a way of its own."""
     raise NotImplementedError(windows, aggregation)
 
 
-def closer(aggregation: Aggregation, last_start: Callable[[int], int]) -> Callable[[int], None]:
+def closer(aggregation: WindowAggregator, last_start: Callable[[int], int]) -> Callable[[int], None]:
     """Return what passes on each window once it has closed, by start, then key.
 
     ``last_start`` is the latest start of the windows that are closed when time has come to ``close``.

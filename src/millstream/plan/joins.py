@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from millstream.foundation.names import check_name
 from millstream.functions import Function
-from millstream.names import check_name
 from millstream.plan.node import Node
 from millstream.serdes import Serde
 from millstream.windows import JoinWindow

@@ -11,7 +11,7 @@ import dataclasses
 import re
 
 from millstream.errors import DefinitionError
-from millstream.names import check_name
+from millstream.foundation.names import check_name
 from millstream.plan.foreign_keys import ForeignKeyJoin
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, inputs, rewrite

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from millstream.names import snake_case
+from millstream.foundation.names import snake_case
 
 T = TypeVar("T")
 

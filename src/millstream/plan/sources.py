@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from millstream.errors import DefinitionError
+from millstream.foundation.names import check_name
 from millstream.functions import Function
-from millstream.names import check_name
 from millstream.plan.node import Node
 from millstream.serdes import Serde
 from millstream.timestamps import Clock, OnInvalid

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from millstream.aggregations import Aggregation
 from millstream.errors import DefinitionError
+from millstream.foundation.names import check_name
 from millstream.functions import AnyFunction, Function
-from millstream.names import check_name
 from millstream.plan.histories import history_of, origin_of_history
 from millstream.plan.node import Node
 from millstream.serdes import Serde

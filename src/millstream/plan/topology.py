@@ -22,7 +22,7 @@ from millstream.plan.waiting import waiting_nodes
 N = TypeVar("N", bound=Node)
 
 
-class Delivery(NamedTuple):
+class SparkDelivery(NamedTuple):
     """A function that is called with each batch of a topic as a DataFrame and with the number of the batch."""
 
     name: str
@@ -36,7 +36,7 @@ class Draft:
 
     app: str = ""
     nodes: list[Node] = field(default_factory=list)
-    deliveries: dict[str, Delivery] = field(default_factory=dict)
+    deliveries: dict[str, SparkDelivery] = field(default_factory=dict)
     """What the driver does with topics that are for Spark; it stays there, and never goes to workers."""
 
     def add(self, node: N) -> N:

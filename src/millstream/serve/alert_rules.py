@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from millstream.errors import DefinitionError, UnknownTableError
-from millstream.names import check_name
-from millstream.storage import Environment, environment
+from millstream.foundation.names import check_name
+from millstream.foundation.storage import Environment, environment
 
 What = Literal["lag", "late", "dead_letters", "failure", "table"]
 _RULES, _HISTORY = "rules", "history"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 from starlette.responses import Response
 
-from millstream.browse.text import printable
 from millstream.errors import (
     BrokerUnavailableError,
     DefinitionError,
@@ -21,6 +20,7 @@ from millstream.errors import (
     UnknownTableError,
     UnknownTopicError,
 )
+from millstream.foundation.text import printable
 
 _STATUS: tuple[tuple[type[MillstreamError], int], ...] = (  # the first that fits counts
     (UnknownTopicError, 404),

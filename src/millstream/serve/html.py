@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-from millstream.browse.text import HARMFUL, printable
+from millstream.foundation.text import HARMFUL, printable
 
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from millstream.batch.batch import Progress
 from millstream.batch.journal import Journal
-from millstream.batch.plan import Progress
 from millstream.broker import Broker
 from millstream.errors import UnknownTopicError
 from millstream.serve.place import Place

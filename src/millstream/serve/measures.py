@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from millstream.browse.keys import find_row
 from millstream.errors import MillstreamError
-from millstream.places import lock_file
+from millstream.foundation.paths import lock_file
+from millstream.foundation.storage import FileLock
 from millstream.serve.alert_rules import Rule
 from millstream.serve.lag import lag_of
 from millstream.serve.place import Place
-from millstream.storage import FileLock
+from millstream.tables.typed_keys import find_row
 
 _MINUTE_MS = 60_000
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from millstream.browse.text import printable
+from millstream.foundation.text import printable
 from millstream.serve.alert_rules import AlertEvent
 
 SMTP_VARIABLE = "MILLSTREAM_SMTP"

@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from millstream.browse.text import printable
 from millstream.errors import MillstreamError
+from millstream.foundation.text import printable
 from millstream.serve.answers import failure, failure_of, success
 from millstream.serve.site import Site
 

@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
-from millstream.brokers import open_broker
+from millstream.broker_urls import open_broker
 from millstream.errors import BrokerUnavailableError, UnknownTableError, UnknownTopicError
-from millstream.places import app_names, has_run, journal_dir
-from millstream.queries.rows import TableReader
-from millstream.tables import open_tables
+from millstream.foundation.paths import app_names, has_run, journal_dir
+from millstream.tables.opening import open_tables
+from millstream.tables.rows import TableReader
 
 T = TypeVar("T")
 _LOOKERS = 8

@@ -8,13 +8,13 @@ import time
 
 import msgspec
 
-from millstream.browse.text import printable
 from millstream.errors import MillstreamError
+from millstream.foundation.storage import FileLock
+from millstream.foundation.text import printable
 from millstream.serve.alert_rules import AlertBook, AlertEvent, Rule
 from millstream.serve.measures import is_met, measured
 from millstream.serve.notify import tell
 from millstream.serve.place import Place
-from millstream.storage import FileLock
 
 _log = logging.getLogger(__name__)
 _EVERY_SECONDS = 2.0

@@ -24,8 +24,8 @@ from millstream.batch.topics import SourceTopics
 from millstream.broker import Broker, TopicConfig
 from millstream.durations import milliseconds
 from millstream.errors import DefinitionError
-from millstream.loading import AppReference, reference_to
-from millstream.places import journal_dir, state_dir
+from millstream.foundation.loading import AppReference, reference_to
+from millstream.foundation.paths import journal_dir, state_dir
 from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.spark.engine import Engine

@@ -17,9 +17,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from millstream.blocks import from_bytes, to_bytes
 from millstream.broker import Output
 from millstream.errors import DefinitionError
+from millstream.foundation.blocks import from_bytes, to_bytes
 from millstream.spark.frames import RowWriter
 from millstream.spark.options import Options
 

@@ -15,18 +15,18 @@ import msgspec
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from millstream.batch.batch import Batch
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Until
-from millstream.batch.plan import BatchPlan
 from millstream.batch.planner import BatchSize, Planner
 from millstream.broker import Broker
 from millstream.durations import milliseconds
 from millstream.errors import MillstreamError, ProcessingError
-from millstream.places import delivery_dir
-from millstream.plan.topology import Delivery
+from millstream.foundation.paths import delivery_dir
+from millstream.plan.topology import SparkDelivery
 from millstream.spark.datasource import FORMAT
 from millstream.spark.session import source_options
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
 from millstream.task.work import Range
 
@@ -70,7 +70,7 @@ class Deliveries:
             stop_app()
 
 
-def _loop(app: App, broker: Broker, topic: str, delivery: Delivery) -> BatchLoop:
+def _loop(app: App, broker: Broker, topic: str, delivery: SparkDelivery) -> BatchLoop:
     config = app.config
     size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
     return BatchLoop(
@@ -87,12 +87,12 @@ def _loop(app: App, broker: Broker, topic: str, delivery: Delivery) -> BatchLoop
 class _Call:
     """Calls the user's function with a batch."""
 
-    def __init__(self, app: App, broker: Broker, delivery: Delivery) -> None:
+    def __init__(self, app: App, broker: Broker, delivery: SparkDelivery) -> None:
         self._app = app
         self._broker = broker
         self._delivery = delivery
 
-    def __call__(self, plan: BatchPlan, _versions: Mapping[str, Version]) -> list[TaskReport]:
+    def __call__(self, plan: Batch, _versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         name = self._delivery.name
         for one in plan.ranges:  # what was delivered before is not needed any more
             self._broker.delete_before(one.topic, one.partition, one.start)

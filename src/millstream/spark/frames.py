@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from pyspark.sql import types as sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from millstream.blocks import headers_of
 from millstream.broker import Chunk, Output, TopicInfo
 from millstream.errors import DefinitionError, SerdeError
+from millstream.foundation.blocks import headers_of
 from millstream.operators.runtime import Columns
 from millstream.serdes import READABLE
 from millstream.task.outbox import Outbox, outputs

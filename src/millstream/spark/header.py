@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from millstream.batch.plan import BatchPlan
+from millstream.batch.batch import Batch
 from millstream.batch.resident import Residence
 from millstream.broker import TopicConfig
-from millstream.loading import AppReference
-from millstream.state.task import Version
+from millstream.foundation.loading import AppReference
+from millstream.state.task import StateVersion
 from millstream.task.policy import Policies
 
 
@@ -38,8 +38,8 @@ class JobHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The whole, sent with each job."""
 
     app: AppHeader
-    plan: BatchPlan
-    versions: dict[str, Version]
+    plan: Batch
+    versions: dict[str, StateVersion]
 
 
 class ResidentHeader(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,11 +15,11 @@ from typing import Any
 
 from pyspark import RDD, SparkContext
 
-from millstream.batch.plan import BatchPlan
+from millstream.batch.batch import Batch
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
 from millstream.spark.worker import GAVE_UP, Item, destination, results, run_level, run_levels, run_whole
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
 
 _PATIENCE_SECONDS = 15.0  # for a task that has not begun: its worker may have to be started first
@@ -41,7 +41,7 @@ class BatchJob:
         self._wide: RDD[int] = context.parallelize(range(width), width)
         self._shuffles_until = 0.0 if len(header.widths) > 1 else _FOREVER
 
-    def __call__(self, plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def __call__(self, plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         """Run a batch and return the reports of its tasks."""
         header = encode_header(JobHeader(app=self._header, plan=plan, versions=dict(versions)))
         with translated():

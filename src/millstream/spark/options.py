@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from millstream.broker import Broker, Offsets
-from millstream.brokers import open_broker
-from millstream.browse.moments import moment
+from millstream.broker_urls import open_broker
 from millstream.errors import DefinitionError
-from millstream.places import DEFAULT_DATA_DIR
+from millstream.foundation.paths import DEFAULT_DATA_DIR
+from millstream.foundation.times import moment
 from millstream.task.work import Range
 
 KNOWN = {

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pyspark import RDD, InheritableThread, SparkContext
 
+from millstream.batch.batch import Batch
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.loop import Until
 from millstream.batch.pace import Trigger
-from millstream.batch.plan import BatchPlan
 from millstream.batch.report import BatchReport
 from millstream.batch.resident import Residence
 from millstream.batch.wire import DriverEnd
@@ -46,7 +46,7 @@ class ResidentTask:
         self._slots = context.defaultParallelism - 1
         self._base: RDD[int] = context.parallelize(range(1), 1)
 
-    def suits(self, plan: BatchPlan | None, until: Until) -> bool:
+    def suits(self, plan: Batch | None, until: Until) -> bool:
         """Whether there is little to do, and a slot to do it in."""
         is_small = plan is None or plan.records <= self._most
         if self._trigger == "realtime":

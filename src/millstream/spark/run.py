@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 
+from millstream.admin.upgrade import upgrade
 from millstream.batch.activity import Activity, LifeSigns
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
@@ -20,20 +21,19 @@ from millstream.batch.pace import Pace
 from millstream.batch.report import BatchReport
 from millstream.batch.supervisor import Supervisor
 from millstream.batch.topics import matching_topics
-from millstream.batch.upgrade import upgrade
 from millstream.batch.watchdog import Watchdog
 from millstream.broker import Broker, TopicConfig
-from millstream.browse.prometheus import MetricsServer
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, DefinitionError, UnknownTopicError
-from millstream.places import activity_file, journal_dir, lease_file, lock_file, state_dir
+from millstream.foundation.paths import activity_file, journal_dir, lease_file, lock_file, state_dir
+from millstream.foundation.storage import FileLock, make_private, translated
+from millstream.metrics.prometheus import MetricsServer
 from millstream.plan.changes import StageChange, is_unchanged
 from millstream.plan.layout import Layout
 from millstream.spark.attempts import Attempts
 from millstream.spark.deliveries import Deliveries
 from millstream.spark.engine import Engine
-from millstream.storage import FileLock, make_private, translated
-from millstream.tables import catalog_of
+from millstream.tables.opening import catalog_of
 from millstream.task.policy import Policies
 
 if TYPE_CHECKING:

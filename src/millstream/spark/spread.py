@@ -19,14 +19,14 @@ import msgspec
 from pyspark import RDD, SparkContext
 from pyspark.serializers import NoOpSerializer
 
-from millstream.batch.plan import BatchPlan
+from millstream.batch.batch import Batch
 from millstream.config import Config
 from millstream.errors import DefinitionError
 from millstream.plan.layout import Layout
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
 from millstream.spark.worker import FAILURE, REPORT, Item, results, run_level
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
 
 _PLACE = -(2**31)
@@ -60,7 +60,7 @@ class SpreadJob:
         self._places: dict[tuple[int, int], str] = {}
         """Where the tasks of each level and slot ran last."""
 
-    def __call__(self, plan: BatchPlan, versions: Mapping[str, Version]) -> list[TaskReport]:
+    def __call__(self, plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         """Run a batch level by level and return the reports of its tasks."""
         header = encode_header(JobHeader(app=self._header, plan=plan, versions=dict(versions)))
         reports: list[Item] = []

@@ -12,11 +12,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from millstream.errors import DefinitionError, SerdeError
-from millstream.queries.rows import Row, TableReader
 from millstream.records import Windowed
 from millstream.spark.frames import arrow_schema
 from millstream.spark.options import Options
-from millstream.tables import open_tables
+from millstream.tables.opening import open_tables
+from millstream.tables.rows import Row, TableReader
 
 _SAMPLE_ROWS = 100
 _BATCH_ROWS = 10_000

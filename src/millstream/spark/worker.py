@@ -21,9 +21,9 @@ from pyspark import cloudpickle
 from millstream.batch.execute import delivered, refresh_global_tables, run_here, task_names, work_of
 from millstream.batch.resident import reside
 from millstream.broker import Broker
-from millstream.brokers import open_broker
+from millstream.broker_urls import open_broker
 from millstream.errors import StateError
-from millstream.loading import follow
+from millstream.foundation.loading import follow
 from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
@@ -31,12 +31,12 @@ from millstream.spark.exchange import AbandonedError, Exchange, NotAllHereError
 from millstream.spark.failures import Failure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
 from millstream.state.checkpoint import Checkpoint
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import set_apart_what_stays
 from millstream.task.report import TaskReport
 from millstream.task.runner import run_task
-from millstream.task.work import Arrival
-from millstream.task.worksite import Worksite
+from millstream.task.work import ShuffleInput
 
 REPORT = -1
 GAVE_UP = -(2**31)
@@ -45,7 +45,7 @@ FAILURE = -2
 
 Item = tuple[int, bytes]
 _encode = msgspec.msgpack.Encoder().encode
-_decode_arrival = msgspec.msgpack.Decoder(Arrival).decode
+_decode_arrival = msgspec.msgpack.Decoder(ShuffleInput).decode
 _plans: dict[bytes, Plan] = {}
 
 
@@ -59,7 +59,7 @@ def destination(number: int) -> int:
 def run_level(header: bytes, level: int, index: int, incoming: Iterator[Item]) -> Iterator[Item]:
     """Run the tasks of one level that belong to one Spark task."""
     job = decode_header(header)
-    arrivals: dict[int, list[Arrival]] = defaultdict(list)
+    arrivals: dict[int, list[ShuffleInput]] = defaultdict(list)
     failures: list[bytes] = []
     for number, data in incoming:
         if number >= 0:
@@ -80,7 +80,7 @@ def run_level(header: bytes, level: int, index: int, incoming: Iterator[Item]) -
         yield from ((FAILURE - partition, data) for partition in range(following))
 
 
-def _run_tasks(job: JobHeader, level: int, index: int, arrivals: dict[int, list[Arrival]]) -> Iterator[Item]:
+def _run_tasks(job: JobHeader, level: int, index: int, arrivals: dict[int, list[ShuffleInput]]) -> Iterator[Item]:
     site = worksite(job.app)
     refreshed = refresh_global_tables(site, job.plan)
     if (level, index) == (0, 0):
@@ -89,7 +89,7 @@ def _run_tasks(job: JobHeader, level: int, index: int, arrivals: dict[int, list[
     width = job.app.widths[level]
     mine = [task for task in site.layout.tasks_on(level) if task % width == index]
     for task in mine:
-        version = job.versions.get(names[task], Version())
+        version = job.versions.get(names[task], StateVersion())
         work = work_of(site.layout, job.plan, task, version, arrivals.pop(task, ()))
         report, letters = run_task(site, work)
         yield REPORT, _encode(report)
@@ -116,7 +116,7 @@ def _run_exchanging(job: JobHeader, exchange: Exchange, index: int) -> Iterator[
     widths = job.app.widths
     layout = Layout(_plan(job.app), job.app.partitions)
     homes = {task: task % width for level, width in enumerate(widths) for task in layout.tasks_on(level)}
-    arrivals: dict[int, list[Arrival]] = defaultdict(list)
+    arrivals: dict[int, list[ShuffleInput]] = defaultdict(list)
     for level, width in enumerate(widths):
         letters: dict[int, list[Item]] = defaultdict(list)
         for number, data in _run_tasks(job, level, index, arrivals) if index < width else ():
@@ -167,10 +167,10 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def worksite(header: AppHeader) -> Worksite:
+def worksite(header: AppHeader) -> TaskEnvironment:
     """Return the worksite of an app in this worker."""
     _ignore_interrupts()
-    site = Worksite(
+    site = TaskEnvironment(
         app=header.app,
         layout=Layout(_plan(header), header.partitions),
         broker=_broker(header.broker, header.durable),

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from millstream.native import decode_key, encode_key
+from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.state.encoding import fitted

@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from millstream.errors import DefinitionError, StateError, StorageError
 from millstream.state.recording import Changes, pack_changes, unpack_changes, write_rows
-from millstream.state.task import TaskState, Version
+from millstream.state.task import StateVersion, TaskState
 
 _DELTA, _SNAPSHOT = "delta", "snapshot"
 _NONE = "0"
@@ -75,7 +75,7 @@ class TaskCheckpoint:
         entries = (Entry.of(one.base_name) for one in found)
         self.entries = sorted((one for one in entries if one is not None), key=lambda one: one[1:3])
 
-    def ensure(self, state: TaskState, expected: Version, batch: int) -> float:
+    def ensure(self, state: TaskState, expected: StateVersion, batch: int) -> float:
         """Bring local state to what a batch expects, or to the batch itself if it was shipped; return the seconds."""
         began = time.perf_counter()
         found = state.read_version()
@@ -114,7 +114,7 @@ class TaskCheckpoint:
             if known and old.batch < known[-1].batch:
                 self._files.delete_file(f"{self._directory}/{old.name}")
 
-    def _snapshot(self, state: TaskState, version: Version) -> None:
+    def _snapshot(self, state: TaskState, version: StateVersion) -> None:
         with tempfile.TemporaryDirectory() as directory:
             state.copy_to(Path(directory))
             data = (Path(directory) / "data.mdb").read_bytes()
@@ -159,7 +159,7 @@ def _force(path: str) -> None:
         os.close(file)
 
 
-def _goal(entries: list[Entry], expected: Version, batch: int) -> str:
+def _goal(entries: list[Entry], expected: StateVersion, batch: int) -> str:
     """Return the commit to go on from: the newest of the batch itself if it was shipped, or the expected one."""
     at = expected.commit
     while True:

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from millstream.errors import StateError
+from millstream.foundation.storage import environment
 from millstream.serdes import Serde
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.task import store_database
-from millstream.storage import environment
 
 _META = "meta"
 _MARK = b"mark"

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from millstream.errors import SerdeError
-from millstream.native import decode_key, encode_key, handles_of
+from millstream.foundation.object_codec import decode_key, encode_key, handles_of
 from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.state.encoding import KEY_LENGTH, fitted, is_fitted
@@ -20,7 +20,7 @@ _timestamp = struct.Struct(">q")
 _name_of = attrgetter("name")
 
 
-class Row(msgspec.Struct, eq=False, gc=False):
+class StoredRow(msgspec.Struct, eq=False, gc=False):
     """A row in memory; ``value`` None means that there is none.
 
     It is a Struct without garbage collection because batches make them by the ten thousand.
@@ -51,17 +51,17 @@ class KeyValueStore:
         self._database = database
         self._encode = codec.encode
         self._decode = codec.decode
-        self._rows: dict[Any, Row] = {}
-        self._changed: list[Row] = []
+        self._rows: dict[Any, StoredRow] = {}
+        self._changed: list[StoredRow] = []
 
-    def row(self, key: Any) -> Row:
+    def row(self, key: Any) -> StoredRow:
         """Return the row of a key, an empty one if there is none; changes to it must be marked."""
         # text and numbers are their own handles; other keys are told apart by their bytes, as True == 1 == 1.0
         kind = type(key)
         row = self._rows.get(key if kind is str or kind is int else encode_key(key))
         return self._load(key) if row is None else row
 
-    def rows(self, keys: list[Any]) -> list[Row]:
+    def rows(self, keys: list[Any]) -> list[StoredRow]:
         """Return the rows of many keys; those that are not in memory yet are read at one go, which is quicker."""
         handles = handles_of(keys)
         missing = set(handles).difference(self._rows)
@@ -77,13 +77,13 @@ class KeyValueStore:
             row = self._load(key)
         return row.value, row.timestamp
 
-    def mark(self, row: Row) -> None:
+    def mark(self, row: StoredRow) -> None:
         """Remember that a row has changed."""
         if not row.changed:
             row.changed = True
             self._changed.append(row)
 
-    def take_changed(self) -> list[Row]:
+    def take_changed(self) -> list[StoredRow]:
         """Return the rows that changed since the last call; ``before`` of each is what it was then."""
         changed, self._changed = self._changed, []
         self._write(changed)
@@ -115,7 +115,7 @@ class KeyValueStore:
         """Write all changed rows once and for all; for stores whose changes nobody waits for."""
         self.settle(self.take_changed())
 
-    def _load(self, key: Any) -> Row:
+    def _load(self, key: Any) -> StoredRow:
         """Take a row into memory."""
         name, value, timestamp = encode_key(key), None, -1
         stored = self._txn.get(name if len(name) < _ROOM else _physical(name), db=self._database)
@@ -124,7 +124,7 @@ class KeyValueStore:
                 value, timestamp = _read(name, stored, self._decode)
             except Exception as error:
                 raise self._problem("read", key, error) from error
-        row = Row(key, name, value, timestamp, value)
+        row = StoredRow(key, name, value, timestamp, value)
         self._rows[key if type(key) is str or type(key) is int else name] = row
         return row
 
@@ -140,11 +140,11 @@ class KeyValueStore:
                 value = decode(stored[skip:])
             except Exception as error:
                 raise self._problem("read", key, error) from error
-            rows[handle] = Row(key, name, value, unpack(stored)[0], value)
+            rows[handle] = StoredRow(key, name, value, unpack(stored)[0], value)
         for name, handle in names.items():
             key = decode_key(name) if type(handle) is bytes else handle
             if len(name) < _ROOM:
-                rows[handle] = Row(key, name, None, -1, None)
+                rows[handle] = StoredRow(key, name, None, -1, None)
             else:
                 self._load(key)
 
@@ -155,7 +155,7 @@ class KeyValueStore:
             table=self._name,
         )
 
-    def _write(self, rows: list[Row]) -> None:
+    def _write(self, rows: list[StoredRow]) -> None:
         encode, pack = self._encode, _timestamp.pack
         puts: list[tuple[bytes, bytes]] = []
         for row in sorted(rows, key=_name_of):
@@ -174,7 +174,7 @@ class KeyValueStore:
             with self._txn.cursor(self._database) as cursor:
                 cursor.putmulti(puts)
 
-    def settle(self, rows: list[Row]) -> None:
+    def settle(self, rows: list[StoredRow]) -> None:
         """Start a new round of changes for rows that have been written and passed on."""
         for row in rows:
             row.changed = False

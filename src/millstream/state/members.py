@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.native import encode_key
+from millstream.foundation.object_codec import encode_key
 from millstream.state.encoding import fitted
 
 _LONGEST_NAME = 240  # group and member together must fit into a key of LMDB

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from millstream.errors import DefinitionError
-from millstream.native import encode_key
+from millstream.foundation.object_codec import encode_key
 from millstream.records import Windowed
 from millstream.state.entries import Entry
-from millstream.state.keyvalue import KeyValueStore, Row
+from millstream.state.keyvalue import KeyValueStore, StoredRow
 from millstream.state.timed import TimedStore
 from millstream.state.versioned import Put, VersionedStore
 from millstream.windows import FOREVER
@@ -129,7 +129,7 @@ class KeyValueView(_StoreView):
         self._settled(self._store)
         return len(self._store)
 
-    def _row(self, key: Any, *, writing: bool = False) -> Row:
+    def _row(self, key: Any, *, writing: bool = False) -> StoredRow:
         if key is None or (writing and not self._writable):
             self._check(key, writing=writing)
         return self._store.row(key)

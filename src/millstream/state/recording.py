@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
-from millstream.storage import environment
+from millstream.foundation.storage import environment
 
 Changes = dict[tuple[str, bytes], bytes | None]
 """By database and key: the value that was written last, None if the key was deleted."""

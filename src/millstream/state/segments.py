@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.native import decode_key, encode_key
+from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.state.encoding import KEY_LENGTH, fitted, is_fitted
 from millstream.state.entries import Entry
 from millstream.windows import SessionWindows, Windows

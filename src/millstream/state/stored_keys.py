@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from millstream.native import decode_key
+from millstream.foundation.object_codec import decode_key
 from millstream.state.encoding import KEY_LENGTH, is_fitted
 from millstream.state.keyvalue import logical_key
 from millstream.state.segments import ENTRIES, INDEX, LONGEST_NAME, SEGMENT, STAMP

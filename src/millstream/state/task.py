@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from millstream.errors import StateError
+from millstream.foundation.storage import Environment, environment
 from millstream.state.recording import RecordedTransaction
-from millstream.storage import Environment, environment
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ _OUTBOX = b"outbox."
 _TIMERS = b"timers"
 
 
-class Version(msgspec.Struct, frozen=True, array_like=True):
+class StateVersion(msgspec.Struct, frozen=True, array_like=True):
     """The last round of the last batch that a task has committed; ``commit`` is random, so that two histories differ.
 
     ``after`` is the commit that the batch was built on.
@@ -48,7 +48,7 @@ class TaskState:
         """Open the environment, again after its files were replaced."""
         self._environment: Environment = environment(self.path, self._databases, sync=self._sync)
 
-    def read_version(self) -> Version:
+    def read_version(self) -> StateVersion:
         """Return the version that was committed last."""
         with self._environment.read() as txn:
             return self.version(txn)
@@ -74,12 +74,12 @@ class TaskState:
         """Make room for more, after a transaction that was too large for the map."""
         self._environment.grow()
 
-    def version(self, txn: Any) -> Version:
+    def version(self, txn: Any) -> StateVersion:
         """Return the version that a transaction sees."""
         stored = txn.get(_VERSION, db=self._environment.databases[_META])
-        return Version() if stored is None else msgspec.msgpack.decode(stored, type=Version)
+        return StateVersion() if stored is None else msgspec.msgpack.decode(stored, type=StateVersion)
 
-    def has_applied(self, found: Version, batch: int, round: int, expected: Version) -> bool:
+    def has_applied(self, found: StateVersion, batch: int, round: int, expected: StateVersion) -> bool:
         """Whether a round of a batch is in the state already; refuses state that another history has written."""
         if found.batch == batch and expected.commit in (found.after, found.commit):
             return found.round >= round
@@ -92,7 +92,7 @@ class TaskState:
             expected=expected.batch,
         )
 
-    def save(self, txn: Any, version: Version, outbox: bytes, timers: bytes | None = None) -> None:
+    def save(self, txn: Any, version: StateVersion, outbox: bytes, timers: bytes | None = None) -> None:
         """Store version, outbox and changed timers with the state of the same transaction."""
         meta = self._environment.databases[_META]
         txn.put(_VERSION, msgspec.msgpack.encode(version), db=meta)

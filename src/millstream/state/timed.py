@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from millstream.native import decode_key, encode_key
+from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.serdes import Serde
 from millstream.state.entries import At, Bucket, Clock, Entry
 from millstream.state.segments import (

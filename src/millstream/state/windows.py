@@ -10,7 +10,7 @@ from collections.abc import Collection
 from operator import attrgetter
 from typing import Any
 
-from millstream.native import decode_key, encode_key
+from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.state.entries import At, Entry
 from millstream.state.segments import ENTRIES, INDEX, LONGEST_NAME, SEGMENT, STAMP, beside, name_of
 from millstream.state.timed import TimedStore

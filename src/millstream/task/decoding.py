@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from millstream.native import PRESENCE
+from millstream.foundation.object_codec import PRESENCE
 from millstream.serdes import Json, Readable, Serde, Text
 
 Column: TypeAlias = list[bytes | None]

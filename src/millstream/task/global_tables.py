@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from millstream.blocks import rows_of
 from millstream.broker import Broker
-from millstream.native import value_codec
+from millstream.foundation.blocks import rows_of
+from millstream.foundation.object_codec import value_codec
 from millstream.plan.sources import GlobalTableSource
 from millstream.state.copies import CopyMark, Load, Loaded, Offsets, Rows, TableCopy
 from millstream.task.inputs import Decoded, Decoder

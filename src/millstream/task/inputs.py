@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from millstream.blocks import Rows
 from millstream.errors import SerdeError
+from millstream.foundation.blocks import Rows
 from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.task.decoding import column_decoder

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from millstream.blocks import chosen
+from millstream.foundation.blocks import chosen
 from millstream.records import Headers
 from millstream.task.inputs import Decoded
 
-Run: TypeAlias = tuple[int, Decoded, int, int]
+ChunkSlice: TypeAlias = tuple[int, Decoded, int, int]
 """Rows ``start`` to ``stop`` of a chunk of the input with that number come next."""
 
 _LONG = 8
@@ -31,7 +31,7 @@ class Interleaved:
 
     __slots__ = ("_parts", "_places", "_turns", "has_headers", "keys", "reached", "timestamps", "values")
 
-    def __init__(self, parts: list[Run], times: Any, order: Any, turns: Any) -> None:
+    def __init__(self, parts: list[ChunkSlice], times: Any, order: Any, turns: Any) -> None:
         self.reached = times[order]
         """For each record the latest time up to it, as an array."""
         self._parts = parts
@@ -78,7 +78,7 @@ class _Head:
     def _enter(self, chunk: Decoded) -> None:
         self.chunk, self.row, self.times = chunk, 0, chunk.reached
 
-    def take(self, limit: int, *, with_ties: bool) -> Run:
+    def take(self, limit: int, *, with_ties: bool) -> ChunkSlice:
         """Go over to what comes after a time, and return the records before."""
         start, found = self.row, np.searchsorted(self.times, limit, "right" if with_ties else "left")
         self.row = max(start, int(found))
@@ -94,7 +94,7 @@ class _Head:
         return True
 
 
-def merged(feeds: list[Iterator[Decoded]]) -> Iterator[Run | Interleaved]:
+def merged(feeds: list[Iterator[Decoded]]) -> Iterator[ChunkSlice | Interleaved]:
     """Yield the records of several inputs in the order in which a task processes them."""
     heads = [_Head(number, feed, chunk) for number, feed in enumerate(feeds) if (chunk := _next(feed)) is not None]
     while len(heads) > 1:
@@ -109,7 +109,7 @@ def merged(feeds: list[Iterator[Decoded]]) -> Iterator[Run | Interleaved]:
             yield number, chunk, 0, len(chunk.timestamps)
 
 
-def _ordered(parts: list[Run]) -> Iterator[Run | Interleaved]:
+def _ordered(parts: list[ChunkSlice]) -> Iterator[ChunkSlice | Interleaved]:
     """Yield the records of some parts in order: as runs if these are long, else all together."""
     if len(parts) == 1:
         yield parts[0]

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from millstream.blocks import Block, Rows, block_of, from_bytes, joined, picked, to_bytes
 from millstream.broker import Output
+from millstream.foundation.blocks import Block, Rows, block_of, from_bytes, joined, picked, to_bytes
+from millstream.foundation.partitioning import partitions_of
 from millstream.operators.runtime import Columns, EdgeColumns
-from millstream.partitioning import partitions_of
-from millstream.task.parcels import parcels_of
+from millstream.task.shuffle_format import parcels_of
 
 
-class Letter(msgspec.Struct, array_like=True):
+class OutboxBlock(msgspec.Struct, array_like=True):
     """A block for one partition of a topic or, if ``edge`` is given, a parcel for one task of another stage."""
 
     partition: int
@@ -33,19 +33,19 @@ class Outbox:
 
     def letters(
         self, topic_partitions: Callable[[str], int], edge_partitions: Callable[[str], int], spread: int
-    ) -> list[Letter]:
+    ) -> list[OutboxBlock]:
         """Split everything by partition; records without key go to partition ``spread``, wrapped around."""
-        found: list[Letter] = []
+        found: list[OutboxBlock] = []
         for topic, columns in self.topics.items():
             if len(columns):
                 count = topic_partitions(topic)
                 targets = None if count == 1 else _targets(columns.keys, count, spread % count)
                 parts = _split(columns, targets, count)
-                found.extend(Letter(partition=part, data=to_bytes(block), topic=topic) for part, block in parts)
+                found.extend(OutboxBlock(partition=part, data=to_bytes(block), topic=topic) for part, block in parts)
         for edge, sent in self.edges.items():
             if len(sent):
                 parcels = parcels_of(sent, edge_partitions(edge))
-                found.extend(Letter(partition=task, data=parcel, edge=edge) for task, parcel in parcels)
+                found.extend(OutboxBlock(partition=task, data=parcel, edge=edge) for task, parcel in parcels)
         return found
 
     @property
@@ -77,6 +77,6 @@ def _split(columns: Columns, targets: Any, count: int) -> Iterator[tuple[int, Bl
             yield partition, records.take(places.tolist()).block() if whole is None else picked(whole, places)
 
 
-def outputs(letters: list[Letter]) -> list[Output]:
+def outputs(letters: list[OutboxBlock]) -> list[Output]:
     """Return the letters to topics in the form that a broker appends."""
     return [Output(one.topic, one.partition, from_bytes(one.data)) for one in letters if one.topic]

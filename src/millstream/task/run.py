@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from millstream.blocks import rows_of
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
+from millstream.foundation.blocks import rows_of
 from millstream.operators.build import Head, build
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.operators.sinks import edge_codec
@@ -29,16 +29,16 @@ from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
 from millstream.state.windows import WindowStore
 from millstream.task.current import Current
+from millstream.task.environment import TaskEnvironment
 from millstream.task.inputs import Decode, Decoded, Decoder, Reject
 from millstream.task.merging import merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
-from millstream.task.parcels import unpacked
 from millstream.task.policy import FailedRecordError, OnError, error_headers, late_headers
+from millstream.task.shuffle_format import unpacked
 from millstream.task.stamps import Stamps
 from millstream.task.walk import Walk
 from millstream.task.work import Work
-from millstream.task.worksite import Worksite
 
 _HOW_ON = 'on_error="dead_letter" or "skip" lets the app go on without such records'
 
@@ -46,7 +46,7 @@ _HOW_ON = 'on_error="dead_letter" or "skip" lets the app go on without such reco
 class TaskRun:
     """Processes the inputs of one task inside one transaction."""
 
-    def __init__(self, site: Worksite, work: Work, state: TaskState, txn: Any, stream_time: int) -> None:
+    def __init__(self, site: TaskEnvironment, work: Work, state: TaskState, txn: Any, stream_time: int) -> None:
         self.app = site.app
         self.plan = site.layout.plan
         self.caching = site.caching

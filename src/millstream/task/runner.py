@@ -16,20 +16,20 @@ from typing import Any
 import msgspec
 
 from millstream.state.recording import Changes
-from millstream.state.task import TaskState, Version
+from millstream.state.task import StateVersion, TaskState
+from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import seldom_collected
-from millstream.task.outbox import Letter, Outbox, outputs
+from millstream.task.outbox import Outbox, OutboxBlock, outputs
 from millstream.task.policy import FailedRecordError
 from millstream.task.report import TaskReport
 from millstream.task.run import TaskRun
 from millstream.task.work import Work
-from millstream.task.worksite import Worksite
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(tuple[TaskReport, list[Letter]]).decode
+_unpack = msgspec.msgpack.Decoder(tuple[TaskReport, list[OutboxBlock]]).decode
 
 
-def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
+def run_task(site: TaskEnvironment, work: Work) -> tuple[TaskReport, list[OutboxBlock]]:
     """Run a task and publish what it has for topics; return its report and the letters for other stages."""
     if work.is_empty:
         return idle_report(work), []
@@ -44,7 +44,7 @@ def run_task(site: Worksite, work: Work) -> tuple[TaskReport, list[Letter]]:
     return report, [letter for letter in letters if letter.edge]
 
 
-def run_within(site: Worksite, work: Work, txn: Any) -> tuple[TaskReport, list[Letter]]:
+def run_within(site: TaskEnvironment, work: Work, txn: Any) -> tuple[TaskReport, list[OutboxBlock]]:
     """Run a task inside a transaction of its state, which somebody else commits; return all that it has to say."""
     with _letter_on_failure(site, work):
         return _apply(site, work, site.state(work.task), txn)
@@ -56,7 +56,7 @@ def idle_report(work: Work) -> TaskReport:
 
 
 @contextlib.contextmanager
-def _letter_on_failure(site: Worksite, work: Work) -> Iterator[None]:
+def _letter_on_failure(site: TaskEnvironment, work: Work) -> Iterator[None]:
     """Write the dead letter of a record that ends the run, and raise what it ended with."""
     try:
         yield
@@ -65,7 +65,7 @@ def _letter_on_failure(site: Worksite, work: Work) -> Iterator[None]:
         raise failed.error from failed.error.__cause__
 
 
-def _committed(site: Worksite, work: Work, state: TaskState) -> tuple[TaskReport, list[Letter]]:
+def _committed(site: TaskEnvironment, work: Work, state: TaskState) -> tuple[TaskReport, list[OutboxBlock]]:
     """Apply a batch in one transaction; where there is a checkpoint, fetch what is missing and ship what changes."""
     if site.checkpoint is None:
         return state.update(lambda txn: _apply(site, work, state, txn))
@@ -74,7 +74,7 @@ def _committed(site: Worksite, work: Work, state: TaskState) -> tuple[TaskReport
     restored = checkpoint.ensure(state, work.expected, work.batch)
     before = state.read_version().commit
 
-    def change(txn: Any) -> tuple[tuple[TaskReport, list[Letter]], Changes]:
+    def change(txn: Any) -> tuple[tuple[TaskReport, list[OutboxBlock]], Changes]:
         recorded = state.recorded(txn)
         return _apply(site, work, state, recorded), recorded.changes
 
@@ -85,7 +85,7 @@ def _committed(site: Worksite, work: Work, state: TaskState) -> tuple[TaskReport
     return report, letters
 
 
-def _publish_letter(site: Worksite, work: Work, failed: FailedRecordError) -> None:
+def _publish_letter(site: TaskEnvironment, work: Work, failed: FailedRecordError) -> None:
     """Write the dead letter of a record that ends the run, outside of the batch that is not applied.
 
     The batch will fail at the same record again and again until somebody helps: the producer's name holds the record's
@@ -98,7 +98,7 @@ def _publish_letter(site: Worksite, work: Work, failed: FailedRecordError) -> No
     site.broker.append_once(f"{site.producer(work.task)}.failed.{place}", work.batch, outputs(letters))
 
 
-def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[TaskReport, list[Letter]]:
+def _apply(site: TaskEnvironment, work: Work, state: TaskState, txn: Any) -> tuple[TaskReport, list[OutboxBlock]]:
     found = state.version(txn)
     turn = site.stage(work.task)[0].round
     if state.has_applied(found, work.batch, turn, work.expected):
@@ -115,7 +115,7 @@ def _apply(site: Worksite, work: Work, state: TaskState, txn: Any) -> tuple[Task
         site.sampling.note(work.task, seconds)
     stage, partition = site.stage(work.task)
     base = found.after if found.batch == work.batch else found.commit
-    version = Version(work.batch, uuid.uuid4().hex, run.context.stream_time, after=base, round=turn)
+    version = StateVersion(work.batch, uuid.uuid4().hex, run.context.stream_time, after=base, round=turn)
     report = TaskReport(
         task=work.task,
         stage=stage.name,

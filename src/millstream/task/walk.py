@@ -6,12 +6,12 @@ from itertools import count
 from typing import Any
 
 from millstream.operators.build import Head
-from millstream.operators.columns import Run as ColumnRun
+from millstream.operators.columns import ColumnBatch
 from millstream.operators.runtime import Process
 from millstream.state.timers import Timers
 from millstream.task.current import Current
 from millstream.task.inputs import Decoded
-from millstream.task.merging import Interleaved, Run
+from millstream.task.merging import ChunkSlice, Interleaved
 
 
 class Walk:
@@ -27,7 +27,7 @@ class Walk:
         self._context = context
         self._timers = timers
 
-    def over(self, stretch: Run | Interleaved) -> int:
+    def over(self, stretch: ChunkSlice | Interleaved) -> int:
         """Process some records and return how many they were."""
         if isinstance(stretch, Interleaved):
             self._context.enter(stretch)
@@ -60,7 +60,7 @@ class Walk:
         elif head.process_run is None:
             self._all(rows.start, head.process, keys, values, timestamps)
         else:
-            head.process_run(ColumnRun(chunk, rows, keys, values, timestamps))
+            head.process_run(ColumnBatch(chunk, rows, keys, values, timestamps))
             latest = max(timestamps)
             self._context.stream_time = max(self._context.stream_time, latest)
 

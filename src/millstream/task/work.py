@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from millstream.state.task import Version
+from millstream.state.task import StateVersion
 
 
 class Range(msgspec.Struct, frozen=True, array_like=True):
@@ -16,7 +16,7 @@ class Range(msgspec.Struct, frozen=True, array_like=True):
     stop: int
 
 
-class Arrival(msgspec.Struct, frozen=True, array_like=True):
+class ShuffleInput(msgspec.Struct, frozen=True, array_like=True):
     """Records that a task of another stage sent over an edge."""
 
     edge: str
@@ -30,9 +30,9 @@ class Work(msgspec.Struct, frozen=True):
     task: int
     batch: int
     wall_time: int
-    expected: Version
+    expected: StateVersion
     ranges: tuple[Range, ...] = ()
-    arrivals: tuple[Arrival, ...] = ()
+    arrivals: tuple[ShuffleInput, ...] = ()
     has_timer: bool = False
     """A timer is due, so that the task has to run although nothing may have come in."""
     stream_time: int = -1

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
+from millstream.foundation.storage import environment
 from millstream.plan.node import Node
 from millstream.plan.stages import HISTORY
 from millstream.records import Headers
@@ -19,7 +20,6 @@ from millstream.state.keyvalue import KeyValueStore
 from millstream.state.timed import TimedStore
 from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
-from millstream.storage import environment
 
 S = TypeVar("S")
 MEMORY = Path("/dev/shm")  # noqa: S108  # a private directory is made in it

@@ -9,7 +9,7 @@ import msgspec
 
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
-from millstream.native import NATIVE
+from millstream.foundation.object_codec import NATIVE
 from millstream.operators.attached import AttachedStores
 from millstream.operators.processors import NO_KEY, Children, StepContext, begun
 from millstream.operators.runtime import Runtime

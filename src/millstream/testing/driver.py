@@ -8,30 +8,30 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from millstream.app import App
+from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_here, task_names
 from millstream.batch.idle import IdleInputs
-from millstream.batch.plan import BatchPlan, Progress, advanced
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.timers import SharedTime, timed_tasks
 from millstream.batch.topics import SourceTopics
-from millstream.blocks import block_of, headers_of
 from millstream.broker import Output, TopicConfig
 from millstream.durations import Duration, milliseconds
 from millstream.errors import UnknownTableError
+from millstream.foundation.blocks import block_of, headers_of
+from millstream.foundation.partitioning import partition_of
+from millstream.foundation.paths import state_dir
+from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
-from millstream.partitioning import partition_of
-from millstream.places import state_dir
 from millstream.plan.layout import Layout
 from millstream.plan.sinks import Sink
 from millstream.plan.sources import Source
-from millstream.queries.rows import TableReader
 from millstream.records import Record
 from millstream.serdes import JSON, READABLE, Serde
-from millstream.storage import close_under
-from millstream.tables import readers_of
+from millstream.tables.opening import readers_of
+from millstream.tables.rows import TableReader
+from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
-from millstream.task.worksite import Worksite
 from millstream.testing.bench import scratch_directory
 from millstream.testing.filling import fill
 from millstream.testing.topic import Piped, TestTopic
@@ -75,7 +75,7 @@ class TestDriver:
         for topic in dict.fromkeys((*self._plan.source_topics, *self._plan.sink_topics)):
             self._log.create_topic(topic, topics)
         config = app.config
-        self._site = Worksite(
+        self._site = TaskEnvironment(
             app=app.id,
             layout=Layout.of(self._plan, dict.fromkeys(self._plan.source_topics, partitions), otherwise=partitions),
             broker=self._log,
@@ -191,7 +191,7 @@ class TestDriver:
                 for figure in _FIGURES:
                     self._metrics[figure] += getattr(report, figure)
 
-    def _next_plan(self) -> BatchPlan | None:
+    def _next_plan(self) -> Batch | None:
         if self._shared is not None and not self._shared.is_known:
             return self._planner.batch(self._progress)
         return self._planner.plan(self._progress)

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from millstream.errors import DefinitionError
-from millstream.native import value_codec
-from millstream.partitioning import partition_of
+from millstream.foundation.object_codec import value_codec
+from millstream.foundation.partitioning import partition_of
 from millstream.plan.histories import history_of
 from millstream.plan.stateful import WindowedAggregate
 from millstream.processors import KeyValueSpec
 from millstream.serdes import READABLE, Serde
 from millstream.state.keyvalue import KeyValueStore
-from millstream.task.worksite import Worksite
+from millstream.task.environment import TaskEnvironment
 
 
-def fill(site: Worksite, table: str, rows: Mapping[Any, Any], timestamp: int) -> None:
+def fill(site: TaskEnvironment, table: str, rows: Mapping[Any, Any], timestamp: int) -> None:
     """Store rows, each in the task that its key belongs to."""
     number, key, codec = _place(site, table)
     count = site.layout.partitions[number]
@@ -26,7 +26,7 @@ def fill(site: Worksite, table: str, rows: Mapping[Any, Any], timestamp: int) ->
             _store(site, site.layout.first_task[number] + partition, table, codec, mine, timestamp)
 
 
-def _place(site: Worksite, table: str) -> tuple[int, Serde, Serde]:
+def _place(site: TaskEnvironment, table: str) -> tuple[int, Serde, Serde]:
     """Return the stage of a table or store, what decides the partition of its keys, and how values are kept."""
     plan = site.layout.plan
     for number, stage in enumerate(plan.stages):
@@ -44,7 +44,7 @@ def _place(site: Worksite, table: str) -> tuple[int, Serde, Serde]:
 
 
 def _store(
-    site: Worksite, task: int, table: str, codec: Serde, rows: Iterable[tuple[Any, Any]], timestamp: int
+    site: TaskEnvironment, task: int, table: str, codec: Serde, rows: Iterable[tuple[Any, Any]], timestamp: int
 ) -> None:
     state = site.state(task)
 

@@ -9,12 +9,12 @@ from msgspec import Meta
 
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport, Phases
-from millstream.browse.status import AppStatus, StageStatus, status_of
 from millstream.serve.api.params import Name
 from millstream.serve.lag import lag_of
 from millstream.serve.latency import Latency
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
+from millstream.views.status import AppStatus, StageStatus, status_of
 
 State = Literal["running", "catching up", "waiting", "failed", "stopped"]
 _BEHIND_SECONDS = 10  # an app with more than this much work before it is catching up

@@ -7,13 +7,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from millstream.admin.group_offsets import Move, execute_moves, planned_moves
 from millstream.broker import Broker, GroupInfo
-from millstream.browse.groups import Move, Standing, execute_moves, planned_moves, standings_of
 from millstream.errors import UnknownTopicError
 from millstream.serve.api.params import Name
 from millstream.serve.api.topics import Deletion, Done
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
+from millstream.views.groups import Standing, standings_of
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):

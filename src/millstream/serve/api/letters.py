@@ -8,20 +8,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from millstream.browse.dead_letters import (
-    DeadLetter,
-    Replay,
-    letter_at,
-    letters_in,
-    replay_rest,
-    replay_some,
-    unreplayed,
-)
+from millstream.admin.dead_letter_replay import Replay, replay_rest, replay_some, unreplayed
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.params import Limit, Name
 from millstream.serve.api.records import ShownRecord, shown
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
+from millstream.views.dead_letters import DeadLetter, letter_at, letters_in
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):

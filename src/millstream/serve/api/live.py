@@ -13,7 +13,6 @@ from msgspec import Meta
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from millstream.browse.records import at_ends, partitions_of, records_between
 from millstream.errors import MillstreamError
 from millstream.records import Record, TopicPartition
 from millstream.serve.answers import failure
@@ -22,6 +21,7 @@ from millstream.serve.api.records import chosen, shown
 from millstream.serve.api.tables import ScanParams, ShownRow, scan_table
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
+from millstream.views.records import at_ends, partitions_of, records_between
 
 _NAP_SECONDS = 0.4
 _HEARTBEAT_SECONDS = 15.0

@@ -10,16 +10,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from millstream.browse.expressions import predicate
-from millstream.browse.search import Direction, cursor_of, search, start_of
-from millstream.browse.text import parsed, readable
 from millstream.errors import DefinitionError
+from millstream.foundation.text import parsed, readable
 from millstream.producer import Delivery, Producer
 from millstream.records import Record
 from millstream.serve.api.params import Limit, Millis, Name, Partition, ShortText
 from millstream.serve.api.topics import TopicParams
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
+from millstream.views.expressions import predicate
+from millstream.views.search import Direction, cursor_of, search, start_of
 
 SEARCH_SECONDS = 2.0
 SHOWN_BYTES = 65_536

@@ -12,16 +12,16 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from millstream.browse.keys import find_rows, find_rows_as_of, find_versions
-from millstream.browse.text import plain
 from millstream.errors import DefinitionError, UnknownTableError
-from millstream.queries.rows import Row, TableReader
-from millstream.queries.versions import Version, VersionedTableReader
-from millstream.queries.windows import WindowTableReader
+from millstream.foundation.text import plain
 from millstream.records import Windowed
 from millstream.serve.api.params import Limit, Millis, Name, ShortText
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
+from millstream.tables.rows import Row, TableReader
+from millstream.tables.typed_keys import find_rows, find_rows_as_of, find_versions
+from millstream.tables.versions import Version, VersionedTableReader
+from millstream.tables.windows import WindowTableReader
 from millstream.windows import FOREVER
 
 _MOST_EXPORTED = 100_000

@@ -10,16 +10,16 @@ from msgspec import Meta
 
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
-from millstream.browse.keys import keys_of
-from millstream.browse.moments import iso, moment, span
-from millstream.browse.status import status_of
 from millstream.errors import DefinitionError, UnknownTableError, UnknownTopicError
-from millstream.queries.rows import TableEntry
-from millstream.queries.windows import WindowTableReader
+from millstream.foundation.times import iso, moment, span
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.params import Name
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
+from millstream.tables.rows import TableEntry
+from millstream.tables.typed_keys import keys_of
+from millstream.tables.windows import WindowTableReader
+from millstream.views.status import status_of
 from millstream.windows import FOREVER, SessionWindows, SlidingWindows, Windows
 
 _MOST_WINDOWS = 5000

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from millstream.broker import Broker, TopicConfig
-from millstream.browse.groups import standings_of
 from millstream.serve.api.params import Name
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
+from millstream.views.groups import standings_of
 
 Bytes = Annotated[int, Meta(ge=1, le=2**50)]
 Duration = Annotated[int, Meta(ge=1, le=2**53)]

@@ -14,8 +14,7 @@ import msgspec
 
 import millstream.plan
 from millstream.batch.report import BatchReport
-from millstream.browse.status import StageStatus, status_of
-from millstream.browse.text import printable
+from millstream.foundation.text import printable
 from millstream.operators.probe import Measured
 from millstream.plan.node import Node, verb_of
 from millstream.serve.api.apps import AppParams
@@ -23,6 +22,7 @@ from millstream.serve.flow import Flow
 from millstream.serve.lag import lag_of
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
+from millstream.views.status import StageStatus, status_of
 
 _RECENT_MS = 10_000
 _PLAIN_SETTINGS = frozenset({"name", "op", "in", "table"})

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from millstream.browse.text import plain
+from millstream.foundation.text import plain
 from millstream.serve.html import Content, Markup, element, joined
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from millstream.browse.text import printable
 from millstream.errors import MillstreamError
+from millstream.foundation.text import printable
 from millstream.serve.answers import status_of
 from millstream.serve.api.groups import GroupParams
 from millstream.serve.api.records import RecordParams

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import Any, NamedTuple
 
-from millstream.browse.moments import moment as moment_of
-from millstream.browse.text import json_line
 from millstream.errors import DefinitionError, MillstreamError
+from millstream.foundation.text import json_line
+from millstream.foundation.times import moment as moment_of
 from millstream.serve.api.tables import KeyParams, Rows, ScanParams, ShownRow, get_row, list_tables, scan_table
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (

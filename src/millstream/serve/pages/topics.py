@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millstream.browse.moments import span
-from millstream.browse.text import json_line
+from millstream.foundation.text import json_line
+from millstream.foundation.times import span
 from millstream.serve.api.records import (
     FoundRecords,
     RecordParams,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.browse.moments import span
-from millstream.browse.text import json_line
+from millstream.foundation.text import json_line
+from millstream.foundation.times import span
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import GraphEdge, GraphNode, GraphStage, Topology, get_topology
 from millstream.serve.html import Content, Markup, element, joined

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from millstream.queries.rows import TableReader
-from millstream.queries.versions import VersionedTableReader
 from millstream.records import Headers, Windowed
+from millstream.tables.rows import TableReader
+from millstream.tables.versions import VersionedTableReader
 from millstream.testing.conformance.cases import Case
 from millstream.testing.topic import TestTopic
 

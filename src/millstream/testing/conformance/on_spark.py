@@ -14,7 +14,7 @@ from millstream.errors import MillstreamError
 from millstream.plan.processors import PROCESSORS
 from millstream.plan.sinks import Sink
 from millstream.plan.topology import Plan
-from millstream.queries.rows import TableReader
+from millstream.tables.rows import TableReader
 from millstream.testing.conformance.cases import Case
 from millstream.testing.conformance.comparing import new_records, step_difference, store_differences
 from millstream.testing.conformance.replay import Outcome, replay

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millstream.queries.rows import Row, TableReader
-from millstream.queries.versions import VersionedTableReader
-from millstream.queries.windows import WindowTableReader
 from millstream.records import Windowed
+from millstream.tables.rows import Row, TableReader
+from millstream.tables.versions import VersionedTableReader
+from millstream.tables.windows import WindowTableReader
 from millstream.testing.conformance.cases import Case
 from millstream.testing.conformance.comparing import plain_key
 from millstream.testing.driver import TestDriver

@@ -1,0 +1,1 @@
+"""Administration of an app: upgrade, savepoints, rescaling, reset, dead letter replay."""

@@ -1,0 +1,249 @@
+"""Give an app that does not run another number of partitions: its rows move to where their keys belong then.
+
+New state is built beside the old one and compared with it before anything is switched. One commit of the journal then
+makes it the app's state; until that commit the old one is what counts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from millstream.admin.upgrade import upgrade
+from millstream.batch.batch import Progress
+from millstream.batch.journal import Chores, Journal
+from millstream.batch.planner import BatchSize, Planner, records_in
+from millstream.broker import Broker
+from millstream.errors import AlreadyRunningError, DefinitionError, StateError, UpgradeError
+from millstream.foundation.paths import journal_dir, lock_file, state_dir
+from millstream.foundation.storage import FileLock, close_under
+from millstream.plan.describe import view
+from millstream.plan.layout import Layout
+from millstream.plan.stages import Stage
+from millstream.plan.topology import Plan
+from millstream.state.segments import layout_of
+from millstream.state.stored_keys import key_of_entry, key_of_row, later
+from millstream.state.task import StateVersion, TaskState
+from millstream.tables.opening import catalog_of, readers_of
+from millstream.tables.rows import TableEntry, TableReader
+from millstream.views.status import check_has_run
+
+Rows = dict[bytes, bytes]
+_NEW, _OLD = ".rescaled", ".before-rescale"
+
+
+class RescaledStage(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a stage; ``rows`` are what lies in each store, index lines of windows included."""
+
+    stage: str
+    before: int
+    now: int
+    rows: dict[str, int]
+
+
+def rescale(broker: Broker, data_dir: Path, app: str, plan: Plan, partitions: int) -> list[RescaledStage]:
+    """Give the source topics of an app so many partitions, and move its state accordingly."""
+    check_has_run(data_dir, app)
+    lock = FileLock(lock_file(data_dir, app))
+    if not lock.acquire(patience=0.1):
+        raise AlreadyRunningError(
+            f"app {app!r} is running (process {lock.holder()})", hint="stop it first", process=lock.holder()
+        )
+    try:
+        return _Rescaling(broker, data_dir, app, plan, partitions).run()
+    finally:
+        lock.release()
+
+
+class _Rescaling:
+    """One run of the command."""
+
+    def __init__(self, broker: Broker, data_dir: Path, app: str, plan: Plan, partitions: int) -> None:
+        self._broker = broker
+        self._journal = Journal(journal_dir(data_dir, app))
+        self._state = state_dir(data_dir, app)
+        self._journal.settle(self._state)
+        self._plan = plan
+        self._count = partitions
+        self._topics = {topic: broker.topic(topic).partitions for topic in plan.source_topics}
+        self._progress = self._checked_progress()
+        self._before: dict[str, int] = self._journal.catalog()["partitions"]
+        self._layout = Layout.of(plan, dict.fromkeys(self._topics, partitions))
+        entries = msgspec.convert(catalog_of(self._layout)["tables"], list[TableEntry])
+        self._tables = {entry.name: entry for entry in entries}
+        self._readers = readers_of(self._layout, self._state)
+
+    def run(self) -> list[RescaledStage]:
+        """Build, compare, switch."""
+        stages = [
+            (stage, self._before[stage.name], count)
+            for stage, count in zip(self._plan.stages, self._layout.partitions, strict=True)
+            if stage.round == 0 and self._before[stage.name] != count
+        ]
+        for stage, _, _ in stages:
+            self._check_stores(stage)
+        versions: dict[str, StateVersion] = {}
+        done = []
+        for stage, before, now in stages:
+            self._undo_unfinished(stage)
+            rows = self._build(stage, before, now, versions)
+            done.append(RescaledStage(stage=stage.name, before=before, now=now, rows=rows))
+        self._switch([stage for stage, _, _ in stages], versions)
+        return done
+
+    def _checked_progress(self) -> Progress:
+        progress, planned = self._journal.read()
+        if self._journal.catalog().get("plan") != view(self._plan):
+            raise UpgradeError(
+                "the topology is not the one that ran last", hint="run it once as it is, then change its partitions"
+            )
+        backlog = Planner(self._broker, list(self._topics), BatchSize(1, 1.0)).backlog(progress)
+        if planned is not None or backlog:
+            waiting = f"{records_in(backlog)} records are waiting" if backlog else f"batch {planned and planned.number}"
+            raise UpgradeError(
+                f"not everything is processed: {waiting}", hint="run the app with --until caught-up first"
+            )
+        too_many = {topic: count for topic, count in self._topics.items() if count > self._count}
+        if too_many:
+            topic, count = next(iter(too_many.items()))
+            raise DefinitionError(
+                f"topic {topic!r} has {count} partitions and cannot shrink to {self._count}",
+                hint="give a number that is not smaller",
+            )
+        return progress
+
+    def _check_stores(self, stage: Stage) -> None:
+        """Refuse stores whose rows do not follow from a key alone; nothing was touched yet."""
+        windows_to_come = {node.name for node in stage.nodes if getattr(node, "final", False)}
+        for name in stage.store_names:
+            entry = self._tables.get(name)
+            if entry is None or not entry.key or entry.history is not None or name in windows_to_come:
+                raise UpgradeError(
+                    f"store {name!r} of stage {stage.name!r} cannot be moved to other partitions",
+                    hint="tables and windows with updates can; run the app anew under another id (millstream replay)",
+                )
+        if any(task.rpartition("/")[0] == stage.name for task in self._progress.timers):
+            raise UpgradeError(f"stage {stage.name!r} has timers, which cannot be moved to other partitions")
+
+    def _undo_unfinished(self, stage: Stage) -> None:
+        """Take back what a rescaling that was killed has left."""
+        place, new, old = (self._state / f"{stage.name}{suffix}" for suffix in ("", _NEW, _OLD))
+        if old.exists() and not place.exists():
+            old.rename(place)
+        for path in (new, old):
+            close_under(path)
+            shutil.rmtree(path, ignore_errors=True)
+
+    # Building
+
+    def _build(self, stage: Stage, before: int, now: int, versions: dict[str, StateVersion]) -> dict[str, int]:
+        old = [self._task(stage, "", partition) for partition in range(before)]
+        new = [self._task(stage, _NEW, partition) for partition in range(now)]
+        whole: dict[str, Rows] = {name: {} for name in stage.store_names}
+        for name in stage.store_names:
+            for state in old:
+                parts = self._parted(name, state, whole[name])
+                for partition, part in parts.items():
+                    _put(new[partition], name, part)
+            for state in new:
+                _put(state, name, whole[name])
+        seen = [state.read_version() for state in old]
+        for partition, state in enumerate(new):
+            version = StateVersion(self._progress.done, uuid.uuid4().hex, max(one.stream_time for one in seen))
+            state.update(partial(_save, state, version))
+            versions[f"{stage.name}/{partition}"] = version
+        counts = {name: self._compared(name, old, new, whole[name]) for name in stage.store_names}
+        close_under(self._state / f"{stage.name}{_NEW}")
+        return counts
+
+    def _task(self, stage: Stage, suffix: str, partition: int) -> TaskState:
+        return TaskState(self._state / f"{stage.name}{suffix}" / str(partition), stage.store_names)
+
+    def _parted(self, name: str, state: TaskState, whole: Rows) -> dict[int, Rows]:
+        """Return the rows of a store by the partition that they belong to; what all partitions share goes to whole."""
+        reader: TableReader = self._readers[name]
+        parts: dict[int, Rows] = defaultdict(dict)
+        for physical, stored in state.scan(name):
+            key = self._key(name, physical, stored)
+            if key is None:
+                whole[physical] = later(stored, whole.get(physical, stored))
+            else:
+                (partition,) = reader.partitions_of(key)
+                parts[partition][physical] = stored
+        return parts
+
+    def _key(self, name: str, physical: bytes, stored: bytes) -> Any:
+        windows = self._tables[name].windows
+        if windows is None:
+            return key_of_row(physical, stored)
+        return key_of_entry(physical, stored, layout_of(windows))
+
+    # Comparing and switching
+
+    def _compared(self, name: str, old: list[TaskState], new: list[TaskState], whole: Rows) -> int:
+        """Read everything once more: the same rows must be there, each where a reader looks for it."""
+        before, after = _digest(_own(old, name, whole)), _digest(_own(new, name, whole))
+        misplaced = [
+            partition
+            for partition, state in enumerate(new)
+            for physical, stored in _own([state], name, whole)
+            if self._readers[name].partitions_of(self._key(name, physical, stored)) != [partition]
+        ]
+        if before != after or misplaced:
+            raise StateError(
+                f"the rows of {name!r} are not the same after they were moved; nothing was changed",
+                hint="this is a bug; the new state was left beside the old one for a look",
+            )
+        return after[0]
+
+    def _switch(self, stages: list[Stage], versions: dict[str, StateVersion]) -> None:
+        for topic, count in self._topics.items():
+            if count < self._count:
+                self._broker.alter_topic(topic, partitions=self._count)
+        names = {stage.name for stage in stages}
+        close_under(self._state)
+        for name in names:
+            (self._state / name).rename(self._state / f"{name}{_OLD}")
+        kept = {task: one for task, one in self._progress.versions.items() if task.rpartition("/")[0] not in names}
+        progress = msgspec.structs.replace(self._progress, versions={**kept, **versions})
+        catalog = {**self._journal.catalog(), **catalog_of(self._layout)}
+        self._journal.describe_as(catalog, progress, Chores(move={f"{name}{_NEW}": name for name in names}))
+        upgrade(self._journal, self._state, catalog)
+        for name in names:
+            shutil.rmtree(self._state / f"{name}{_OLD}", ignore_errors=True)
+
+
+def _save(state: TaskState, version: StateVersion, txn: Any) -> None:
+    state.save(txn, version, b"")
+
+
+def _put(state: TaskState, store: str, rows: Rows) -> None:
+    def change(txn: Any) -> None:
+        for physical, stored in rows.items():
+            txn.put(physical, stored, db=state.database(store))
+
+    if rows:
+        state.update(change)
+
+
+def _own(states: list[TaskState], store: str, whole: Rows) -> Iterator[tuple[bytes, bytes]]:
+    """Yield what lies in a store of tasks, without what all of them share."""
+    return (row for state in states for row in state.scan(store) if row[0] not in whole)
+
+
+def _digest(rows: Iterator[tuple[bytes, bytes]]) -> tuple[int, int]:
+    """Return number and digest of rows, whatever their order."""
+    count = digest = 0
+    for physical, stored in rows:
+        count += 1
+        data = len(physical).to_bytes(4, "big") + physical + stored
+        digest = (digest + int.from_bytes(blake2b(data, digest_size=16).digest(), "big")) % 2**128
+    return count, digest

@@ -1,0 +1,54 @@
+"""Where things lie under a data directory: the log, and for each app its lock, its journal and its state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from millstream.foundation.names import check_name, is_name
+
+DEFAULT_DATA_DIR = "millstream-data"
+
+
+def app_dir(data_dir: Path, app: str) -> Path:
+    """Return the directory of an app."""
+    return data_dir / "apps" / check_name("app", app)
+
+
+def lock_file(data_dir: Path, app: str) -> Path:
+    """Return the file whose lock means that the app is running."""
+    return app_dir(data_dir, app) / "lock"
+
+
+def lease_file(data_dir: Path, app: str) -> Path:
+    """Return the file whose lock means that its holder plans the app's batches."""
+    return app_dir(data_dir, app) / "lease"
+
+
+def activity_file(data_dir: Path, app: str) -> Path:
+    """Return the file in which a run shows what it does."""
+    return app_dir(data_dir, app) / "activity.json"
+
+
+def journal_dir(data_dir: Path, app: str) -> Path:
+    """Return the directory of the app's batch journal."""
+    return app_dir(data_dir, app) / "journal"
+
+
+def state_dir(data_dir: Path, app: str) -> Path:
+    """Return the directory with the state of all tasks of an app."""
+    return app_dir(data_dir, app) / "state"
+
+
+def delivery_dir(data_dir: Path, app: str, topic: str) -> Path:
+    """Return the directory with the journal of what an app hands to Spark by a topic."""
+    return app_dir(data_dir, app) / "deliveries" / check_name("topic", topic)
+
+
+def has_run(data_dir: Path, app: str) -> bool:
+    """Whether an app of that name has run on a data directory; a name that cannot be one has not."""
+    return is_name(app) and journal_dir(data_dir, app).is_dir()
+
+
+def app_names(data_dir: Path) -> list[str]:
+    """Return the names of the apps that have run on a data directory."""
+    return sorted(path.parent.name for path in data_dir.glob("apps/*/journal"))

@@ -1,0 +1,1 @@
+"""Metrics of all apps of a data directory."""

@@ -1,0 +1,156 @@
+"""Read the tables of an app from any process of the host, while it runs or after.
+
+Each look-up sees the state as of the last batch that the row's task has committed, and never waits for the app.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from millstream.aggregations import finisher
+from millstream.batch.journal import Journal
+from millstream.errors import UnknownTableError
+from millstream.foundation.object_codec import NATIVE, value_codec
+from millstream.foundation.paths import app_names, has_run, journal_dir, state_dir
+from millstream.plan.declared import Declared
+from millstream.plan.describe import view
+from millstream.plan.histories import history_of
+from millstream.plan.layout import Layout
+from millstream.plan.node import Node
+from millstream.plan.stateful import WindowedAggregate
+from millstream.plan.topology import Plan
+from millstream.processors import SessionSpec, StoreSpec, WindowSpec
+from millstream.serdes import READABLE, Serde, serde_named
+from millstream.tables.rows import TableEntry, TableReader
+from millstream.tables.versions import VersionedTableReader
+from millstream.tables.windows import WindowTableReader
+from millstream.windows import SessionWindows, SlidingWindows
+
+
+def catalog_of(layout: Layout) -> dict[str, Any]:
+    """Return what other processes need in order to read the tables of a layout and to draw its plan."""
+    plan = layout.plan
+    entries = [
+        _entry(node, stage.name, layout.partitions[number], plan)
+        for number, stage in enumerate(plan.stages)
+        if stage.round == 0
+        for node in stage.stores
+    ]
+    entries += [
+        _store_entry(name, spec, stage.name, layout.partitions[number])
+        for number, stage in enumerate(plan.stages)
+        if stage.round == 0
+        for name, spec in stage.processor_stores.items()
+    ]
+    entries += [_entry(node, node.name or "", 1, plan) for node in plan.global_tables.values()]
+    return {
+        "tables": [msgspec.to_builtins(entry) for entry in entries],
+        "plan": view(plan),
+        "partitions": {stage.name: layout.partitions[number] for number, stage in enumerate(plan.stages)},
+    }
+
+
+def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:
+    declared = plan.declared[node]
+    entry = TableEntry(
+        name=node.name or "",
+        stage=stage,
+        partitions=partitions,
+        key=(declared.key or READABLE).name,
+        value=value_codec(declared.value).name,
+        ready=getattr(node, "ready", None),
+    )
+    if not isinstance(node, WindowedAggregate):
+        return msgspec.structs.replace(entry, history=history_of(node))
+    key = plan.declared[node.source].key or READABLE  # the key inside of the window decides the partition
+    inclusive = node.final and not isinstance(node.windows, SessionWindows)
+    return msgspec.structs.replace(
+        entry, key=key.name, windows=node.windows, retention=node.kept_for, inclusive=inclusive
+    )
+
+
+def _store_entry(name: str, spec: StoreSpec, stage: str, partitions: int) -> TableEntry:
+    entry = TableEntry(name=name, stage=stage, partitions=partitions, key="", value=value_codec(spec.value).name)
+    if not isinstance(spec, WindowSpec | SessionSpec):
+        return msgspec.structs.replace(entry, history=getattr(spec, "history", None))
+    windows = SlidingWindows(0, 0) if isinstance(spec, WindowSpec) else SessionWindows(0, 0)
+    return msgspec.structs.replace(entry, windows=windows, retention=spec.retention)
+
+
+def readers_of(layout: Layout, directory: Path) -> dict[str, TableReader]:
+    """Return readers of all tables of a layout, whose state lies in ``directory``."""
+    entries = msgspec.convert(catalog_of(layout)["tables"], list[TableEntry])
+    return {entry.name: _reader(directory, entry, layout.plan) for entry in entries}
+
+
+def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[str, TableReader]:
+    """Return the tables of an app; with its plan rows come back as the declared types, else as plain data."""
+    if not has_run(data_dir, app):
+        known = ", ".join(app_names(data_dir)) or "none yet"
+        raise UnknownTableError(f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {known}")
+    directory = state_dir(data_dir, app)
+    stored = Journal(journal_dir(data_dir, app), readonly=True).stored_catalog()
+    return _plain_tables(directory, app, stored) if plan is None else _tables(directory, app, stored, plan)
+
+
+def _tables(directory: Path, app: str, catalog: bytes, plan: Plan | None) -> Tables:
+    tables = Tables(app)
+    for entry in msgspec.json.decode(catalog, type=_Catalog).tables:
+        tables[entry.name] = _reader(directory, entry, plan)
+    return tables
+
+
+@lru_cache(maxsize=64)
+def _plain_tables(directory: Path, app: str, catalog: bytes) -> Tables:
+    """Remember the readers of a catalog, which hold nothing open: a look-up by key would take longer without."""
+    return _tables(directory, app, catalog, None)
+
+
+class _Catalog(msgspec.Struct):
+    """What of a catalog is about tables."""
+
+    tables: list[TableEntry] = []
+
+
+def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReader:
+    nodes = () if plan is None else plan.nodes
+    node = next((node for node in nodes if node.name == entry.name), None)
+    declared = None if plan is None or node is None else plan.declared[node]
+    if plan is not None and not entry.key:
+        declared = next((Declared(None, spec.value) for spec in _specs(plan, entry.name)), None)
+    key = serde_named(entry.key) or (declared and declared.key) or READABLE
+    value = serde_named(entry.value) or NATIVE if declared is None else value_codec(declared.value)
+    if entry.ready is not None:
+        value = Finished(value, finisher(entry.ready, getattr(node, "build", None)))
+    if entry.windows is not None:
+        return WindowTableReader(directory, entry, key, value)
+    return (TableReader if entry.history is None else VersionedTableReader)(directory, entry, key, value)
+
+
+class Finished:
+    """Reads what an aggregation keeps as what it shows."""
+
+    def __init__(self, kept: Serde, finish: Callable[[Any], Any]) -> None:
+        self.name, self.encode = kept.name, kept.encode
+        self.decode: Callable[[bytes], Any] = lambda data: finish(kept.decode(data))
+
+
+def _specs(plan: Plan, store: str) -> list[StoreSpec]:
+    return [stage.processor_stores[store] for stage in plan.stages if store in stage.processor_stores]
+
+
+class Tables(dict[str, TableReader]):
+    """Tables by name; a name that is not there gets a helpful error."""
+
+    def __init__(self, app: str) -> None:
+        super().__init__()
+        self._app = app
+
+    def __missing__(self, name: str) -> TableReader:
+        known = ", ".join(sorted(self)) or "none"
+        raise UnknownTableError(f"app {self._app!r} has no table {name!r}", hint=f"its tables: {known}")

@@ -1,0 +1,165 @@
+"""A table as its readers see it: rows by key, and ranges of them.
+
+Each look-up sees the state as of the last batch that the row's task has committed, and never waits for the app.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from millstream.aggregations import AnyAggregation
+from millstream.errors import UnknownTableError
+from millstream.foundation.object_codec import encode_key
+from millstream.foundation.partitioning import partition_of
+from millstream.foundation.storage import environment
+from millstream.serdes import Serde
+from millstream.state.keyvalue import fetch, scan
+from millstream.state.task import store_database
+from millstream.windows import FOREVER, Windows
+
+
+class TableEntry(msgspec.Struct, frozen=True):
+    """Where a table lies; ``key`` decides the partition of a row, ``value`` how it is read.
+
+    Without ``key`` it is a store of a processor, which may keep a row wherever it runs.
+    """
+
+    name: str
+    stage: str
+    partitions: int
+    key: str
+    value: str
+    windows: Windows | None = None
+    retention: int = 0
+    inclusive: bool = False
+    """Whether a window at the very edge of the retention is still in reach."""
+    ready: AnyAggregation | None = None
+    """The aggregation by which rows are shown; what it keeps is something else."""
+    history: int | None = None
+    """For how many milliseconds versions of rows are kept."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A row of a table."""
+
+    key: Any
+    value: Any
+    timestamp: int
+
+
+class TableReader:
+    """A table, read only; ``table[key]`` and ``key in table`` work as in a dict."""
+
+    def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
+        self.name = entry.name
+        self._directory = directory / entry.stage
+        self.partitions = entry.partitions
+        self._key = key if entry.key else None
+        self._decode = value.decode
+        self._database = store_database(entry.name)
+        self._databases: tuple[str, ...] = (self._database,)  # all must be open before a snapshot is taken
+
+    def row(self, key: Any) -> Row | None:
+        """Return the row of a key with its timestamp, or None."""
+        found: tuple[Any, int] | None = None
+        for path in self._paths_of(key):
+            for txn, database in self._snapshot(path):
+                found = fetch(txn, database, self._decode, key) or found
+        return None if found is None else Row(key, *found)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key, or ``default``."""
+        row = self.row(key)
+        return default if row is None else row.value
+
+    def __getitem__(self, key: Any) -> Any:
+        row = self.row(key)
+        if row is None:
+            raise KeyError(key)
+        return row.value
+
+    def __contains__(self, key: Any) -> bool:
+        return self.row(key) is not None
+
+    def windows(self, key: Any, *, start: int = 0, stop: int = FOREVER, reverse: bool = False) -> list[Row]:
+        """Return the windows of a key that begin at ``start`` … ``stop``; only tables of windows have any."""
+        order = ", backward" if reverse else ""
+        raise UnknownTableError(
+            f"table {self.name!r} has no windows, so none of key {key!r:.60} from {start} to {stop}{order}",
+            hint="use get(), range() or scan()",
+        )
+
+    def scan(
+        self, *, start: Any = None, stop: Any = None, prefix: str | None = None, limit: int | None = None
+    ) -> Iterator[Row]:
+        """Yield rows in key order within each partition; ``stop`` is not included, ``prefix`` is for text keys.
+
+        With ``limit`` not more than so many are read from each partition, so that a look at a large table is cheap.
+        """
+        first = b"" if start is None else encode_key(start)
+        last = None if stop is None else encode_key(stop)
+        if prefix is not None:
+            first = encode_key(prefix)
+            last = first + b"\xff"
+        for partition in range(self.partitions):
+            yield from self._scan_partition(partition, first, last, limit)
+
+    def _scan_partition(self, partition: int, first: bytes, last: bytes | None, limit: int | None) -> list[Row]:
+        rows: list[Row] = []
+        for txn, database in self._snapshot(self._directory / str(partition)):
+            rows = [Row(*found) for found in islice(scan(txn, database, self._decode, first, last), limit)]
+        return rows
+
+    def range(self, first: Any = None, last: Any = None, *, reverse: bool = False) -> Iterator[Row]:
+        """Yield the rows from ``first`` to ``last``, both included and both optional, in the order of keys."""
+        start = b"" if first is None else encode_key(first)
+        stop = None if last is None else encode_key(last) + b"\x00"
+        return self._in_order(start, stop, reverse=reverse)
+
+    def prefix(self, text: str, *, reverse: bool = False) -> Iterator[Row]:
+        """Yield the rows whose keys are text that begins with ``text``, in the order of keys."""
+        start = encode_key(text)
+        return self._in_order(start, start + b"\xff", reverse=reverse)
+
+    def _in_order(self, start: bytes, stop: bytes | None, *, reverse: bool) -> Iterator[Row]:
+        parts: list[Iterable[Row]] = []
+        for partition in range(self.partitions):
+            rows = self._scan_partition(partition, start, stop, None)
+            parts.append(reversed(rows) if reverse else rows)
+        return heapq.merge(*parts, key=lambda row: encode_key(row.key), reverse=reverse)
+
+    def partition_rows(self, partition: int) -> list[Row]:
+        """Return the rows of one partition, all as of the same batch."""
+        return self._scan_partition(partition, b"", None, None)
+
+    def _snapshot(self, path: Path) -> Iterator[tuple[Any, Any]]:
+        """Yield a snapshot of a partition, or nothing if no batch has been committed there yet."""
+        if (path / "data.mdb").exists():
+            place = environment(path, self._databases, readonly=True)
+            database = place.databases[self._database]
+            if database is not None:
+                with place.read() as txn:
+                    yield txn, database
+
+    def partitions_of(self, key: Any) -> Sequence[int]:
+        """Return the partitions in which a key's row can be: one, unless its place does not follow from the key."""
+        if self._key is None:
+            return range(self.partitions)
+        return [partition_of(self._key.encode(key), self.partitions)]
+
+    def _paths_of(self, key: Any) -> list[Path]:
+        return [self._directory / str(partition) for partition in self.partitions_of(key)]
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Yield all keys and values."""
+        return ((row.key, row.value) for row in self.scan())
+
+    def __len__(self) -> int:
+        paths = (self._directory / str(partition) for partition in range(self.partitions))
+        return sum(txn.stat(database)["entries"] for path in paths for txn, database in self._snapshot(path))

@@ -1,0 +1,156 @@
+"""How an app is doing, as any process of the host can see it: while the app runs, and after it has died."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from millstream.batch.activity import LifeSign, LifeSigns
+from millstream.batch.history import FailureNote
+from millstream.batch.journal import Journal
+from millstream.batch.report import BatchReport, Phases, StageTotals, Totals
+from millstream.errors import StateError
+from millstream.foundation.paths import activity_file, app_names, journal_dir, lock_file
+from millstream.foundation.storage import FileLock
+from millstream.task.report import TaskReport
+
+_RECENT_MS = 10_000
+_MOST_RECENT = 200
+_PHASES = Phases.__struct_fields__
+
+
+class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Size of a store over all partitions."""
+
+    rows: int
+    bytes: int
+
+
+class StageStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A stage: its sums since the first batch, and how its tasks stood when each last had something to do."""
+
+    name: str
+    partitions: int
+    totals: StageTotals
+    stream_times: dict[int, int]
+    """By partition, in milliseconds; partitions that have seen nothing are not there."""
+    stores: dict[str, StoreStatus]
+
+    @property
+    def stream_time(self) -> int | None:
+        """The least of its partitions, or None before the first record."""
+        return min(self.stream_times.values(), default=None)
+
+    @property
+    def held_back_by(self) -> int | None:
+        """The partition whose stream time is behind all others, or None if they are level."""
+        times = self.stream_times
+        if len(set(times.values())) < 2:
+            return None
+        return min(times, key=times.__getitem__)
+
+
+class AppStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An app as of its last batch."""
+
+    app: str
+    process: int | None
+    """The process that runs it now, or None."""
+    batch: int
+    """The last batch that is done."""
+    planned: int | None
+    """The batch that is under way, or is run again at the next start."""
+    ended_at: int | None
+    """When the last batch was done, wall time in milliseconds."""
+    rate: float
+    """Records per second over the last ten seconds."""
+    seconds: float
+    """What a batch took, on average over the last ones."""
+    phases: Phases
+    totals: Totals
+    lag: dict[str, int]
+    """Records left to read as of the last batch, by ``topic/partition``."""
+    stages: list[StageStatus]
+    sign: LifeSign | None
+    """What its process was doing when it last showed that it lives, about once a second while it runs."""
+    failure: FailureNote | None
+    """The last failure, unless a batch was done since."""
+
+
+def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
+    """Return how an app is doing; raises if it has never run on the data directory."""
+    check_has_run(data_dir, app)
+    journal = Journal(journal_dir(data_dir, app), readonly=True)
+    progress, planned = journal.read()
+    recent = journal.history.batches(_MOST_RECENT)
+    totals = journal.history.totals()
+    lock = FileLock(lock_file(data_dir, app))
+    return AppStatus(
+        app=app,
+        process=lock.holder() if lock.is_held() else None,
+        batch=progress.done,
+        planned=None if planned is None else planned.number,
+        ended_at=recent[-1].ended_at if recent else None,
+        rate=_rate(recent, time.time_ns() // 1_000_000 if now is None else now),
+        seconds=_mean(one.seconds for one in recent),
+        phases=Phases(**{name: _mean(getattr(one.phases, name) for one in recent) for name in _PHASES}),
+        totals=totals,
+        lag=recent[-1].lag if recent else {},
+        stages=_stages(journal, totals),
+        sign=LifeSigns(activity_file(data_dir, app)).last(),
+        failure=journal.history.failure(),
+    )
+
+
+def check_has_run(data_dir: Path, app: str) -> None:
+    """Refuse an app that has never run on a data directory."""
+    known = app_names(data_dir)
+    if app not in known:
+        raise StateError(
+            f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {', '.join(known) or 'none yet'}"
+        )
+
+
+def _stages(journal: Journal, totals: Totals) -> list[StageStatus]:
+    partitions: dict[str, int] = journal.catalog().get("partitions", {})
+    by_stage: dict[str, list[TaskReport]] = {name: [] for name in partitions}
+    for task in journal.history.tasks().values():
+        if task.partition < partitions.get(task.stage, 0):  # others are of stages that are not there any more
+            by_stage[task.stage].append(task)
+    return [
+        StageStatus(
+            name=name,
+            partitions=partitions[name],
+            totals=totals.stages.get(name, StageTotals()),
+            stream_times={task.partition: task.stream_time for task in tasks if task.stream_time >= 0},
+            stores=_stores(tasks),
+        )
+        for name, tasks in by_stage.items()
+    ]
+
+
+def _stores(tasks: list[TaskReport]) -> dict[str, StoreStatus]:
+    names = dict.fromkeys(name for task in tasks for name in task.rows)
+    return {
+        name: StoreStatus(
+            rows=sum(task.rows.get(name, 0) for task in tasks), bytes=sum(task.bytes.get(name, 0) for task in tasks)
+        )
+        for name in names
+    }
+
+
+def _rate(recent: list[BatchReport], now: int) -> float:
+    since = now - _RECENT_MS
+    within = [one for one in recent if one.ended_at >= since]
+    if not within:
+        return 0.0
+    began = max(since, within[0].ended_at - round(within[0].seconds * 1000))
+    return sum(one.records_in for one in within) / max(0.001, (now - began) / 1000)
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else 0.0

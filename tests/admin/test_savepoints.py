@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.running import run_to_end
+
+from millstream import App
+from millstream.admin.savepoints import (
+    create_savepoint,
+    delete_savepoint,
+    restore_savepoint,
+    savepoints_of,
+)
+from millstream.batch.gate import Gate
+from millstream.batch.journal import Journal
+from millstream.broker import Output, TopicConfig
+from millstream.errors import InvalidNameError, StateError
+from millstream.foundation.blocks import block_of
+from millstream.foundation.paths import app_dir, app_names, journal_dir, lock_file
+from millstream.foundation.storage import FileLock, close_under
+from millstream.log import EmbeddedLog
+from millstream.tables.opening import open_tables
+
+Feed = Callable[..., None]
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Iterator[Feed]:
+    """Feed words to an app that counts them, and let it process them."""
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("words", TopicConfig(partitions=2))
+        log.create_topic("out", TopicConfig(partitions=1))
+
+    def feed(*words: str) -> None:
+        with EmbeddedLog(tmp_path) as log:
+            raw = [word.encode() for word in words]
+            log.append([Output("words", 0, block_of(raw, raw, [0] * len(raw)))])
+        app = App("test", data_dir=tmp_path)
+        app.stream("words", value=str).group_by(lambda word: word).count(name="seen").to_stream().to("out")
+        run_to_end(app)
+
+    yield feed
+    close_under(tmp_path)
+
+
+def seen(directory: Path) -> dict[str, int]:
+    return dict(open_tables(directory, "test")["seen"].items())
+
+
+def written(directory: Path) -> list[bytes]:
+    with EmbeddedLog(directory) as log:
+        (offsets,) = log.offsets("out")
+        return [value for chunk in log.read("out", 0, 0, offsets.end) for value in chunk.block.column(1).to_pylist()]
+
+
+def test_an_app_goes_back_to_a_savepoint_and_on_from_there(feed: Feed, tmp_path: Path) -> None:
+    feed("a", "b")
+    made = create_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
+    assert (made.batch, made.positions["words/0"]) == (1, 2)
+    feed("a", "c")
+    assert seen(tmp_path) == {"a": 2, "b": 1, "c": 1}
+    close_under(tmp_path)
+
+    restore_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
+
+    assert seen(tmp_path) == {"a": 1, "b": 1}
+    close_under(tmp_path)
+    feed("d")
+    assert seen(tmp_path) == {"a": 2, "b": 1, "c": 1, "d": 1}
+    assert sorted(written(tmp_path)) == sorted([b"1", b"1", b"2", b"1", b"2", b"1", b"1"])  # once more since then
+
+
+def test_a_savepoint_waits_for_the_end_of_a_batch_and_later_ones_are_not_in_it(feed: Feed, tmp_path: Path) -> None:
+    feed("a")
+    gate = Gate(app_dir(tmp_path, "test"))
+    made = threading.Event()
+
+    def create() -> None:
+        create_savepoint(tmp_path, "test", "during", tmp_path / "saved")
+        made.set()
+
+    thread = threading.Thread(target=create)
+    with gate.passing():
+        thread.start()
+        assert not made.wait(0.3)
+    assert made.wait(30)
+    thread.join()
+    feed("a")
+    close_under(tmp_path)
+    restore_savepoint(tmp_path, "test", "during", tmp_path / "saved")
+    assert seen(tmp_path) == {"a": 1}
+
+
+def test_a_closed_gate_lets_no_batch_pass_and_patience_ends(tmp_path: Path) -> None:
+    ours, theirs = Gate(tmp_path), Gate(tmp_path)
+    passed = threading.Event()
+
+    def pass_through() -> None:
+        with theirs.passing():
+            passed.set()
+
+    thread = threading.Thread(target=pass_through)
+    with ours.closed():
+        thread.start()
+        assert not passed.wait(0.1)
+    assert passed.wait(30)
+    thread.join()
+    with theirs.passing(), pytest.raises(StateError, match="does not come to its end"), ours.closed(patience=0.05):
+        pass
+
+
+def test_savepoints_are_listed_and_deleted_by_name(feed: Feed, tmp_path: Path) -> None:
+    feed("a")
+    place = tmp_path / "saved"
+    for name in ("one", "two"):
+        create_savepoint(tmp_path, "test", name, place)
+    assert [one.name for one in savepoints_of(place, "test")] == ["one", "two"]
+    with pytest.raises(StateError, match="app 'test' has a savepoint 'one' already"):
+        create_savepoint(tmp_path, "test", "one", place)
+    with pytest.raises(InvalidNameError):
+        create_savepoint(tmp_path, "test", "../out", place)
+    delete_savepoint(place, "test", "one")
+    assert [one.name for one in savepoints_of(place, "test")] == ["two"]
+    with pytest.raises(StateError, match="app 'test' has no savepoint 'one'; its savepoints: two"):
+        delete_savepoint(place, "test", "one")
+
+
+def test_an_app_that_runs_is_not_restored(feed: Feed, tmp_path: Path) -> None:
+    feed("a")
+    create_savepoint(tmp_path, "test", "one", tmp_path / "saved")
+    lock = FileLock(lock_file(tmp_path, "test"))
+    assert lock.acquire()
+    with pytest.raises(StateError, match="app 'test' is running"):
+        restore_savepoint(tmp_path, "test", "one", tmp_path / "saved")
+    lock.release()
+    assert seen(tmp_path) == {"a": 1}
+
+
+def test_what_could_not_be_copied_leaves_nothing_behind(
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed("a")
+
+    def fail(*_: object) -> None:
+        raise StateError("no")
+
+    monkeypatch.setattr("millstream.foundation.storage.Environment.copy", fail)
+    with pytest.raises(StateError, match="no"):
+        create_savepoint(tmp_path, "test", "one", tmp_path / "saved")
+    assert list((tmp_path / "saved" / "test").iterdir()) == []
+    assert app_names(tmp_path) == ["test"]
+    assert Journal(journal_dir(tmp_path, "test")).read()[0].done == 1

@@ -1,0 +1,155 @@
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from millstream.errors import DefinitionError
+from millstream.foundation.loading import AppReference, follow, load_app, reference_to
+
+HEAD = "from millstream import App\n"
+ONE = HEAD + 'app = App("one")\napp.stream("a").to("b")\n'
+Write = Callable[[str, str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Write a file into the working directory; what it adds to the interpreter is taken back."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+
+    def write(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return name
+
+    yield write
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("target", ["loading_one.py", "loading_one.py:app", "loading_one", "loading_one:app"])
+def test_an_app_is_found_by_file_module_and_name(write: Write, target: str) -> None:
+    write("loading_one.py", ONE)
+    assert (load_app(target).id, load_app(target).defined_in) == ("one", "loading_one")
+
+
+def test_a_module_in_a_package_and_a_file_elsewhere_are_found(write: Write) -> None:
+    write("loading_package/__init__.py", "")
+    write("loading_package/app.py", ONE)
+    write("else where/loading_far.py", "import loading_near\n" + ONE)
+    write("else where/loading_near.py", "")
+    assert load_app("loading_package.app").id == "one"
+    assert load_app("else where/loading_far.py").id == "one"
+
+
+def test_a_file_in_a_package_may_import_its_neighbours(
+    write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write("loading_house/__init__.py", "")
+    write("loading_house/names.py", 'NAME = "one"\n')
+    target = write("loading_house/app.py", f"{HEAD}from loading_house.names import NAME\napp = App(NAME)\n")
+    monkeypatch.chdir(tmp_path.parent)
+    assert load_app(str(tmp_path / target)).id == "one"
+
+
+def test_of_several_apps_one_must_be_named(write: Write) -> None:
+    target = write("loading_two.py", ONE + 'other = App("two")\nalias = app\n')
+    with pytest.raises(
+        DefinitionError, match=r"'loading_two.py' has 2 apps: app, other, alias; name one: loading_two.py:NAME"
+    ):
+        load_app(target)
+    assert load_app(f"{target}:other").id == "two"
+
+
+def test_a_function_may_make_the_app(write: Write) -> None:
+    target = write("loading_factory.py", HEAD + 'def make():\n    return App("made")\n')
+    assert load_app(f"{target}:make").id == "made"
+    with pytest.raises(DefinitionError, match=r"has 0 apps; make one at module level: app = App\(\.\.\.\)"):
+        load_app(target)
+
+
+@pytest.mark.parametrize("name", ["missing", "number"])
+def test_what_is_no_app_is_refused_with_the_apps_that_are_there(write: Write, name: str) -> None:
+    target = write("loading_wrong.py", ONE + "number = 7\n")
+    with pytest.raises(DefinitionError, match=rf"'loading_wrong.py:{name}' is not an App; apps in it: app$"):
+        load_app(f"{target}:{name}")
+
+
+@pytest.mark.parametrize("target", ["nowhere.py", "no_such_module", "no_such_package.module"])
+def test_what_is_not_there_is_named(write: Write, target: str) -> None:
+    with pytest.raises(DefinitionError, match=target.partition(":")[0]):
+        load_app(target)
+
+
+def test_an_import_that_fails_inside_is_not_mistaken_for_a_missing_app(write: Write) -> None:
+    write("loading_broken.py", "import no_such_library\n" + ONE)
+    for target in ("loading_broken", "loading_broken.py"):
+        with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+            load_app(target)
+        assert "loading_broken" not in sys.modules
+
+
+def test_a_file_that_fails_leaves_a_module_of_its_name_alone(write: Write) -> None:
+    import json
+
+    write("json.py", "1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        load_app("json.py")
+    assert sys.modules["json"] is json
+
+
+@pytest.mark.parametrize("verb", ["run", "start", "main"])
+def test_an_app_does_not_run_while_its_file_is_imported(write: Write, verb: str) -> None:
+    target = write("loading_running.py", ONE + f"app.{verb}()\n")
+    with pytest.raises(
+        DefinitionError, match=rf"app\.{verb}\(\) is called while .*imported; put it under: if __name__"
+    ):
+        load_app(target)
+
+
+def test_a_file_is_imported_once(write: Write) -> None:
+    target = write("loading_once.py", ONE)
+    assert load_app(target) is load_app(target)
+
+
+def test_a_reference_leads_back_to_the_app(write: Write) -> None:
+    app = load_app(write("loading_referred.py", ONE))
+    reference = reference_to(app)
+    assert reference is not None
+    assert (reference.module, reference.attribute) == ("loading_referred", "app")
+    assert follow(reference) is app
+    del sys.modules["loading_referred"]
+    sys.path[:] = [path for path in sys.path if path != str(Path.cwd())]
+    assert follow(reference).id == "one"
+
+
+def test_a_reference_to_a_module_that_is_not_on_the_path_goes_by_its_file(write: Write) -> None:
+    write("hidden/loading_hidden.py", ONE)
+    file = str(Path("hidden/loading_hidden.py").absolute())
+    assert follow(AppReference("loading_hidden", "app", file, ())).id == "one"
+
+
+def test_an_app_that_is_no_variable_of_a_module_has_no_reference(write: Write) -> None:
+    app = load_app(write("loading_local.py", HEAD + 'def make():\n    return App("made")\n') + ":make")
+    assert reference_to(app) is None
+
+
+def test_a_script_that_runs_itself_is_imported_once_more_for_the_workers(write: Write) -> None:
+    """Classes of ``__main__`` would be others in a worker than here, so what runs is the app of the module."""
+    program = """
+class Ride: pass
+if __name__ == "__main__":
+    import sys
+    from millstream.foundation.loading import follow, reference_to
+    twin = app._twin()
+    assert twin is not app and twin is app._twin() is sys.modules["loading_script"].app
+    assert follow(reference_to(twin)) is twin and reference_to(app) is None
+    print(app.defined_in, twin.defined_in)
+"""
+    target = write("loading_script.py", ONE + program)
+    ran = subprocess.run([sys.executable, target], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout == "__main__ loading_script\n"

@@ -1,0 +1,46 @@
+"""What goes to another stage arrives there as it was, each record at the task of its key."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.foundation.object_codec import encode_key
+from millstream.foundation.partitioning import partition_of
+from millstream.operators.runtime import EdgeColumns
+from millstream.task.shuffle_format import parcels_of, unpacked
+
+Sent = list[tuple[str | None, bytes | None, int, bool]]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.text(max_size=2)),
+            st.one_of(st.none(), st.binary(max_size=4)),
+            st.integers(-(2**63), 2**63 - 1),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=40,
+    ),
+    st.integers(1, 4),
+)
+def test_a_parcel_holds_the_records_of_its_task_in_their_order(sent: Sent, tasks: int) -> None:
+    columns = EdgeColumns()
+    numbers = columns.numbers(str.encode)
+    for key, value, timestamp, has_headers in sent:
+        columns.codes.append(numbers[encode_key(key) if key is None else key])
+        columns.values.append(value)
+        columns.timestamps.append(timestamp)
+        if has_headers:
+            columns.note_headers((("h", b"1"),))
+    expected: dict[int, Sent] = {}
+    for record in sent:
+        home = partition_of((record[0] or "").encode(), tasks)
+        expected.setdefault(home, []).append(record)
+    found = {}
+    for task, parcel in parcels_of(columns, tasks):
+        rows = unpacked(parcel)
+        headers = rows.headers or [()] * len(rows.keys)
+        assert set(headers) <= {(), (("h", b"1"),)}
+        found[task] = list(zip(rows.keys, rows.values, rows.timestamps, map(bool, headers), strict=True))
+    assert found == expected

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millstream.errors import DefinitionError
+from millstream.records import Record
+from millstream.views.expressions import predicate
+
+RIDE = Record(
+    "rides", 1, 17, b"r1", b'{"amount": 41.5, "zone": {"id": 7}, "tags": ["a", "b"], "old-name": null}', 99,
+    (("by", b"me"),),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("value.amount > 40", "value.amount >= 41.5", "value.zone.id = 7", "value.zone.id == 7", "value.zone.id != 8"),
+        *('key = "r1"', "key startswith 'r'", "key endswith '1'", "key contains 'r'", "value.tags contains 'a'"),
+        *("value.tags[1] = 'b'", "value.tags[-1] = 'b'", "value.old-name = null", "offset = 17 and partition = 1"),
+        *("timestamp < 100", "headers.by = 'me'", "not value.amount < 40", "(key = 'x' or key = 'r1') and offset > 1"),
+        *("value.zone", "key = r1", "value.amount > 1e1", 'value["amount"] > 1', "not not key = 'r1'"),
+    ],
+)
+def test_what_holds(text: str) -> None:
+    assert predicate(text)(RIDE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("value.amount > 'text'", "value.nothing > 1", "value.nothing", "value.tags[9] = 1", "key = 1"),
+        *("key > 1", "value.zone contains 9", "value.amount startswith '4'", "headers.nothing = 'x'", "not key"),
+        *("key = 'x' and value.amount > 40", "value.tags contains value"),
+    ],
+)
+def test_what_does_not_hold_or_makes_no_sense(text: str) -> None:
+    assert not predicate(text)(RIDE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "value >", "amount > 4", "value..x = 1", "(key = 1", "key = 1)", "key == == 1", "value[", "value[a] = 1"),
+        *("__import__('os')", "key = 1; import os", "value.amount > 40 and", "(" * 60 + "key" + ")" * 60, "x" * 2000),
+    ],
+)
+def test_what_cannot_be_understood_is_refused(text: str) -> None:
+    with pytest.raises(DefinitionError):
+        predicate(text)
+
+
+@given(st.text(alphabet="valuekey.[]()=<>!'\" 01andornot\\", max_size=60))
+def test_any_text_is_an_expression_or_refused(text: str) -> None:
+    try:
+        found = predicate(text)
+    except DefinitionError:
+        return
+    assert found(RIDE) in (True, False)
