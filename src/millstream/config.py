@@ -1,4 +1,4 @@
-"""Settings of an app, all with defaults that suit one machine."""
+"""Settings of an app; the defaults suit a single machine."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from millstream.errors import DefinitionError
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """How an app runs; pass as ``App(..., config=Config(...))``.
+    """Configure how an app runs: ``App(..., config=Config(...))``.
 
     >>> Config(partitions=8).partitions
     8
     """
 
     partitions: int = 4
-    """Partitions of topics that the app creates."""
+    """Number of partitions of the topics that the app creates."""
     create_topics: bool = True
-    """Create missing topics at start; otherwise a missing one is an error."""
+    """Create missing topics at start; otherwise a missing topic is an error."""
     caching: bool = True
-    """Pass on only the last update per key and batch; off: every update."""
+    """Forward only the last update per key and batch; False: every update."""
     durability: Literal["sync", "os"] = "sync"
-    """sync: a batch that is done survives a power cut; os: it survives the process but not the machine."""
+    """sync: a finished batch survives a power failure; os: it survives a crash of the process, not of the machine."""
     on_error: Literal["fail", "skip", "dead_letter"] = "fail"
-    """What happens when a user function raises."""
+    """What to do when a user function raises."""
     on_decode_error: Literal["fail", "skip", "dead_letter"] = "dead_letter"
-    """What happens to a record that cannot be decoded."""
+    """What to do with a record that cannot be decoded."""
     dead_letter_topic: str | None = None
-    """Where dead letters go; by default ``<app>.dead-letters``."""
+    """Topic for dead letters; by default ``<app>.dead-letters``."""
     output_prefix: str = ""
-    """Put before the names of topics that the app writes, so that a second one can run beside the first."""
+    """Prefix for the names of the topics that the app writes, so that a second version can run alongside the first."""
     max_batch_records: int = 500_000
-    """The most records that one batch takes."""
+    """Maximum number of records in a batch."""
     target_batch: Duration = "1 s"
-    """How long a batch should take when there is a backlog; its size is adapted to it."""
+    """Target duration of a batch while there is a backlog; the batch size is adapted to it."""
     small_batch_records: int = 2_000
-    """Up to this many records a batch runs as a single Spark task, which costs less; 0: always in parallel."""
+    """Batches of up to this many records run in a single Spark task, which costs less; 0: always in parallel."""
     stuck_after: Duration | None = None
-    """Give up on a batch that takes longer, end its workers and run it again; None: only say that it takes long."""
+    """Abandon a batch that takes longer, kill its workers and run it again; None: only log a warning."""
     metrics_port: int | None = None
-    """Serve figures for Prometheus at ``http://127.0.0.1:PORT/metrics`` while the app runs; 0: any free port."""
+    """Serve Prometheus metrics at ``http://127.0.0.1:PORT/metrics`` while the app runs; 0: any free port."""
     checkpoint: str | None = None
-    """Where state is shipped so that several hosts can run the app: a path or URI that all of them reach."""
+    """Path or URI, reachable from all hosts, to which state is replicated so that several hosts can run the app."""
     snapshot_every: int = 100
-    """After how many batches of a task its whole state is shipped, rather than what changed."""
+    """Number of batches of a task after which its full state is replicated instead of the changes."""
     master: str = "local[*]"
-    """Where Spark runs."""
+    """The Spark master."""
     spark: dict[str, str] = {}
-    """Further settings of the Spark session; they win over ours."""
+    """Additional settings of the Spark session; they override Millstream's own."""
 
     def __post_init__(self) -> None:
         for field in msgspec.structs.fields(self):

@@ -1,7 +1,6 @@
-"""The reference of the settings as Markdown, made from ``Config`` itself.
+"""Generate the configuration reference, docs/configuration.md, from the class ``Config``.
 
-``python -m millstream.cli.config_reference > docs/configuration.md`` writes the page; a test finds out when that was
-forgotten.
+``python -m millstream.cli.config_reference > docs/configuration.md`` writes the page; a test fails if it is outdated.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from millstream import config
 INTRODUCTION = """\
 # Configuration
 
-Settings belong to an app: `App("rides", config=Config(partitions=8))`. This page is made from the class
+Settings are passed to the app: `App("rides", config=Config(partitions=8))`. This page is generated from the class
 (`python -m millstream.cli.config_reference > docs/configuration.md`).
 
 | Setting | Type | Default | Meaning |
@@ -25,13 +24,14 @@ Settings belong to an app: `App("rides", config=Config(partitions=8))`. This pag
 """
 
 SURROUNDINGS = """
-Two more are arguments of `App` and can be given from outside, by `--broker` and `--data-dir` of every command or in the
-environment; what the program says wins over the environment, and what the command says over both.
+The broker and the data directory are arguments of `App`. They can also be set with the options `--broker` and
+`--data-dir` of every command, or in the environment. The options override the program, and the program overrides the
+environment.
 
 | Variable | Meaning |
 |---|---|
-| `MILLSTREAM_BROKER` | the broker, for example `kafka://127.0.0.1:9092`; the embedded log if it is not set |
-| `MILLSTREAM_DATA_DIR` | where the embedded log and all state lie; `./millstream-data` if it is not set |
+| `MILLSTREAM_BROKER` | the broker, for example `kafka://127.0.0.1:9092`; the embedded log if not set |
+| `MILLSTREAM_DATA_DIR` | the directory of the embedded log and of all state; `./millstream-data` if not set |
 """
 
 
