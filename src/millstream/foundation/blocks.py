@@ -1,8 +1,9 @@
-"""Records in bulk: Arrow batches, the form in which they lie in the log and cross Spark.
+"""Records in bulk, as Arrow record batches: the format of the log and the outbox, and the source of DataFrames.
 
-A block has one row per record and no schema in its bytes, since all blocks have the same one. Headers are rare, so
-they are one binary column of MessagePack, null when there are none. ``offset`` is only filled where offsets have
-gaps (after compaction); a dense block is described by the offset of its first record.
+Records between stages have another format, see ``task/shuffle_format.py``. A block has one row per record. All blocks
+have the same schema, so it is not part of their bytes. Headers are rare: they are one binary column of MessagePack,
+null for a record without headers. ``offset`` is only filled where offsets have gaps (after compaction); a dense block
+is described by the offset of its first record.
 """
 
 from __future__ import annotations
