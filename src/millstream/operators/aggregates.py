@@ -7,11 +7,11 @@ from itertools import repeat
 from typing import Any, TypeAlias
 
 from millstream.functions import AnyFunction
-from millstream.operators.aggregation import Step, showing, showing_runs, with_key
+from millstream.operators.aggregation import showing, showing_runs, with_key
 from millstream.operators.columns import Collected, ColumnBatch, Port, ProcessRun, do_nothing
 from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.protection import protected
-from millstream.operators.runtime import Process, Runtime, operator
+from millstream.operators.runtime import Process, Runtime, Step, operator
 from millstream.plan.stateful import Aggregate, Count, Reduce
 from millstream.state.keyvalue import StoredRow
 

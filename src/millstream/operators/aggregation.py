@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from millstream.aggregations import finisher
 from millstream.foundation.object_codec import value_codec
 from millstream.functions import Function
 from millstream.operators.columns import ProcessRun
-from millstream.operators.runtime import Process, Runtime
+from millstream.operators.runtime import Process, Runtime, Step
 from millstream.plan.stateful import Aggregate, Count, Reduce, WindowedAggregate
 from millstream.plan.tables import TableAggregate
 from millstream.state.segments import layout_of
@@ -17,9 +16,6 @@ from millstream.state.timed import TimedStore
 from millstream.windows import TimeWindows, UnlimitedWindows
 
 AnyAggregate: TypeAlias = Count | Reduce | Aggregate | WindowedAggregate | TableAggregate
-
-Step: TypeAlias = Callable[[Any, Any, Any], Any]
-"""(key, old value or None, value) → new value, None to delete the row."""
 
 
 def with_key(function: Function) -> Step:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from millstream.foundation.object_codec import value_codec
-from millstream.operators.runtime import Runtime
+from millstream.operators.runtime import Runtime, Step
 from millstream.plan.node import Node
-
-if TYPE_CHECKING:
-    from millstream.operators.aggregation import Step
 
 FIXED = frozenset(
     {int, float, str, bytes, bool, type(None), decimal.Decimal, datetime.datetime, datetime.date, datetime.timedelta}

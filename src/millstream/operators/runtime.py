@@ -27,6 +27,9 @@ from millstream.state.versioned import VersionedStore
 Process: TypeAlias = Callable[..., None]
 """Streams call it with (key, value, timestamp), tables with (key, new value, old value, timestamp)."""
 
+Step: TypeAlias = Callable[[Any, Any, Any], Any]
+"""(key, old value or None, value) → new value, None to delete the row."""
+
 
 class RecordContext(Context, Protocol):
     """The context as operators see it."""

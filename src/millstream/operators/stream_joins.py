@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.foundation.object_codec import NATIVE, value_codec
-from millstream.operators.aggregation import Step, with_key
-from millstream.operators.runtime import Process, Runtime, operator
+from millstream.operators.aggregation import with_key
+from millstream.operators.runtime import Process, Runtime, Step, operator
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node
 from millstream.serdes import Serde

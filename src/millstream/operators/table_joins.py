@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.functions import Function
-from millstream.operators.aggregation import Step
 from millstream.operators.emitting import store_of
 from millstream.operators.histories import newest_only, taking_versions
 from millstream.operators.lookup import Lookup, lookup
-from millstream.operators.runtime import Process, Runtime, operator
+from millstream.operators.runtime import Process, Runtime, Step, operator
 from millstream.plan.tables import TableTableJoin
 
 

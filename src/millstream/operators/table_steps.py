@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.operators.aggregation import Step, showing, with_key
+from millstream.operators.aggregation import showing, with_key
 from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.histories import newest_only, store_with_history, taking_versions
 from millstream.operators.protection import protected
-from millstream.operators.runtime import Process, Runtime, operator
+from millstream.operators.runtime import Process, Runtime, Step, operator
 from millstream.plan.histories import origin_of_history
 from millstream.plan.tables import TableAggregate, TableFilter, TableGroupBy, TableMapValues
 

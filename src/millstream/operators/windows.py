@@ -11,10 +11,10 @@ from functools import singledispatch
 from typing import Any, TypeAlias
 
 from millstream.functions import Function
-from millstream.operators.aggregation import Step, showing, showing_runs, store_of_windows, with_key
+from millstream.operators.aggregation import showing, showing_runs, store_of_windows, with_key
 from millstream.operators.columns import ColumnBatch, EndOfBatch, Port, ProcessRun, one_by_one
 from millstream.operators.protection import protected
-from millstream.operators.runtime import Process, Runtime, operator
+from millstream.operators.runtime import Process, Runtime, Step, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.records import Windowed
 from millstream.state.entries import At, Entry

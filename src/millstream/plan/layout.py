@@ -59,10 +59,6 @@ class Layout:
         return tuple((stage, part) for stage, count in enumerate(self.partitions) for part in range(count))
 
     @cached_property
-    def stage_numbers(self) -> dict[Stage, int]:
-        return {stage: number for number, stage in enumerate(self.plan.stages)}
-
-    @cached_property
     def reading_stage(self) -> dict[Repartition, int]:
         """The number of the stage that reads each edge."""
         return {
