@@ -35,7 +35,7 @@ from millstream.plan.layout import Layout
 from millstream.spark.run import stop_spark
 from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 KEYS = (1_000, 100_000, 1_000_000, 10_000_000)
 PARTITIONS = (1, 2, 8, 32)

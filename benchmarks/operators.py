@@ -32,7 +32,7 @@ from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 KEYS = 10_000
 BATCH = 50_000

@@ -21,7 +21,7 @@ from millstream.foundation.storage import close_under
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.tables.opening import catalog_of, open_tables
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 Define = Callable[[App], Any]
 WORDS = [b"7", b"8", b"7"]  # text and JSON alike

@@ -4,7 +4,7 @@ from millstream.batch.execute import delivered, task_names, work_of
 from millstream.plan.layout import Layout
 from millstream.state.task import StateVersion
 from millstream.task.outbox import OutboxBlock
-from millstream.task.work import Range, ShuffleInput
+from millstream.task.task_input import Range, ShuffleInput
 
 
 def layout() -> Layout:

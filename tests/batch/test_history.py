@@ -10,7 +10,7 @@ from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport, Phases
 from millstream.foundation.storage import close_under, environment
 from millstream.task.report import TaskReport
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from millstream.batch.journal import Journal
 from millstream.records import TopicPartition
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 PLAN = Batch(number=4, wall_time=1_000, ranges=(Range("n", 0, 7, 9), Range("a/b", 1, 0, 5)))
 PROGRESS = Progress(done=3, positions={"n/0": 7}, versions={"n/0": StateVersion(3, "c")})

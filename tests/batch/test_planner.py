@@ -13,7 +13,7 @@ from millstream.errors import OffsetOutOfRangeError
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 Topic = Callable[..., str]
 

@@ -4,7 +4,7 @@ from millstream.batch.batch import Batch
 from millstream.batch.report import BatchReport
 from millstream.cli.progress import Tally, shown
 from millstream.task.report import TaskReport
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 
 class Clock:

@@ -26,8 +26,8 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 
 
 @pytest.fixture
-def site(log: EmbeddedLog, tmp_path: Path) -> Callable[..., TaskEnvironment]:
-    def site(app: App, *, partitions: int = 1, **options: Any) -> TaskEnvironment:
+def make_env(log: EmbeddedLog, tmp_path: Path) -> Callable[..., TaskEnvironment]:
+    def make_env(app: App, *, partitions: int = 1, **options: Any) -> TaskEnvironment:
         topics = TopicConfig(partitions=partitions)
         for topic in dict.fromkeys((*app.plan.source_topics, *app.plan.sink_topics)):
             if topic not in log.topic_names():
@@ -43,7 +43,7 @@ def site(log: EmbeddedLog, tmp_path: Path) -> Callable[..., TaskEnvironment]:
             **options,
         )
 
-    return site
+    return make_env
 
 
 @pytest.fixture

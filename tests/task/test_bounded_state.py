@@ -32,7 +32,7 @@ from millstream.dsl.table import Table
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.task.environment import TaskEnvironment
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 MINUTE = 60_000
 RETENTION = 10 * MINUTE
@@ -114,19 +114,19 @@ OPERATORS: dict[str, Callable[[App], Any]] = {
 @pytest.mark.parametrize("caching", [True, False], ids=["caching", "every update"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_state_does_not_grow_with_what_has_passed(
-    name: str, caching: bool, site: Callable[..., TaskEnvironment], log: EmbeddedLog
+    name: str, caching: bool, make_env: Callable[..., TaskEnvironment], log: EmbeddedLog
 ) -> None:
     app = App("bounded")
     OPERATORS[name](app)
-    sizes = sizes_of(site(app, caching=caching), log)
+    sizes = sizes_of(make_env(app, caching=caching), log)
     steady = max(sizes[2:6])  # after a few retentions all is there that is ever kept at once
     assert 0 < steady < KEYS * PER_BATCH / STEP * 8  # less than all windows of what two batches bring
     assert max(sizes[6:]) <= steady * 1.25, sizes
 
 
-def sizes_of(site: TaskEnvironment, log: EmbeddedLog) -> list[int]:
+def sizes_of(env: TaskEnvironment, log: EmbeddedLog) -> list[int]:
     """Run over 100 retentions of input and return how many entries all stores have after each batch."""
-    topics, names, progress = site.layout.plan.source_topics, task_names(site.layout), Progress()
+    topics, names, progress = env.layout.plan.source_topics, task_names(env.layout), Progress()
     sizes: list[int] = []
     for number in range(BATCHES):
         times = [time for time in range(number * PER_BATCH, (number + 1) * PER_BATCH, STEP) for _ in range(KEYS)]
@@ -136,7 +136,7 @@ def sizes_of(site: TaskEnvironment, log: EmbeddedLog) -> list[int]:
             log.append([Output(topic, 0, block_of(keys, [b"%d" % (time % 7) for time in times], times))])
             ranges.append(Range(topic, 0, number * len(times), (number + 1) * len(times)))
         plan = Batch(number=number + 1, wall_time=0, ranges=tuple(ranges))
-        reports = run_here(site, plan, progress.versions)
+        reports = run_here(env, plan, progress.versions)
         progress = advanced(progress, plan, names, reports)
         sizes.append(sum(count for report in reports for count in report.rows.values()))
     return sizes

@@ -33,10 +33,10 @@ from millstream.log import EmbeddedLog
 from millstream.state.task import StateVersion
 from millstream.task.environment import TaskEnvironment
 from millstream.task.runner import run_task
-from millstream.task.work import Range, Work
+from millstream.task.task_input import Range, TaskInput
 from millstream.windows import Windows
 
-Site = Callable[..., TaskEnvironment]
+MakeEnv = Callable[..., TaskEnvironment]
 Row = tuple[bytes | None, bytes | None, int]
 Chain = Callable[[Stream], Any]
 
@@ -148,17 +148,17 @@ CHAINS: dict[str, Chain] = {
 @pytest.mark.parametrize("kind", ["plain", "nearly in order", "some without key", "with headers"])
 @pytest.mark.parametrize("caching", [False, True])
 def test_a_run_gives_what_single_records_give(
-    name: str, kind: str, caching: bool, log: EmbeddedLog, site: Site
+    name: str, kind: str, caching: bool, log: EmbeddedLog, make_env: MakeEnv
 ) -> None:
     seed = random.randrange(1 << 30)
     print("seed", seed)
     keyless = 0.0 if kind in ("plain", "nearly in order") else 0.1
     records = numbered(random.Random(seed), keyless, 45 if kind == "nearly in order" else 100)
     options = {"headers": kind == "with headers", "caching": caching}
-    by_column = results(CHAINS[name], records, log, site, "column", **options)
+    by_column = results(CHAINS[name], records, log, make_env, "column", **options)
     # a function that asks for the context is called record by record, and so is everything behind it
     one_by_one = results(
-        lambda s: CHAINS[name](s.map_values(lambda _k, n, _c: n)), records, log, site, "single", **options
+        lambda s: CHAINS[name](s.map_values(lambda _k, n, _c: n)), records, log, make_env, "single", **options
     )
     assert by_column == one_by_one
     assert len(by_column[0]) > 5 or by_column[3]
@@ -171,38 +171,38 @@ def numbered(pick: random.Random, keyless: float, disorder: int) -> list[Row]:
 
 
 def results(
-    chain: Chain, records: list[Row], log: EmbeddedLog, site: Site, name: str, *, headers: bool, caching: bool
+    chain: Chain, records: list[Row], log: EmbeddedLog, make_env: MakeEnv, name: str, *, headers: bool, caching: bool
 ) -> tuple[list[Any], list[Any], dict[str, int], list[bytes], list[Any]]:
-    """Return records, dead letters, how many were dropped, letters for other stages and late ones, of three batches."""
+    """Return records, dead letters, how many were dropped, blocks for other stages and late ones, of three batches."""
     app = App(name, config=Config(on_error="dead_letter", output_prefix=f"{name}-"))
     chain(app.stream("n", key=str, value=int))
-    place = site(app, caching=caching)
-    place.state_dir /= name
+    env = make_env(app, caching=caching)
+    env.state_dir /= name
     if not log.offsets("n")[0].end:
         keys, values, times = (list(column) for column in zip(*records, strict=True))
         marks = [(("h", key),) for key in keys] if headers else None
         log.append([Output("n", 0, block_of(keys, values, times, marks))])
     dropped, sent, version = Counter[str](), [], StateVersion()
     for batch, (start, stop) in enumerate([(0, 150), (150, 190), (190, 200)], 1):
-        report, letters = run_task(place, Work(0, batch, 0, version, (Range("n", 0, start, stop),)))
+        report, blocks = run_task(env, TaskInput(0, batch, 0, version, (Range("n", 0, start, stop),)))
         version = StateVersion(batch, report.commit)
         for reason, count in report.dropped.items():
             dropped[reason.partition(": ")[2]] += count  # without the step, which has another number
-        sent += [letter.data for letter in letters]
+        sent += [block.data for block in blocks]
     out, dead, late = (rows(log, topic) for topic in (f"{name}-out", f"{name}.dead-letters", f"{name}-late"))
     return out, dead, dict(dropped), sent, late
 
 
-def test_headers_of_earlier_records_do_not_stay(log: EmbeddedLog, site: Site) -> None:
+def test_headers_of_earlier_records_do_not_stay(log: EmbeddedLog, make_env: MakeEnv) -> None:
     """What waits for the end of the batch carries the headers of the last update, also if those are none."""
     app = App("headers", config=Config(output_prefix="headers-"))
     counted = app.stream("n", key=str, value=int).group_by_key().windowed_by(tumbling("1 h")).count()
     counted.to_stream().map(lambda window, n: (window.key, n)).to("out")
-    place = site(app, caching=True)
+    env = make_env(app, caching=True)
     many = 3_000  # small blocks are read as one
     for marks in ([(("h", b"x"),)] * many, None):
         log.append([Output("n", 0, block_of([b"k"] * many, [b"1"] * many, [0] * many, marks))])
-    run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 2 * many),)))
+    run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 2 * many),)))
     assert rows(log, "headers-out") == [(b"k", b"6000", 0, None)]
 
 
@@ -217,17 +217,17 @@ def rows(log: EmbeddedLog, topic: str) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_the_first_record_that_fails_is_the_one_that_is_named(log: EmbeddedLog, site: Site) -> None:
+def test_the_first_record_that_fails_is_the_one_that_is_named(log: EmbeddedLog, make_env: MakeEnv) -> None:
     """It fails in the second step, and a later record in the first."""
     app = App("test")
     app.stream("n", value=int).map_values(lambda n: 1 // n, name="first").map_values(lambda n: 1 // (n - 1)).to("out")
-    place = site(app)
+    env = make_env(app)
     log.append([Output("n", 0, block_of([b"k"] * 3, [b"5", b"1", b"0"], [0, 0, 0]))])
     with pytest.raises(ProcessingError, match=r"record n\[0\]@1 "):
-        run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 3),)))
+        run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 3),)))
 
 
-def test_each_function_is_called_once_for_each_record_also_when_some_fail(log: EmbeddedLog, site: Site) -> None:
+def test_each_function_is_called_once_for_each_record_also_when_some_fail(log: EmbeddedLog, make_env: MakeEnv) -> None:
     app, seen = App("test", config=Config(on_error="skip")), list[int]()
 
     def noted(number: int) -> int:
@@ -235,9 +235,9 @@ def test_each_function_is_called_once_for_each_record_also_when_some_fail(log: E
         return number
 
     app.stream("n", value=int).map_values(noted).map_values(lambda n: 1 // n).to("out")
-    place = site(app)
+    env = make_env(app)
     log.append([Output("n", 0, block_of([b"k"] * 4, [b"5", b"0", b"7", b"0"], [0] * 4))])
-    run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 4),)))
+    run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 4),)))
     assert seen == [5, 0, 7, 0]
 
 
@@ -249,29 +249,29 @@ def append_in_place(seen: list[int], number: int) -> list[int]:
 @pytest.mark.parametrize("windows", [None, tumbling("1 s"), hopping("1 s", every="500 ms")])
 @pytest.mark.parametrize("ready", [False, True])
 def test_each_update_is_shown_as_it_was_although_the_next_one_changes_it_in_place(
-    windows: Windows | None, ready: bool, log: EmbeddedLog, site: Site
+    windows: Windows | None, ready: bool, log: EmbeddedLog, make_env: MakeEnv
 ) -> None:
     app = App("test")
     groups: Any = app.stream("n", value=int).group_by_key()
     groups = groups if windows is None else groups.windowed_by(windows)
     table = groups.agg(all=collect_of()) if ready else groups.aggregate(list, append_in_place)
     table.to_stream().to("out")
-    place = site(app, caching=False)
+    env = make_env(app, caching=False)
     log.append([Output("n", 0, block_of([b"k"] * 3, [b"1", b"2", b"3"], [0] * 3))])
-    run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 3),)))
+    run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 3),)))
     shown = [b"[1]", b"[1,2]", b"[1,2,3]"]
     found = [value for _, value, _, _ in rows(log, "out")]
     assert found == ([b'{"all":%s}' % each for each in shown] if ready else shown)
 
 
 @pytest.mark.parametrize("windows", [None, tumbling("1 s")])
-def test_a_run_of_which_nothing_is_left(windows: Windows | None, log: EmbeddedLog, site: Site) -> None:
+def test_a_run_of_which_nothing_is_left(windows: Windows | None, log: EmbeddedLog, make_env: MakeEnv) -> None:
     app = App("test")
     groups: Any = app.stream("n", value=int).filter(lambda n: n > 5).group_by_key()
     (groups if windows is None else groups.windowed_by(windows)).count().to_stream().to("out")
-    place = site(app)
+    env = make_env(app)
     log.append([Output("n", 0, block_of([b"k"] * 2, [b"1", b"2"], [0, 0]))])
-    report, _ = run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 2),)))
+    report, _ = run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 2),)))
     assert (report.records_in, report.records_out) == (2, 0)
 
 
@@ -284,12 +284,12 @@ class Moments(Processor):
         self.seen.append(self.context.stream_time)
 
 
-def test_time_goes_on_with_records_that_are_left_out(log: EmbeddedLog, site: Site) -> None:
+def test_time_goes_on_with_records_that_are_left_out(log: EmbeddedLog, make_env: MakeEnv) -> None:
     app = App("test")
     app.stream("n", value=int).filter(lambda n: n > 0).process(Moments)
-    place = site(app)
+    env = make_env(app)
     log.append([Output("n", 0, block_of([b"k"] * 4, [b"1", b"0", b"1", b"0"], [1, 9, 2, 12]))])
     Moments.seen.clear()
-    report, _ = run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 4),)))
+    report, _ = run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 4),)))
     assert Moments.seen == [1, 9]
     assert report.stream_time == 12

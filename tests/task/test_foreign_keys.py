@@ -17,7 +17,7 @@ from millstream.plan.layout import Layout
 from millstream.tables.opening import readers_of
 from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 SEEDS = (1, 2, 3)
 COUNTS = {"left": 3, "right": 5}
@@ -32,8 +32,8 @@ def app(keeps_left: bool) -> App:
 
 
 @pytest.fixture
-def place(log: EmbeddedLog, tmp_path: Path) -> Callable[[App], TaskEnvironment]:
-    def place(app: App) -> TaskEnvironment:
+def make_env(log: EmbeddedLog, tmp_path: Path) -> Callable[[App], TaskEnvironment]:
+    def make_env(app: App) -> TaskEnvironment:
         for topic, count in COUNTS.items():
             log.create_topic(topic, TopicConfig(partitions=count))
         return TaskEnvironment(
@@ -46,7 +46,7 @@ def place(log: EmbeddedLog, tmp_path: Path) -> Callable[[App], TaskEnvironment]:
             durable=False,
         )
 
-    return place
+    return make_env
 
 
 def test_answers_go_back_to_as_many_tasks_as_the_left_side_has() -> None:
@@ -58,11 +58,11 @@ def test_answers_go_back_to_as_many_tasks_as_the_left_side_has() -> None:
 @pytest.mark.parametrize("keeps_left", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tables_end_as_a_join_of_the_last_rows(
-    seed: int, keeps_left: bool, log: EmbeddedLog, place: Callable[[App], TaskEnvironment]
+    seed: int, keeps_left: bool, log: EmbeddedLog, make_env: Callable[[App], TaskEnvironment]
 ) -> None:
     print(f"seed {seed}")
     dice = random.Random(seed)
-    site, rows = place(app(keeps_left)), {"left": dict[str, str](), "right": dict[str, str]()}
+    env, rows = make_env(app(keeps_left)), {"left": dict[str, str](), "right": dict[str, str]()}
     progress, starts = Progress(), dict.fromkeys(((t, p) for t in COUNTS for p in range(COUNTS[t])), 0)
     clock = 0
     for batch in range(1, 15):
@@ -83,10 +83,10 @@ def test_tables_end_as_a_join_of_the_last_rows(
                 ranges.append(Range(topic, partition, start, stop))
                 starts[topic, partition] = stop
         plan = Batch(number=batch, wall_time=0, ranges=tuple(ranges))
-        progress = advanced(progress, plan, task_names(site.layout), run_here(site, plan, progress.versions))
+        progress = advanced(progress, plan, task_names(env.layout), run_here(env, plan, progress.versions))
         expected = {}
         for key, row in rows["left"].items():
             partner = rows["right"].get(row.partition("|")[2])
             if partner is not None or keeps_left:
                 expected[key] = f"{row}+{partner}"
-        assert dict(readers_of(site.layout, site.state_dir)["joined"].items()) == expected, f"batch {batch}"
+        assert dict(readers_of(env.layout, env.state_dir)["joined"].items()) == expected, f"batch {batch}"

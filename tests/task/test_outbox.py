@@ -5,13 +5,13 @@ from millstream.foundation.blocks import column_of_lines, headers_of
 from millstream.foundation.object_codec import handles_of
 from millstream.foundation.partitioning import partition_of
 from millstream.operators.runtime import Columns, EdgeColumns
-from millstream.task.outbox import Outbox, OutboxBlock, outputs
-from millstream.task.shuffle_format import unpacked
+from millstream.task.outbox import Outbox, OutboxBlock, topic_outputs
+from millstream.task.shuffle_format import shuffle_rows
 
 Keys = list[bytes | None]
 
 
-def posted(keys: Keys, partitions: int, spread: int = 0) -> list[OutboxBlock]:
+def outbox_blocks(keys: Keys, partitions: int, spread: int = 0) -> list[OutboxBlock]:
     box = Outbox()
     box.topics["out"] = columns = Columns()
     for number, key in enumerate(keys):
@@ -19,7 +19,7 @@ def posted(keys: Keys, partitions: int, spread: int = 0) -> list[OutboxBlock]:
         columns.values.append(str(number).encode())
         columns.timestamps.append(number)
         columns.note_headers((("h", key),) if number % 3 == 0 else ())
-    return box.letters(lambda _: partitions, lambda _: 0, spread)
+    return box.blocks(lambda _: partitions, lambda _: 0, spread)
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=3)), max_size=150), st.integers(1, 5), st.integers(0, 9))
@@ -28,7 +28,7 @@ def test_records_lie_where_kafka_puts_them_in_order_and_whole(keys: Keys, partit
     for number, key in enumerate(keys):
         partition = spread % partitions if key is None else partition_of(key, partitions)
         expected.setdefault(partition, []).append(number)
-    found = {one.partition: one.block for one in outputs(posted(keys, partitions, spread))}
+    found = {output.partition: output.block for output in topic_outputs(outbox_blocks(keys, partitions, spread))}
     assert {partition: block.column(2).to_pylist() for partition, block in found.items()} == expected
     for block in found.values():
         numbers = block.column(2).to_pylist()
@@ -38,8 +38,8 @@ def test_records_lie_where_kafka_puts_them_in_order_and_whole(keys: Keys, partit
         assert headers == [(("h", keys[number]),) if number % 3 == 0 else () for number in numbers]
 
 
-def test_nothing_makes_no_letters() -> None:
-    assert posted([], 3) == []
+def test_nothing_makes_no_blocks() -> None:
+    assert outbox_blocks([], 3) == []
 
 
 @given(st.lists(st.booleans(), max_size=12), st.integers(1, 3))
@@ -53,10 +53,10 @@ def test_values_that_came_as_columns_and_single_ones_stay_in_order(as_columns: l
         columns.extend(keys, column_of_lines(b"\n".join([*values, b""]), 3) if packed else [*values], numbers)
         columns.note_headers((("h", values[-1]),))
     rows = {}
-    for one in outputs(box.letters(lambda _: partitions, lambda _: 0, 0)):
-        keys, values, times, _ = (column.to_pylist() for column in one.block.columns)
-        for row in zip(keys, values, times, headers_of(one.block) or [()] * len(keys), strict=True):
-            rows[row[2]] = row[0], row[1], row[3], one.partition
+    for output in topic_outputs(box.blocks(lambda _: partitions, lambda _: 0, 0)):
+        keys, values, times, _ = (column.to_pylist() for column in output.block.columns)
+        for row in zip(keys, values, times, headers_of(output.block) or [()] * len(keys), strict=True):
+            rows[row[2]] = row[0], row[1], row[3], output.partition
         assert times == sorted(times)
     for number in range(3 * len(as_columns)):
         key, value = b"%d" % (number % 5), b"%d" % number
@@ -74,12 +74,12 @@ def test_over_an_edge_records_go_by_their_key_as_a_topic_would_hold_it(keys: lis
         columns.codes.append(numbers[handle])
         columns.values.append(b"")
         columns.timestamps.append(number)
-    places = {}
-    for letter in box.letters(lambda _: 0, lambda _: tasks, 0):
-        places.update(dict.fromkeys(unpacked(letter.data).timestamps, letter.partition))
+    targets = {}
+    for block in box.blocks(lambda _: 0, lambda _: tasks, 0):
+        targets.update(dict.fromkeys(shuffle_rows(block.data).timestamps, block.partition))
     routes = [b"" if key is None else str(key).encode() for key in keys]
-    assert places == {number: partition_of(route, tasks) for number, route in enumerate(routes)}
+    assert targets == {number: partition_of(route, tasks) for number, route in enumerate(routes)}
 
 
-def test_letters_for_stages_are_not_for_topics() -> None:
-    assert outputs([OutboxBlock(partition=0, data=b"", edge="edge")]) == []
+def test_blocks_for_stages_are_not_for_topics() -> None:
+    assert topic_outputs([OutboxBlock(partition=0, data=b"", edge="edge")]) == []

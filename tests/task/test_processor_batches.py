@@ -22,7 +22,7 @@ from millstream.state.task import StateVersion
 from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
 from millstream.task.runner import run_task
-from millstream.task.work import Range, Work
+from millstream.task.task_input import Range, TaskInput
 
 
 class Busy(Processor):
@@ -64,7 +64,7 @@ RECORDS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.intege
 
 
 @contextmanager
-def place(records: list[tuple[str, int, int]]) -> Iterator[TaskEnvironment]:
+def make_env(records: list[tuple[str, int, int]]) -> Iterator[TaskEnvironment]:
     with TemporaryDirectory() as directory, EmbeddedLog(Path(directory), durability="os") as log:
         for topic in ("n", "out"):
             log.create_topic(topic, TopicConfig(partitions=1))
@@ -77,13 +77,13 @@ def place(records: list[tuple[str, int, int]]) -> Iterator[TaskEnvironment]:
 
 
 def outcome(records: list[tuple[str, int, int]], cuts: list[int]) -> list[Any]:
-    with place(records) as site:
+    with make_env(records) as env:
         version = StateVersion()
         for batch, (start, stop) in enumerate(itertools.pairwise([0, *cuts, len(records)]), 1):
-            report, _ = run_task(site, Work(0, batch, 0, version, (Range("n", 0, start, stop),)))
+            report, _ = run_task(env, TaskInput(0, batch, 0, version, (Range("n", 0, start, stop),)))
             version = StateVersion(batch, report.commit)
-        (offsets,) = site.broker.offsets("out")
-        chunks = list(site.broker.read("out", 0, 0, offsets.end))
+        (offsets,) = env.broker.offsets("out")
+        chunks = list(env.broker.read("out", 0, 0, offsets.end))
         return [row for chunk in chunks for row in chunk.block.to_pylist()]
 
 

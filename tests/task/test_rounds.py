@@ -13,9 +13,9 @@ from millstream.task.environment import TaskEnvironment
 from millstream.task.report import TaskReport
 from millstream.task.run import TaskRun
 from millstream.task.runner import run_task
-from millstream.task.work import Range, Work
+from millstream.task.task_input import Range, TaskInput
 
-Site = Callable[..., TaskEnvironment]
+MakeEnv = Callable[..., TaskEnvironment]
 Send = Callable[..., None]
 Read = Callable[[str], list[bytes]]
 
@@ -35,37 +35,37 @@ def batch(number: int, start: int, stop: int) -> Batch:
     return Batch(number=number, wall_time=0, ranges=(Range("n", 0, start, stop),))
 
 
-def run(place: TaskEnvironment, plan: Batch, progress: Progress) -> tuple[Progress, list[TaskReport]]:
-    reports = run_here(place, plan, progress.versions)
-    return advanced(progress, plan, task_names(place.layout), reports), reports
+def run(env: TaskEnvironment, plan: Batch, progress: Progress) -> tuple[Progress, list[TaskReport]]:
+    reports = run_here(env, plan, progress.versions)
+    return advanced(progress, plan, task_names(env.layout), reports), reports
 
 
-def test_the_second_round_sees_the_state_of_the_first(app: App, site: Site, send: Send, read: Read) -> None:
-    place = site(app, caching=False)
+def test_the_second_round_sees_the_state_of_the_first(app: App, make_env: MakeEnv, send: Send, read: Read) -> None:
+    env = make_env(app, caching=False)
     send("n", "1", "2", "3")
-    progress, reports = run(place, batch(1, 0, 2), Progress())
+    progress, reports = run(env, batch(1, 0, 2), Progress())
     assert [(one.version, one.round) for one in reports] == [(1, 0), (1, 1)]
     assert progress.versions["n/0"].commit == reports[1].commit
-    progress, _ = run(place, batch(2, 2, 3), progress)
+    progress, _ = run(env, batch(2, 2, 3), progress)
     assert read("counts") == [b"1", b"2", b"3"]
     assert [value.split(b",")[0] for value in read("out")] == [b"[null", b"[null", b"[2"]
 
 
-def test_a_batch_that_is_done_is_served_again(app: App, site: Site, send: Send, read: Read) -> None:
-    place = site(app, caching=False)
+def test_a_batch_that_is_done_is_served_again(app: App, make_env: MakeEnv, send: Send, read: Read) -> None:
+    env = make_env(app, caching=False)
     send("n", "1", "2")
-    progress, _ = run(place, batch(1, 0, 2), Progress())
+    progress, _ = run(env, batch(1, 0, 2), Progress())
     published = read("out"), read("counts")
-    again, second = run(site(app, caching=False), batch(1, 0, 2), Progress())
+    again, second = run(make_env(app, caching=False), batch(1, 0, 2), Progress())
     assert again == progress
     assert [one.replayed for one in second] == [True, True]
     assert (read("out"), read("counts")) == published
 
 
 def test_a_crash_between_two_rounds_costs_nothing(
-    app: App, site: Site, send: Send, read: Read, monkeypatch: pytest.MonkeyPatch
+    app: App, make_env: MakeEnv, send: Send, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = site(app, caching=False)
+    env = make_env(app, caching=False)
     send("n", "1", "2")
     whole = TaskRun.process
 
@@ -77,22 +77,22 @@ def test_a_crash_between_two_rounds_costs_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(TaskRun, "process", failing)
         with pytest.raises(OSError, match="killed here"):
-            run(place, batch(1, 0, 2), Progress())
+            run(env, batch(1, 0, 2), Progress())
     published = read("out")
     assert (len(published), read("counts")) == (2, [])
-    progress, reports = run(site(app, caching=False), batch(1, 0, 2), Progress())
+    progress, reports = run(make_env(app, caching=False), batch(1, 0, 2), Progress())
     assert [one.replayed for one in reports] == [True, False]
     assert (read("out"), read("counts")) == (published, [b"1", b"2"])
     assert progress.versions["n/0"] == StateVersion(1, reports[1].commit)
 
 
-def test_a_round_without_records_leaves_the_version_of_the_one_before(app: App, site: Site, send: Send) -> None:
-    place = site(app)
+def test_a_round_without_records_leaves_the_version_of_the_one_before(app: App, make_env: MakeEnv, send: Send) -> None:
+    env = make_env(app)
     send("n", "0")
-    progress, reports = run(place, batch(1, 0, 1), Progress())
+    progress, reports = run(env, batch(1, 0, 1), Progress())
     assert reports[1].commit == ""
     assert progress.versions["n/0"].commit == reports[0].commit
     send("n", "2")
-    progress, _ = run(place, batch(2, 1, 2), progress)
-    report, _ = run_task(place, Work(1, 3, 0, progress.versions["n/0"]))
+    progress, _ = run(env, batch(2, 1, 2), progress)
+    report, _ = run_task(env, TaskInput(1, 3, 0, progress.versions["n/0"]))
     assert report.version == 2

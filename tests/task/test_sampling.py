@@ -10,13 +10,13 @@ from millstream.state.task import StateVersion
 from millstream.task.environment import TaskEnvironment
 from millstream.task.runner import run_task
 from millstream.task.sampling import Sampling
-from millstream.task.work import Range, ShuffleInput, Work
+from millstream.task.task_input import Range, ShuffleInput, TaskInput
 
 Send = Callable[..., None]
 
-SMALL = Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 100),))
-LARGE = Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 50_000),))
-LARGE_LETTER = Work(0, 1, 0, StateVersion(), (), (ShuffleInput("e", 0, bytes(600_000)),))
+SMALL = TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 100),))
+LARGE = TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 50_000),))
+LARGE_LETTER = TaskInput(0, 1, 0, StateVersion(), (), (ShuffleInput("e", 0, bytes(600_000)),))
 
 
 class Clock:
@@ -68,7 +68,7 @@ def test_each_task_has_its_own_rest() -> None:
 class Always(Sampling):
     """Measures every batch."""
 
-    def probe(self, work: Work) -> Probe | None:
+    def probe(self, work: TaskInput) -> Probe | None:
         return Probe()
 
 
@@ -81,10 +81,10 @@ def fanning() -> App:
     return app
 
 
-def test_records_are_counted_on_every_edge(site: Callable[..., TaskEnvironment], send: Send) -> None:
-    place = site(fanning(), sampling=Always())
+def test_records_are_counted_on_every_edge(make_env: Callable[..., TaskEnvironment], send: Send) -> None:
+    env = make_env(fanning(), sampling=Always())
     send("n", *(str(number) for number in range(10)))
-    report, _ = run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 10),)))
+    report, _ = run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 10),)))
     seen = report.measured
     assert seen is not None
     assert seen.records_in == 10
@@ -117,18 +117,18 @@ def test_records_are_counted_on_every_edge(site: Callable[..., TaskEnvironment],
 
 
 def test_a_measured_batch_writes_what_any_other_would(
-    site: Callable[..., TaskEnvironment], send: Send, read: Callable[[str], list[bytes]]
+    make_env: Callable[..., TaskEnvironment], send: Send, read: Callable[[str], list[bytes]]
 ) -> None:
     written = []
     for number, sampling in enumerate((Always(), Sampling())):
         app = fanning()
         app.id = f"app-{number}"
-        place = site(app, sampling=sampling)
-        place.state_dir /= app.id
+        env = make_env(app, sampling=sampling)
+        env.state_dir /= app.id
         if number == 0:
             send("n", *(str(value) for value in range(50)))
         before = [len(read(topic)) for topic in ("out", "told")]
-        report, _ = run_task(place, Work(0, 1, 0, StateVersion(), (Range("n", 0, 0, 50),)))
+        report, _ = run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 50),)))
         assert (report.measured is not None) == (number == 0)
         written.append([read(topic)[start:] for topic, start in zip(("out", "told"), before, strict=True)])
     assert written[0] == written[1]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from millstream.foundation.object_codec import encode_key
 from millstream.foundation.partitioning import partition_of
 from millstream.operators.runtime import EdgeColumns
-from millstream.task.shuffle_format import parcels_of, unpacked
+from millstream.task.shuffle_format import shuffle_blocks, shuffle_rows
 
 Sent = list[tuple[str | None, bytes | None, int, bool]]
 
@@ -24,7 +24,7 @@ Sent = list[tuple[str | None, bytes | None, int, bool]]
     ),
     st.integers(1, 4),
 )
-def test_a_parcel_holds_the_records_of_its_task_in_their_order(sent: Sent, tasks: int) -> None:
+def test_a_block_holds_the_records_of_its_task_in_their_order(sent: Sent, tasks: int) -> None:
     columns = EdgeColumns()
     numbers = columns.numbers(str.encode)
     for key, value, timestamp, has_headers in sent:
@@ -35,11 +35,11 @@ def test_a_parcel_holds_the_records_of_its_task_in_their_order(sent: Sent, tasks
             columns.note_headers((("h", b"1"),))
     expected: dict[int, Sent] = {}
     for record in sent:
-        home = partition_of((record[0] or "").encode(), tasks)
-        expected.setdefault(home, []).append(record)
+        task = partition_of((record[0] or "").encode(), tasks)
+        expected.setdefault(task, []).append(record)
     found = {}
-    for task, parcel in parcels_of(columns, tasks):
-        rows = unpacked(parcel)
+    for task, block in shuffle_blocks(columns, tasks):
+        rows = shuffle_rows(block)
         headers = rows.headers or [()] * len(rows.keys)
         assert set(headers) <= {(), (("h", b"1"),)}
         found[task] = list(zip(rows.keys, rows.values, rows.timestamps, map(bool, headers), strict=True))

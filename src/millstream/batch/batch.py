@@ -7,7 +7,7 @@ import msgspec
 from millstream.records import TopicPartition
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):

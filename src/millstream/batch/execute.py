@@ -13,9 +13,9 @@ from millstream.task.environment import TaskEnvironment
 from millstream.task.outbox import OutboxBlock
 from millstream.task.report import TaskReport
 from millstream.task.runner import run_task
-from millstream.task.work import ShuffleInput, Work
+from millstream.task.task_input import ShuffleInput, TaskInput
 
-RunTask = Callable[[TaskEnvironment, Work], tuple[TaskReport, list[OutboxBlock]]]
+RunTask = Callable[[TaskEnvironment, TaskInput], tuple[TaskReport, list[OutboxBlock]]]
 """Runs a task, and returns what it has for other stages."""
 
 
@@ -26,17 +26,17 @@ def task_names(layout: Layout) -> list[str]:
 
 def work_of(
     layout: Layout, plan: Batch, task: int, version: StateVersion, arrivals: Iterable[ShuffleInput] = ()
-) -> Work:
+) -> TaskInput:
     """Return what a batch asks of a task."""
     number, partition = layout.tasks[task]
     stage = layout.plan.stages[number]
-    return Work(
+    return TaskInput(
         task=task,
         batch=plan.number,
         wall_time=plan.wall_time,
         expected=version,
         ranges=tuple(one for one in plan.ranges if one.partition == partition and stage.reads(one.topic)),
-        arrivals=tuple(arrivals),
+        shuffle_inputs=tuple(arrivals),
         has_timer=stage.round == 0 and f"{stage.name}/{partition}" in plan.timers,
         tick=plan.ticks.get(f"{stage.name}/{partition}", -1) if stage.round == 0 else -1,
         global_tables=plan.global_tables,
@@ -54,7 +54,7 @@ def delivered(layout: Layout, sender: int, letters: Iterable[OutboxBlock]) -> It
 
 def refresh_global_tables(site: TaskEnvironment, plan: Batch) -> list[TaskReport]:
     """Bring this host's copies of global tables to where a batch wants them; return what the batch did to them."""
-    report = site.refresh(plan.global_tables, plan.number) if plan.global_tables else None
+    report = site.refresh_global_tables(plan.global_tables, plan.number) if plan.global_tables else None
     return [] if report is None else [report]
 
 

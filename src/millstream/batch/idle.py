@@ -14,7 +14,7 @@ from millstream.plan.layout import Layout
 from millstream.plan.sources import Source
 from millstream.plan.stages import Stage
 from millstream.plan.stateless import Repartition
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 from millstream.windows import FOREVER
 
 

@@ -21,7 +21,7 @@ from millstream.errors import EngineError, MillstreamError
 from millstream.records import TopicPartition
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 T = TypeVar("T")
 Until = Literal["stopped", "caught-up"]

@@ -16,7 +16,7 @@ from millstream.batch.timers import TimedTasks, due_tasks, next_due
 from millstream.broker import Broker
 from millstream.errors import OffsetOutOfRangeError
 from millstream.records import TopicPartition
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 from millstream.windows import FOREVER
 
 _MOST_FIXED = 0.9  # of a batch's time, however the line falls

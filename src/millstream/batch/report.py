@@ -8,7 +8,7 @@ import msgspec
 
 from millstream.batch.batch import Batch
 from millstream.task.report import TaskReport
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 
 class Phases(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 from millstream.batch.batch import Progress
 from millstream.plan.layout import Layout
 from millstream.plan.processors import PROCESSORS
-from millstream.task.work import Work
+from millstream.task.task_input import TaskInput
 from millstream.windows import FOREVER
 
 TimedTasks = Mapping[str, frozenset[str]]
@@ -51,7 +51,7 @@ class SharedTime:
         self._told = dict.fromkeys(tasks, -1)
         self._time = -1
 
-    def tell(self, name: str, work: Work) -> Work:
+    def tell(self, name: str, work: TaskInput) -> TaskInput:
         """Let a task with timers know the time, and run if it has moved on."""
         if name not in self._told:
             return work

@@ -25,10 +25,10 @@ from millstream.state.recording import rows_of
 from millstream.state.redo import TaskCommit
 from millstream.state.task import StateVersion, TaskState
 from millstream.task.environment import TaskEnvironment
-from millstream.task.outbox import OutboxBlock, outputs
+from millstream.task.outbox import OutboxBlock, topic_outputs
 from millstream.task.report import TaskReport
 from millstream.task.runner import idle_report, run_within
-from millstream.task.work import Work
+from millstream.task.task_input import TaskInput
 
 SETTLE_SECONDS = 0.1
 """After so long, at most, readers of a table see what a batch has changed."""
@@ -138,7 +138,7 @@ class WriteBehind:
                 self._applied = plan.number
                 return reports
 
-    def _run_task(self, site: TaskEnvironment, work: Work) -> tuple[TaskReport, list[OutboxBlock]]:
+    def _run_task(self, site: TaskEnvironment, work: TaskInput) -> tuple[TaskReport, list[OutboxBlock]]:
         if work.is_empty:
             return idle_report(work), []
         state = site.state(work.task)
@@ -146,17 +146,17 @@ class WriteBehind:
         before = state.version(txn).commit
         try:
             with translated(state.path):
-                report, letters = run_within(site, work, txn)
+                report, blocks = run_within(site, work, txn)
         except MapFullError as error:
             raise _FullMapError(state) from error
         if txn.changes:
             stage, partition = site.stage(work.task)
             commit = TaskCommit(f"{stage.name}/{partition}", before, report.commit, rows_of(txn.changes))
             self._commits.append(commit)
-        records = outputs(letters)
-        if records:
-            self._outputs.setdefault(site.producer(work.task), []).extend(records)
-        return report, [letter for letter in letters if letter.edge]
+        outputs = topic_outputs(blocks)
+        if outputs:
+            self._outputs.setdefault(site.producer(work.task), []).extend(outputs)
+        return report, [block for block in blocks if block.edge]
 
     def _transaction(self, state: TaskState) -> Any:
         txn = self._transactions.get(state.path)

@@ -27,7 +27,7 @@ from millstream.spark.datasink import StreamTopicWriter, TopicWriter
 from millstream.spark.frames import RAW_SCHEMA, RowReader
 from millstream.spark.options import Options
 from millstream.spark.table_frames import TableRows
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 FORMAT = "millstream"
 

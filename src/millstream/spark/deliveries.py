@@ -28,7 +28,7 @@ from millstream.spark.datasource import FORMAT
 from millstream.spark.session import source_options
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 if TYPE_CHECKING:
     from millstream.app import App

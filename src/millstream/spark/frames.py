@@ -23,7 +23,7 @@ from millstream.errors import DefinitionError, SerdeError
 from millstream.foundation.blocks import headers_of
 from millstream.operators.runtime import Columns
 from millstream.serdes import READABLE
-from millstream.task.outbox import Outbox, outputs
+from millstream.task.outbox import Outbox, topic_outputs
 
 OnBad = Literal["fail", "skip"]
 
@@ -170,7 +170,7 @@ class RowWriter:
             }
         outbox = Outbox()
         outbox.topics[topic.name] = columns
-        return outputs(outbox.letters(lambda _: topic.partitions, _no_edges, spread))
+        return topic_outputs(outbox.blocks(lambda _: topic.partitions, _no_edges, spread))
 
     def _key_of(self, row: dict[str, Any]) -> bytes | None:
         key = None if self._key is None else row[self._key]

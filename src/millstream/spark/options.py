@@ -12,7 +12,7 @@ from millstream.broker_urls import open_broker
 from millstream.errors import DefinitionError
 from millstream.foundation.paths import DEFAULT_DATA_DIR
 from millstream.foundation.times import moment
-from millstream.task.work import Range
+from millstream.task.task_input import Range
 
 KNOWN = {
     *("topic", "app", "table", "data_dir", "broker", "on_error", "max_records"),

@@ -36,7 +36,7 @@ from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import set_apart_what_stays
 from millstream.task.report import TaskReport
 from millstream.task.runner import run_task
-from millstream.task.work import ShuffleInput
+from millstream.task.task_input import ShuffleInput
 
 REPORT = -1
 GAVE_UP = -(2**31)

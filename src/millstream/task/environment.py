@@ -1,4 +1,4 @@
-"""What a process needs to run tasks: the layout, the broker, the place of the state, the policies."""
+"""What a process needs to run tasks: the layout, the broker, the state directory, the error policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millstream.plan.stages import Stage
 from millstream.state.checkpoint import Checkpoint
 from millstream.state.copies import CopyMark, TableCopy
 from millstream.state.task import TaskState
-from millstream.task.global_tables import bring_up, copy_of, report_of
+from millstream.task.global_tables import advance_copy, global_tables_report, open_copy
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 from millstream.task.sampling import Sampling
@@ -35,15 +35,15 @@ class TaskEnvironment:
     state_dir: Path
     policies: Policies
     lineage: str = ""
-    """Which history of the app this is; a reset begins another one."""
+    """Identifies the history of the app; a reset starts a new one."""
     caching: bool = True
     durable: bool = True
     new_topic: TopicConfig | None = None
-    """How topics that a record names first are created; None: they are not."""
+    """Settings for output topics that do not exist yet; None: do not create them."""
     checkpoint: Checkpoint | None = None
-    """Where state is shipped, so that other hosts can go on from it."""
+    """Where changes of state are shipped, so that other hosts can continue from it."""
     sampling: Sampling = field(default_factory=Sampling)
-    """Which batches are measured step by step."""
+    """Decides which batches are measured step by step."""
     _topics: dict[str, TopicConfig] = field(default_factory=dict)
     _states: dict[int, TaskState] = field(default_factory=dict)
 
@@ -53,51 +53,51 @@ class TaskEnvironment:
         return self.layout.plan.stages[number], partition
 
     def state(self, task: int) -> TaskState:
-        """Open the state of a task, which then stays open for its next batches."""
-        known = self._states.get(task)
-        if known is None or not known.is_open:
+        """Return the state of a task; it stays open for the next batches."""
+        state = self._states.get(task)
+        if state is None or not state.is_open:
             stage, partition = self.stage(task)
             path = self.state_dir / stage.name / str(partition)
-            known = self._states[task] = TaskState(path, stage.store_names, sync=self.durable)
-        return known
+            state = self._states[task] = TaskState(path, stage.store_names, sync=self.durable)
+        return state
 
-    def refresh(self, offsets: Mapping[str, tuple[int, ...]], batch: int) -> TaskReport | None:
-        """Bring the copies of global tables to the offsets of a batch; return what the batch did to them, if it did."""
+    def refresh_global_tables(self, offsets: Mapping[str, tuple[int, ...]], batch: int) -> TaskReport | None:
+        """Advance the copies of global tables to the offsets of a batch; return a report if the batch changed them."""
         marks: dict[str, CopyMark] = {}
         for topic, node in self.layout.plan.global_tables.items():
             copy = self.global_table(topic)
-            marks[node.name or ""] = bring_up(node, copy, offsets.get(topic, ()), batch, self.broker, self.policies)
-        return report_of(marks, batch)
+            marks[node.name or ""] = advance_copy(node, copy, offsets.get(topic, ()), batch, self.broker, self.policies)
+        return global_tables_report(marks, batch)
 
     def global_table(self, topic: str) -> TableCopy:
         """Return this host's copy of the global table of a topic."""
-        return copy_of(self.layout.plan.global_tables[topic], self.state_dir, sync=self.durable)
+        return open_copy(self.layout.plan.global_tables[topic], self.state_dir, sync=self.durable)
 
     def producer(self, task: int) -> str:
-        """Return the name under which a task publishes.
+        """Return the producer name under which a task publishes.
 
-        The lineage stands before it, because batches are counted anew after a reset: without it their output would be
-        taken for something that was published before.
+        It starts with the lineage because batch numbers restart after a reset: without the lineage, the output of new
+        batches would be taken for duplicates of output that was published before.
         """
         stage, partition = self.stage(task)
-        again = f".{stage.round}" if stage.round else ""
-        return f"{self.lineage}@{producer_prefix(self.app, stage.name)}{partition}{again}"
+        round_suffix = f".{stage.round}" if stage.round else ""
+        return f"{self.lineage}@{producer_prefix(self.app, stage.name)}{partition}{round_suffix}"
 
     def topic(self, topic: str) -> TopicConfig:
-        """Return the settings of an output topic, creating it if that is allowed."""
+        """Return the settings of an output topic; create it if allowed."""
         if topic not in self._topics:
             try:
                 self._topics[topic] = self.broker.topic(topic).config
             except UnknownTopicError:
                 if self.new_topic is None:
                     raise
-                self._topics[topic] = self._created(topic, self.new_topic)
+                self._topics[topic] = self._create_topic(topic, self.new_topic)
         return self._topics[topic]
 
-    def _created(self, topic: str, config: TopicConfig) -> TopicConfig:
-        if topic == self.policies.dead_letter_topic:  # the largest record must still fit with its error beside it
+    def _create_topic(self, topic: str, config: TopicConfig) -> TopicConfig:
+        if topic == self.policies.dead_letter_topic:  # the largest record must fit together with its error headers
             config = msgspec.structs.replace(config, max_record_bytes=_DEAD_LETTER_BYTES)
-        with contextlib.suppress(TopicExistsError):  # another task was first
+        with contextlib.suppress(TopicExistsError):  # another task created it first
             self.broker.create_topic(topic, config)
         return self.broker.topic(topic).config
 

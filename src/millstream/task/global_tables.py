@@ -1,4 +1,4 @@
-"""Global tables in a process: bringing their copies to where a batch wants them, and opening them for its tasks."""
+"""Global tables in a process: advance their copies to the offsets of a batch, and open them for its tasks."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 
 NO_TASK = -1
-"""Stands in a report for what no task has done."""
+"""The task number in a report about work that no task has done."""
 
 
-def copy_of(node: GlobalTableSource, state_dir: Path, *, sync: bool) -> TableCopy:
+def open_copy(node: GlobalTableSource, state_dir: Path, *, sync: bool) -> TableCopy:
     """Open the copy of a global table on this host."""
     assert node.name is not None
     return TableCopy(state_dir / node.name / "0", node.name, value_codec(node.value), sync=sync)
 
 
-def bring_up(
+def advance_copy(
     node: GlobalTableSource, copy: TableCopy, offsets: Offsets, batch: int, broker: Broker, policies: Policies
 ) -> CopyMark:
-    """Bring a copy to the offsets of a batch; records without key are dropped, bad ones by the policy.
+    """Advance a copy to the offsets of a batch; drop records without a key, apply the error policy to bad ones.
 
-    They are counted, and there are no dead letters: a copy is loaded on each host, and again if it was lost.
+    Dropped records are counted. There are no dead letters: a copy is loaded on each host, and again if it was lost.
     """
-    return copy.advance(offsets, batch, _loading(node, offsets, broker, policies))
+    return copy.advance(offsets, batch, _loader(node, offsets, broker, policies))
 
 
-def _loading(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies: Policies) -> Load:
+def _loader(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies: Policies) -> Load:
     topic = node.topics[0]
 
     def load(start: Offsets, write: Callable[[Rows], None]) -> Loaded:
@@ -47,9 +47,9 @@ def _loading(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies
             dropped[f"{node.name}: error"] += 1
 
         decoder, records = Decoder(node.key, node.value, None, reject), 0
-        begins = [one.begin for one in broker.offsets(topic)]
+        first_offsets = [partition.begin for partition in broker.offsets(topic)]
         for partition, stop in enumerate(offsets):
-            for chunk in broker.read(topic, partition, max(start[partition], begins[partition]), stop):
+            for chunk in broker.read(topic, partition, max(start[partition], first_offsets[partition]), stop):
                 decoded = decoder.decode(topic, partition, rows_of(chunk.block), chunk.offsets)
                 rows = list(zip(decoded.keys, decoded.values, decoded.timestamps, strict=True))
                 records += len(chunk.offsets)
@@ -62,8 +62,8 @@ def _loading(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies
     return load
 
 
-def report_of(marks: Mapping[str, CopyMark], batch: int) -> TaskReport | None:
-    """Return what a batch did to global tables, or None if it did nothing; the same whenever it is asked."""
+def global_tables_report(marks: Mapping[str, CopyMark], batch: int) -> TaskReport | None:
+    """Report what a batch did to global tables, None if nothing; the same for each call with that batch."""
     changed = {name: mark for name, mark in marks.items() if mark.batch == batch}
     if not changed:
         return None

@@ -1,4 +1,4 @@
-"""The outbox: what a task has to say to topics and to other stages, stored with its state before it is said."""
+"""The outbox: records for topics and for other stages, stored with the task's state before they are published."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from millstream.broker import Output
 from millstream.foundation.blocks import Block, Rows, block_of, from_bytes, joined, picked, to_bytes
 from millstream.foundation.partitioning import partitions_of
 from millstream.operators.runtime import Columns, EdgeColumns
-from millstream.task.shuffle_format import parcels_of
+from millstream.task.shuffle_format import shuffle_blocks
 
 
 class OutboxBlock(msgspec.Struct, array_like=True):
-    """A block for one partition of a topic or, if ``edge`` is given, a parcel for one task of another stage."""
+    """Records for one partition of a topic or, if ``edge`` is set, shuffle data for one task of another stage."""
 
     partition: int
     data: bytes
@@ -31,22 +31,22 @@ class Outbox:
         self.topics: dict[str, Columns] = {}
         self.edges: dict[str, EdgeColumns] = {}
 
-    def letters(
+    def blocks(
         self, topic_partitions: Callable[[str], int], edge_partitions: Callable[[str], int], spread: int
     ) -> list[OutboxBlock]:
-        """Split everything by partition; records without key go to partition ``spread``, wrapped around."""
-        found: list[OutboxBlock] = []
+        """Split all records by partition; those without a key go to partition ``spread`` modulo the partition count."""
+        blocks: list[OutboxBlock] = []
         for topic, columns in self.topics.items():
             if len(columns):
                 count = topic_partitions(topic)
                 targets = None if count == 1 else _targets(columns.keys, count, spread % count)
-                parts = _split(columns, targets, count)
-                found.extend(OutboxBlock(partition=part, data=to_bytes(block), topic=topic) for part, block in parts)
-        for edge, sent in self.edges.items():
-            if len(sent):
-                parcels = parcels_of(sent, edge_partitions(edge))
-                found.extend(OutboxBlock(partition=task, data=parcel, edge=edge) for task, parcel in parcels)
-        return found
+                for partition, block in _split(columns, targets, count):
+                    blocks.append(OutboxBlock(partition=partition, data=to_bytes(block), topic=topic))
+        for edge, edge_columns in self.edges.items():
+            if len(edge_columns):
+                for task, data in shuffle_blocks(edge_columns, edge_partitions(edge)):
+                    blocks.append(OutboxBlock(partition=task, data=data, edge=edge))
+        return blocks
 
     @property
     def records(self) -> int:
@@ -65,18 +65,18 @@ def _targets(keys: list[bytes | None], count: int, keyless: int) -> Any:
 
 def _split(columns: Columns, targets: Any, count: int) -> Iterator[tuple[int, Block]]:
     headers = [columns.headers.get(row, ()) for row in range(len(columns))] if columns.headers else None
-    whole: Block | None = None
+    packed: Block | None = None
     if columns.packed:
-        whole = block_of(columns.keys, joined(columns.all_packed), columns.timestamps, headers)
+        packed = block_of(columns.keys, joined(columns.all_packed), columns.timestamps, headers)
     records = Rows(columns.keys, columns.values, columns.timestamps, headers)
     for partition in range(count):
-        places = None if targets is None else np.flatnonzero(targets == partition)
-        if places is None or len(places) == len(columns):
-            yield partition, records.block() if whole is None else whole
-        elif len(places):
-            yield partition, records.take(places.tolist()).block() if whole is None else picked(whole, places)
+        rows = None if targets is None else np.flatnonzero(targets == partition)
+        if rows is None or len(rows) == len(columns):
+            yield partition, records.block() if packed is None else packed
+        elif len(rows):
+            yield partition, records.take(rows.tolist()).block() if packed is None else picked(packed, rows)
 
 
-def outputs(letters: list[OutboxBlock]) -> list[Output]:
-    """Return the letters to topics in the form that a broker appends."""
-    return [Output(one.topic, one.partition, from_bytes(one.data)) for one in letters if one.topic]
+def topic_outputs(blocks: list[OutboxBlock]) -> list[Output]:
+    """Return the blocks for topics in the form that a broker appends."""
+    return [Output(block.topic, block.partition, from_bytes(block.data)) for block in blocks if block.topic]

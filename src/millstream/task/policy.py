@@ -1,4 +1,4 @@
-"""What happens to a record that cannot be processed, and the dead letter made of it."""
+"""Error policies: what happens to records that fail, and the headers of dead letters and late records."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ OnError = Literal["fail", "skip", "dead_letter"]
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
-    """How a task treats bad records, and where dead letters go."""
+    """The error policies of an app, and the topic of its dead letters."""
 
     on_error: OnError = "fail"
     on_decode_error: OnError = "dead_letter"
     dead_letter_topic: str
     output_prefix: str = ""
-    """Put before the names of all other topics that are written."""
-    letter_on_fail: bool = False
-    """Whether a record that makes the app fail is a dead letter too: it is if the user has named a topic for them."""
+    """Prefix of the names of all other output topics."""
+    dead_letter_on_fail: bool = False
+    """Whether a record that makes the app fail becomes a dead letter too: yes if the user has named the topic."""
 
     @classmethod
     def of(cls, app: str, config: Config) -> Policies:
-        """Return the policies that an app's settings ask for."""
+        """Return the policies from an app's settings."""
         return cls(
             on_error=config.on_error,
             on_decode_error=config.on_decode_error,
             dead_letter_topic=config.dead_letter_topic or f"{app}.dead-letters",
             output_prefix=config.output_prefix,
-            letter_on_fail=config.dead_letter_topic is not None,
+            dead_letter_on_fail=config.dead_letter_topic is not None,
         )
 
 
 class FailedRecordError(Exception):
-    """Ends a task at a record whose dead letter is to be written although nothing else of the batch is."""
+    """Stops a task at a record whose dead letter is published although the batch is not applied."""
 
-    def __init__(self, error: MillstreamError, topic: str, letter: Columns) -> None:
+    def __init__(self, error: MillstreamError, topic: str, dead_letter: Columns) -> None:
         super().__init__(str(error))
         self.error = error
         self.topic = topic
-        self.letter = letter
+        self.dead_letter = dead_letter
 
 
 def late_headers(node: Node, context: Current, windows: Sequence[Windowed]) -> Headers:
-    """Return the headers that tell for what a record came too late."""
+    """Return the headers that say which windows a late record missed."""
     facts = {
         "__millstream.late.node": node.name or "",
         "__millstream.late.windows": ",".join(f"{window.start}-{window.end}" for window in windows),
@@ -65,7 +65,7 @@ def late_headers(node: Node, context: Current, windows: Sequence[Windowed]) -> H
 
 
 def error_headers(error: BaseException, topic: str, partition: int, offset: int, stage: str, node: str) -> Headers:
-    """Return the headers that tell why a record became a dead letter; the first six are named as in Kafka Streams."""
+    """Return the headers that say why a record became a dead letter; the first six are named as in Kafka Streams."""
     cause = error.__cause__ or error
     stack = "".join(traceback.format_exception(cause))
     facts = {

@@ -35,10 +35,10 @@ from millstream.task.merging import merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
 from millstream.task.policy import FailedRecordError, OnError, error_headers, late_headers
-from millstream.task.shuffle_format import unpacked
+from millstream.task.shuffle_format import shuffle_rows
 from millstream.task.stamps import Stamps
+from millstream.task.task_input import TaskInput
 from millstream.task.walk import Walk
-from millstream.task.work import Work
 
 _HOW_ON = 'on_error="dead_letter" or "skip" lets the app go on without such records'
 
@@ -46,14 +46,16 @@ _HOW_ON = 'on_error="dead_letter" or "skip" lets the app go on without such reco
 class TaskRun:
     """Processes the inputs of one task inside one transaction."""
 
-    def __init__(self, site: TaskEnvironment, work: Work, state: TaskState, txn: Any, stream_time: int) -> None:
-        self.app = site.app
-        self.plan = site.layout.plan
-        self.caching = site.caching
-        self.goes_on = site.policies.on_error != "fail"
-        self.probe = site.sampling.probe(work)
-        self.wall_time = work.wall_time
-        self.timers = Timers(state.timers(txn), work.wall_time)
+    def __init__(
+        self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: Any, stream_time: int
+    ) -> None:
+        self.app = env.app
+        self.plan = env.layout.plan
+        self.caching = env.caching
+        self.goes_on = env.policies.on_error != "fail"
+        self.probe = env.sampling.probe(task_input)
+        self.wall_time = task_input.wall_time
+        self.timers = Timers(state.timers(txn), task_input.wall_time)
         self.context = Current(stream_time)
         self.outbox = Outbox()
         self.drops: Counter[str] = Counter()
@@ -62,12 +64,12 @@ class TaskRun:
         self.latest_times = state.latest_times(txn)
         """By partition of a topic, the latest time of a record; only where a source asks for it."""
         self.stores: dict[str, KeyValueStore | TimedStore | VersionedStore | WaitingBuffer | MemberStore] = {}
-        self._site = site
-        self._work = work
+        self._env = env
+        self._input = task_input
         self._state = state
         self._txn = txn
         self._versions = 0
-        self._stage, self.partition = site.stage(work.task)
+        self._stage, self.partition = env.stage(task_input.task)
         self.task_name = f"{self._stage.name}/{self.partition}"
         self._copies: dict[str, KeyValueStore] = {}
         self._open = ExitStack()
@@ -137,16 +139,16 @@ class TaskRun:
 
     def next_version(self) -> list[int]:
         self._versions += 1
-        return [self._work.batch, self._stage.round, self._versions]
+        return [self._input.batch, self._stage.round, self._versions]
 
     def global_table(self, topic: str) -> KeyValueStore:
         if topic not in self._copies:
-            copy = self._site.global_table(topic)
-            self._copies[topic] = self._open.enter_context(copy.reading(self._work.global_tables.get(topic, ())))
+            copy = self._env.global_table(topic)
+            self._copies[topic] = self._open.enter_context(copy.reading(self._input.global_tables.get(topic, ())))
         return self._copies[topic]
 
     def to_topic(self, topic: str) -> Columns:
-        return self._outgoing(f"{self._site.policies.output_prefix}{topic}")
+        return self._outgoing(f"{self._env.policies.output_prefix}{topic}")
 
     def _outgoing(self, topic: str) -> Columns:
         if topic not in self.outbox.topics:
@@ -154,7 +156,7 @@ class TaskRun:
         return self.outbox.topics[topic]
 
     def _columns(self, topic: str) -> Columns:
-        config = self._site.topic(topic)
+        config = self._env.topic(topic)
         return Columns(config.max_record_bytes, needs_key=config.compact)
 
     def to_edge(self, edge: Node) -> EdgeColumns:
@@ -165,7 +167,7 @@ class TaskRun:
         self._flushes.append((node, flush if self.probe is None else self.probe.timed(node, flush), last))
 
     def on_time(self, node: Node, move_on: Callable[[int], None]) -> None:
-        if self._work.tick >= 0 and node not in self.plan.waiting:
+        if self._input.tick >= 0 and node not in self.plan.waiting:
             self._moves.append((node, move_on))
 
     def to_late(self, node: Node, topic: str, windows: Sequence[Windowed] = ()) -> None:
@@ -194,7 +196,7 @@ class TaskRun:
             line=line,
         )
         problem.__cause__ = error
-        self._set_aside(self._site.policies.on_error, problem, node, self.context.raw, self.context.source_headers)
+        self._set_aside(self._env.policies.on_error, problem, node, self.context.raw, self.context.source_headers)
 
     def _where(self, key: Any) -> str:
         return f"at {self.context}" if self.context.chunk is None else f"on {self.context} (key {key!r:.60})"
@@ -210,10 +212,10 @@ class TaskRun:
         for stretch in merged([feed for _, feed in inputs]):
             self.records_in += walk.over(stretch)
         self.context.leave()
-        moves_on = self._work.tick > self.context.stream_time
+        moves_on = self._input.tick > self.context.stream_time
         self._flush(last=not moves_on)
         if moves_on:
-            self._move_on(self._work.tick)
+            self._move_on(self._input.tick)
             self._flush(last=True)
         self._flush_stores()
 
@@ -249,8 +251,8 @@ class TaskRun:
         """Call what the wall clock has made due, and what stream time has if the batch moves it."""
         if self.timers.wall_due <= self.wall_time:
             self.timers.fire("wall", self.wall_time)
-        if self._work.stream_time > self.context.stream_time:
-            self.context.stream_time = self._work.stream_time
+        if self._input.stream_time > self.context.stream_time:
+            self.context.stream_time = self._input.stream_time
             self.timers.fire("stream", self.context.stream_time)
 
     def _inputs(self, heads: dict[Node, Head]) -> Iterator[tuple[Head, Iterator[Decoded]]]:
@@ -259,7 +261,7 @@ class TaskRun:
             if isinstance(head, Source):
                 stamps = Stamps(head, self.wall_time, self.latest_times, self)
                 decode = self._timed(head, Decoder(head.key, head.value, stamps.stamp, self._reject(head)))
-                for topic in head.topics_among({one.topic for one in self._work.ranges}):
+                for topic in head.topics_among({one.topic for one in self._input.ranges}):
                     yield heads[head], self._from_topic(topic, decode)
             else:
                 declared = self.plan.declared[head]
@@ -267,7 +269,7 @@ class TaskRun:
                 codec = edge_codec(head, declared.value)
                 decode = self._timed(head, Decoder(None, codec, None, self._reject(head), written))
                 for arrival in sorted(
-                    (one for one in self._work.arrivals if one.edge == head.name), key=lambda one: one.sender
+                    (one for one in self._input.shuffle_inputs if one.edge == head.name), key=lambda one: one.sender
                 ):
                     yield heads[head], self._from_edge(head, arrival.data, decode)
 
@@ -275,13 +277,13 @@ class TaskRun:
         return decoder.decode if self.probe is None else self.probe.timed(head, decoder.decode)
 
     def _from_topic(self, topic: str, decode: Decode) -> Iterator[Decoded]:
-        for one in self._work.ranges:
+        for one in self._input.ranges:
             if one.topic == topic:
-                for chunk in self._site.broker.read(topic, one.partition, one.start, one.stop):
+                for chunk in self._env.broker.read(topic, one.partition, one.start, one.stop):
                     yield decode(topic, one.partition, rows_of(chunk.block), chunk.offsets)
 
     def _from_edge(self, edge: Repartition, data: bytes, decode: Decode) -> Iterator[Decoded]:
-        rows = unpacked(data)
+        rows = shuffle_rows(data)
         yield decode(edge.name or "", self.partition, rows, range(len(rows.timestamps)))
 
     # Bad records
@@ -291,7 +293,7 @@ class TaskRun:
             self.records_in += 1
             self.context.enter(chunk)
             self.context.row = row
-            self._set_aside(self._site.policies.on_decode_error, error, head, chunk.raw(row), chunk.headers(row))
+            self._set_aside(self._env.policies.on_decode_error, error, head, chunk.raw(row), chunk.headers(row))
 
         return reject
 
@@ -313,9 +315,9 @@ class TaskRun:
         raw: tuple[bytes | None, bytes | None],
         headers: Headers,
     ) -> None:
-        policies = self._site.policies
+        policies = self._env.policies
         if policy == "fail":
-            if not policies.letter_on_fail:
+            if not policies.dead_letter_on_fail:
                 raise error
             columns = self._columns(policies.dead_letter_topic)
             self._write_letter(columns, error, node, raw, headers)

@@ -1,8 +1,8 @@
 """Run one task for one batch, exactly once.
 
-Everything happens in one transaction of the task's environment: state, outbox and version are committed together, and
-only then is the outbox published. A task that is run again with the same batch finds its version and serves its
-outbox again, so user code need not be deterministic.
+State, outbox and version are committed in one transaction of the task's state; only then is the outbox published. A
+task that runs again with the same batch finds its version and publishes the stored outbox again, so user code need not
+be deterministic.
 """
 
 from __future__ import annotations
@@ -19,109 +19,115 @@ from millstream.state.recording import Changes
 from millstream.state.task import StateVersion, TaskState
 from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import seldom_collected
-from millstream.task.outbox import Outbox, OutboxBlock, outputs
+from millstream.task.outbox import Outbox, OutboxBlock, topic_outputs
 from millstream.task.policy import FailedRecordError
 from millstream.task.report import TaskReport
 from millstream.task.run import TaskRun
-from millstream.task.work import Work
+from millstream.task.task_input import TaskInput
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(tuple[TaskReport, list[OutboxBlock]]).decode
 
 
-def run_task(site: TaskEnvironment, work: Work) -> tuple[TaskReport, list[OutboxBlock]]:
-    """Run a task and publish what it has for topics; return its report and the letters for other stages."""
-    if work.is_empty:
-        return idle_report(work), []
-    state = site.state(work.task)
-    with _letter_on_failure(site, work):
-        report, letters = _committed(site, work, state)
-    records = outputs(letters)
-    if records:
+def run_task(env: TaskEnvironment, task_input: TaskInput) -> tuple[TaskReport, list[OutboxBlock]]:
+    """Run a task and publish its output to topics; return its report and the blocks for other stages."""
+    if task_input.is_empty:
+        return idle_report(task_input), []
+    state = env.state(task_input.task)
+    with _dead_letter_on_failure(env, task_input):
+        report, blocks = _apply_and_commit(env, task_input, state)
+    outputs = topic_outputs(blocks)
+    if outputs:
         began = time.perf_counter()
-        site.broker.append_once(site.producer(work.task), work.batch, records)
+        env.broker.append_once(env.producer(task_input.task), task_input.batch, outputs)
         report.publish_seconds = time.perf_counter() - began
-    return report, [letter for letter in letters if letter.edge]
+    return report, [block for block in blocks if block.edge]
 
 
-def run_within(site: TaskEnvironment, work: Work, txn: Any) -> tuple[TaskReport, list[OutboxBlock]]:
-    """Run a task inside a transaction of its state, which somebody else commits; return all that it has to say."""
-    with _letter_on_failure(site, work):
-        return _apply(site, work, site.state(work.task), txn)
+def run_within(env: TaskEnvironment, task_input: TaskInput, txn: Any) -> tuple[TaskReport, list[OutboxBlock]]:
+    """Run a task inside a transaction that the caller commits; return its report and all blocks of its outbox."""
+    with _dead_letter_on_failure(env, task_input):
+        return _apply(env, task_input, env.state(task_input.task), txn)
 
 
-def idle_report(work: Work) -> TaskReport:
+def idle_report(task_input: TaskInput) -> TaskReport:
     """Return the report of a task that has nothing to do: it keeps its version."""
-    return TaskReport(task=work.task, version=work.expected.batch, commit=work.expected.commit)
+    expected = task_input.expected
+    return TaskReport(task=task_input.task, version=expected.batch, commit=expected.commit)
 
 
 @contextlib.contextmanager
-def _letter_on_failure(site: TaskEnvironment, work: Work) -> Iterator[None]:
-    """Write the dead letter of a record that ends the run, and raise what it ended with."""
+def _dead_letter_on_failure(env: TaskEnvironment, task_input: TaskInput) -> Iterator[None]:
+    """Publish the dead letter of a record that makes the task fail, and raise the record's error."""
     try:
         yield
     except FailedRecordError as failed:
-        _publish_letter(site, work, failed)
+        _publish_dead_letter(env, task_input, failed)
         raise failed.error from failed.error.__cause__
 
 
-def _committed(site: TaskEnvironment, work: Work, state: TaskState) -> tuple[TaskReport, list[OutboxBlock]]:
-    """Apply a batch in one transaction; where there is a checkpoint, fetch what is missing and ship what changes."""
-    if site.checkpoint is None:
-        return state.update(lambda txn: _apply(site, work, state, txn))
-    stage, partition = site.stage(work.task)
-    checkpoint = site.checkpoint.of_task(f"{stage.name}/{partition}")
-    restored = checkpoint.ensure(state, work.expected, work.batch)
+def _publish_dead_letter(env: TaskEnvironment, task_input: TaskInput, failed: FailedRecordError) -> None:
+    """Publish the dead letter of a record that makes the task fail, outside the batch, which is not applied.
+
+    The batch fails at the same record every time until the cause is fixed. The producer name contains the position of
+    the record, so each record gets one dead letter, however often it fails.
+    """
+    position = ".".join(str(failed.error.facts.get(name)) for name in ("topic", "partition", "offset", "node"))
+    outbox = Outbox()
+    outbox.topics[failed.topic] = failed.dead_letter
+    blocks = outbox.blocks(env.topic_partitions, env.edge_partitions, task_input.task)
+    producer = f"{env.producer(task_input.task)}.failed.{position}"
+    env.broker.append_once(producer, task_input.batch, topic_outputs(blocks))
+
+
+def _apply_and_commit(
+    env: TaskEnvironment, task_input: TaskInput, state: TaskState
+) -> tuple[TaskReport, list[OutboxBlock]]:
+    """Apply a batch in one transaction; with a checkpoint, restore missing state before and ship the changes after."""
+    if env.checkpoint is None:
+        return state.update(lambda txn: _apply(env, task_input, state, txn))
+    stage, partition = env.stage(task_input.task)
+    checkpoint = env.checkpoint.of_task(f"{stage.name}/{partition}")
+    restore_seconds = checkpoint.ensure(state, task_input.expected, task_input.batch)
     before = state.read_version().commit
 
     def change(txn: Any) -> tuple[tuple[TaskReport, list[OutboxBlock]], Changes]:
         recorded = state.recorded(txn)
-        return _apply(site, work, state, recorded), recorded.changes
+        return _apply(env, task_input, state, recorded), recorded.changes
 
-    (report, letters), changes = state.update(change)
+    (report, blocks), changes = state.update(change)
     checkpoint.ship(state, before, changes)
     checkpoint.snapshot_if_due(state)
-    report.restore_seconds = restored
-    return report, letters
+    report.restore_seconds = restore_seconds
+    return report, blocks
 
 
-def _publish_letter(site: TaskEnvironment, work: Work, failed: FailedRecordError) -> None:
-    """Write the dead letter of a record that ends the run, outside of the batch that is not applied.
-
-    The batch will fail at the same record again and again until somebody helps: the producer's name holds the record's
-    place, so that each record has one letter, however often it fails.
-    """
-    place = ".".join(str(failed.error.facts.get(name)) for name in ("topic", "partition", "offset", "node"))
-    outbox = Outbox()
-    outbox.topics[failed.topic] = failed.letter
-    letters = outbox.letters(site.topic_partitions, site.edge_partitions, work.task)
-    site.broker.append_once(f"{site.producer(work.task)}.failed.{place}", work.batch, outputs(letters))
-
-
-def _apply(site: TaskEnvironment, work: Work, state: TaskState, txn: Any) -> tuple[TaskReport, list[OutboxBlock]]:
-    found = state.version(txn)
-    turn = site.stage(work.task)[0].round
-    if state.has_applied(found, work.batch, turn, work.expected):
-        report, letters = _unpack(state.outbox(txn, turn))
+def _apply(
+    env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: Any
+) -> tuple[TaskReport, list[OutboxBlock]]:
+    """Process a batch and save its results in ``txn``; if it was applied before, return the stored results."""
+    stored = state.version(txn)
+    stage, partition = env.stage(task_input.task)
+    if state.has_applied(stored, task_input.batch, stage.round, task_input.expected):
+        report, blocks = _unpack(state.outbox(txn, stage.round))
         report.replayed = True
-        return report, letters
+        return report, blocks
     began = time.perf_counter()
-    run = TaskRun(site, work, state, txn, found.stream_time)
+    run = TaskRun(env, task_input, state, txn, stored.stream_time)
     with seldom_collected(), contextlib.closing(run):
         run.process()
-    letters = run.outbox.letters(site.topic_partitions, site.edge_partitions, work.task + work.batch)
+    blocks = run.outbox.blocks(env.topic_partitions, env.edge_partitions, task_input.task + task_input.batch)
     seconds = time.perf_counter() - began
     if run.probe is not None:
-        site.sampling.note(work.task, seconds)
-    stage, partition = site.stage(work.task)
-    base = found.after if found.batch == work.batch else found.commit
-    version = StateVersion(work.batch, uuid.uuid4().hex, run.context.stream_time, after=base, round=turn)
+        env.sampling.note(task_input.task, seconds)
+    base = stored.after if stored.batch == task_input.batch else stored.commit
+    version = StateVersion(task_input.batch, uuid.uuid4().hex, run.context.stream_time, after=base, round=stage.round)
     report = TaskReport(
-        task=work.task,
+        task=task_input.task,
         stage=stage.name,
         partition=partition,
         version=version.batch,
-        round=turn,
+        round=version.round,
         commit=version.commit,
         records_in=run.records_in,
         records_out=run.outbox.records,
@@ -134,6 +140,6 @@ def _apply(site: TaskEnvironment, work: Work, state: TaskState, txn: Any) -> tup
         seconds=seconds,
         measured=None if run.probe is None else run.probe.result(run.records_in),
     )
-    state.save(txn, version, _pack((report, letters)), run.timers.changes())
+    state.save(txn, version, _pack((report, blocks)), run.timers.changes())
     state.save_latest_times(txn, run.latest_times)
-    return report, letters
+    return report, blocks

@@ -1,7 +1,7 @@
-"""Parcels: what a task sends to another stage, one for each task there that gets something.
+"""The format of shuffle data: the records that a task sends over an edge, one block for each task that reads them.
 
-They are MessagePack and not blocks, since nobody but us reads them and every record becomes a Python object at once:
-a tenth of the time for a few records, half of it for many.
+It is MessagePack, not the Arrow format of topics, since only tasks read it and every record becomes a Python object
+at once: that needs a tenth of the time for a few records, half of it for many.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from millstream.operators.runtime import EdgeColumns
 from millstream.records import Headers
 
 
-class _Parcel(msgspec.Struct, array_like=True):
+class _ShuffleBlock(msgspec.Struct, array_like=True):
     keys: list[bytes | None]
-    """Each key once."""
+    """Distinct keys."""
     codes: bytes
-    """For each record the number of its key."""
+    """For each record the index of its key."""
     values: list[bytes | None]
     timestamps: bytes
     headers: dict[int, Headers]
-    """By row, for the few that have some."""
+    """By row, for the few records that have headers."""
 
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(_Parcel).decode
+_unpack = msgspec.msgpack.Decoder(_ShuffleBlock).decode
 
 
-def parcels_of(sent: EdgeColumns, count: int) -> Iterator[tuple[int, bytes]]:
-    """Split the records of an edge among ``count`` tasks."""
-    homes = partitions_of(sent.routes, count)
-    codes, timestamps = np.array(sent.codes, np.int64), np.array(sent.timestamps, np.int64)
-    targets = homes[codes]
+def shuffle_blocks(columns: EdgeColumns, count: int) -> Iterator[tuple[int, bytes]]:
+    """Split the records of an edge among ``count`` tasks; yield each task that gets some, with its block."""
+    key_tasks = partitions_of(columns.routes, count)
+    codes, timestamps = np.array(columns.codes, np.int64), np.array(columns.timestamps, np.int64)
+    targets = key_tasks[codes]
     for task in range(count):
-        rows = np.flatnonzero(targets == task)
-        if not len(rows):
+        task_rows = np.flatnonzero(targets == task)
+        if not len(task_rows):
             continue
-        own = np.flatnonzero(homes == task)
-        numbers = np.empty(len(homes), np.int64)
-        numbers[own] = np.arange(len(own))
-        places = rows.tolist()
-        parcel = _Parcel(
-            keys=chosen(sent.keys, own.tolist()),
-            codes=numbers[codes[rows]].tobytes(),
-            values=chosen(sent.values, places),
-            timestamps=timestamps[rows].tobytes(),
-            headers=_headers(sent, places) if sent.headers else {},
+        task_keys = np.flatnonzero(key_tasks == task)
+        new_codes = np.empty(len(key_tasks), np.int64)
+        new_codes[task_keys] = np.arange(len(task_keys))
+        rows = task_rows.tolist()
+        block = _ShuffleBlock(
+            keys=chosen(columns.keys, task_keys.tolist()),
+            codes=new_codes[codes[task_rows]].tobytes(),
+            values=chosen(columns.values, rows),
+            timestamps=timestamps[task_rows].tobytes(),
+            headers=_headers(columns, rows) if columns.headers else {},
         )
-        yield task, _pack(parcel)
+        yield task, _pack(block)
 
 
-def _headers(sent: EdgeColumns, places: list[int]) -> dict[int, Headers]:
-    return {at: sent.headers[row] for at, row in enumerate(places) if row in sent.headers}
+def _headers(columns: EdgeColumns, rows: list[int]) -> dict[int, Headers]:
+    return {new_row: columns.headers[row] for new_row, row in enumerate(rows) if row in columns.headers}
 
 
-def unpacked(parcel: bytes) -> Rows:
-    """Return the records of a parcel, with keys that are decoded, each of them once."""
-    found = _unpack(parcel)
-    codes = np.frombuffer(found.codes, np.int64)
-    keys = [None if key is None else decode_key(key) for key in found.keys]
-    timestamps: list[int] = np.frombuffer(found.timestamps, np.int64).tolist()
-    headers = [found.headers.get(row, ()) for row in range(len(timestamps))] if found.headers else None
-    return Rows(chosen(keys, codes.tolist()), found.values, timestamps, headers)
+def shuffle_rows(data: bytes) -> Rows:
+    """Return the records of a block; each distinct key is decoded once."""
+    block = _unpack(data)
+    codes = np.frombuffer(block.codes, np.int64)
+    keys = [None if key is None else decode_key(key) for key in block.keys]
+    timestamps: list[int] = np.frombuffer(block.timestamps, np.int64).tolist()
+    headers = [block.headers.get(row, ()) for row in range(len(timestamps))] if block.headers else None
+    return Rows(chosen(keys, codes.tolist()), block.values, timestamps, headers)
