@@ -29,7 +29,7 @@ from millstream.batch.execute import run_here, task_names
 from millstream.batch.report import BatchReport
 from millstream.broker import Broker, Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.spark.run import stop_spark
@@ -70,7 +70,7 @@ def by_keys(keys: int) -> dict[str, float]:
         )
         spent = counted(site, keys, len(order))
         state = sum(file.stat().st_size for file in (directory / "state").rglob("data.mdb"))
-        close_under(directory)
+        close_environments(directory)
     return {"records/s": MEASURED / spent, "state MB": state / 1e6}
 
 

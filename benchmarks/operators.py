@@ -27,7 +27,7 @@ from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_here, task_names
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
@@ -188,7 +188,7 @@ def measured(log: EmbeddedLog, define: Callable[[App], None], arguments: argpars
             new_topic=TopicConfig(partitions=1),
         )
         spent = run(site, arguments.records, BATCH // 2 if joins else BATCH, profile=arguments.profile)
-        close_under(directory)
+        close_environments(directory)
     records: int = arguments.records
     return (records - BATCH) / spent
 

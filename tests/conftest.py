@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 
 
 @pytest.fixture
@@ -25,5 +25,5 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if done.returncode != 0:
         pytest.skip(f"cannot mount a small file system here: {done.stderr.decode().strip()}")
     yield mounted
-    close_under(mounted)  # a test that failed may have left something open
+    close_environments(mounted)  # a test that failed may have left something open
     subprocess.run(["umount", str(mounted)], check=True)

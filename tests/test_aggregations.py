@@ -31,7 +31,7 @@ from millstream.aggregations import (
     Sum,
     Top,
 )
-from millstream.foundation.object_codec import NATIVE
+from millstream.foundation.object_codec import OBJECT_CODEC
 
 numbers = st.lists(st.integers(-1000, 1000), min_size=1, max_size=30)
 KINDS: list[AnyAggregation] = [
@@ -87,15 +87,15 @@ def test_what_is_taken_out_leaves_no_trace(kind: Any, values: list[int], gone: l
 @given(values=numbers)
 def test_adding_changes_nothing_in_place(kind: Any, values: list[int]) -> None:
     before = kept(kind, values)
-    stored = NATIVE.encode(before)
+    stored = OBJECT_CODEC.encode(before)
     kind.add(before, 5)
-    assert NATIVE.encode(before) == stored
+    assert OBJECT_CODEC.encode(before) == stored
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=repr)
 def test_what_is_kept_comes_back_from_state(kind: AnyAggregation) -> None:
     state = kept(kind, [3, 1, 2, 3])
-    assert NATIVE.decode(NATIVE.encode(state)) == state
+    assert OBJECT_CODEC.decode(OBJECT_CODEC.encode(state)) == state
 
 
 @given(
@@ -112,7 +112,7 @@ def test_a_quantile_is_as_close_as_it_promises(values: list[float], q: float) ->
 def test_a_sketch_is_small() -> None:
     sketch = kept(Quantile(0.5), [0.001 * 1.01**n for n in range(1_500)])  # from 1 ms to 50 minutes
     assert len(sketch) < 800
-    assert len(NATIVE.encode(sketch)) < 5_000
+    assert len(OBJECT_CODEC.encode(sketch)) < 5_000
 
 
 def test_values_that_python_takes_for_equal_are_told_apart() -> None:

@@ -12,7 +12,7 @@ from docs.pictures.drawing import Bar, Kind, Lane, Mark, Picture
 from millstream import App
 from millstream.broker import TopicConfig
 from millstream.consumer import Consumer
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
 
@@ -87,7 +87,7 @@ def _run(directory: Path, point: str | None) -> bool:
 def _table_text(directory: Path) -> str:
     counts = counting(directory).tables["counts"].items()
     text = "\n".join(f"{key} {count}" for key, count in counts) or "(empty)"
-    close_under(directory)
+    close_environments(directory)
     return text
 
 

@@ -16,7 +16,7 @@ from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
-from millstream.foundation.loading import check_not_loading, imported_twin
+from millstream.foundation.loading import check_not_loading, importable_app
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import DEFAULT_DATA_DIR
 from millstream.plan.describe import Format, describe
@@ -248,7 +248,7 @@ class App:
         """Return the app to run: for a script the one that its import makes, with the settings given here."""
         if self.defined_in != "__main__":
             return self
-        twin: App = imported_twin(self)
+        twin: App = importable_app(self)
         twin.broker_url, twin.data_dir, twin.config = self.broker_url, self.data_dir, self.config
         return twin
 

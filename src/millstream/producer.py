@@ -23,7 +23,7 @@ from millstream.errors import (
     RecordTooLargeError,
     SerdeError,
 )
-from millstream.foundation.blocks import block_of, picked
+from millstream.foundation.blocks import block_of, take_rows
 from millstream.foundation.partitioning import partitions_of
 from millstream.serdes import JSON, READABLE, SerdeLike, encode_error, serde_for
 from millstream.timestamps import not_whole
@@ -335,7 +335,7 @@ class _Batch:
             block = block_of(self.keys, self.values, self.timestamps, headers)
             self._outputs = []
             for partition, rows in self._by_partition():
-                mine = block if len(rows) == len(block) else picked(block, rows)
+                mine = block if len(rows) == len(block) else take_rows(block, rows)
                 for start in range(0, len(rows), most):
                     self._outputs.append(Output(self.place.topic, partition, mine.slice(start, most)))
                     self._rows.append(rows[start : start + most])

@@ -20,7 +20,7 @@ from millstream.errors import DefinitionError, UpgradeError
 from millstream.foundation.blocks import block_of
 from millstream.foundation.partitioning import partition_of
 from millstream.foundation.paths import journal_dir, state_dir
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.tables.opening import catalog_of, open_tables
@@ -37,7 +37,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
         log.create_topic("lines", TopicConfig(partitions=2))
         log.create_topic("out", TopicConfig(partitions=1))
         yield log
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_the_same_number_moves_nothing(app: App, log: EmbeddedLog, tmp_path: Pat
 def test_what_a_killed_rescaling_left_is_taken_back(app: App, log: EmbeddedLog, tmp_path: Path) -> None:
     feed(log, WORDS, 500)
     run(app, log, tmp_path)
-    close_under(tmp_path / "apps")
+    close_environments(tmp_path / "apps")
     state = state_dir(tmp_path, app.id)
     (state / "lines").rename(state / "lines.before-rescale")
     (state / "lines.rescaled").mkdir()

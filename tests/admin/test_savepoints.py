@@ -20,7 +20,7 @@ from millstream.broker import Output, TopicConfig
 from millstream.errors import InvalidNameError, StateError
 from millstream.foundation.blocks import block_of
 from millstream.foundation.paths import app_dir, app_names, journal_dir, lock_file
-from millstream.foundation.storage import FileLock, close_under
+from millstream.foundation.storage import FileLock, close_environments
 from millstream.log import EmbeddedLog
 from millstream.tables.opening import open_tables
 
@@ -43,7 +43,7 @@ def feed(tmp_path: Path) -> Iterator[Feed]:
         run_to_end(app)
 
     yield feed
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def seen(directory: Path) -> dict[str, int]:
@@ -62,12 +62,12 @@ def test_an_app_goes_back_to_a_savepoint_and_on_from_there(feed: Feed, tmp_path:
     assert (made.batch, made.positions["words/0"]) == (1, 2)
     feed("a", "c")
     assert seen(tmp_path) == {"a": 2, "b": 1, "c": 1}
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
     restore_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
 
     assert seen(tmp_path) == {"a": 1, "b": 1}
-    close_under(tmp_path)
+    close_environments(tmp_path)
     feed("d")
     assert seen(tmp_path) == {"a": 2, "b": 1, "c": 1, "d": 1}
     assert sorted(written(tmp_path)) == sorted([b"1", b"1", b"2", b"1", b"2", b"1", b"1"])  # once more since then
@@ -89,7 +89,7 @@ def test_a_savepoint_waits_for_the_end_of_a_batch_and_later_ones_are_not_in_it(f
     assert made.wait(30)
     thread.join()
     feed("a")
-    close_under(tmp_path)
+    close_environments(tmp_path)
     restore_savepoint(tmp_path, "test", "during", tmp_path / "saved")
     assert seen(tmp_path) == {"a": 1}
 

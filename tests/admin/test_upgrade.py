@@ -17,7 +17,7 @@ from millstream.broker import Output, TopicConfig
 from millstream.errors import DefinitionError, UpgradeError
 from millstream.foundation.blocks import block_of
 from millstream.foundation.paths import journal_dir, state_dir
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.tables.opening import catalog_of, open_tables
@@ -42,7 +42,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., list[str]]]:
         return [str(change).replace("  ", " ").strip() for change in run_to_end(app, **options)]
 
     yield start
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def rows(directory: Path, table: str = "seen") -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from millstream import App
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
@@ -51,7 +51,7 @@ def site(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Iterato
     layout = Layout.of(app.plan, {"n": 2})
     policies = Policies.of(app.id, app.config)
     yield TaskEnvironment("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def counts(log: EmbeddedLog) -> list[bytes]:

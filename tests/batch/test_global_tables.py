@@ -13,7 +13,7 @@ from millstream.batch.execute import run_here, task_names
 from millstream.batch.planner import BatchSize, Planner, SmallPlanner
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
@@ -44,7 +44,7 @@ def shop(log: EmbeddedLog, tmp_path: Path) -> Iterator[TaskEnvironment]:
     layout = Layout.of(app.plan, {"rates": 2, "sales": 2})
     yield TaskEnvironment("test", layout, log, tmp_path / "state", Policies.of(app.id, app.config), durable=False)
     failing.clear()
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_copy_that_was_lost_is_loaded_again_as_of_the_batch(
     following = planner(log).plan(progress)
     assert following is not None
     send("rates", "new")
-    close_under(tmp_path / "state" / "rates")
+    close_environments(tmp_path / "state" / "rates")
     for file in (tmp_path / "state" / "rates" / "0").iterdir():
         file.unlink()
     run_here(shop, following, progress.versions)

@@ -8,7 +8,7 @@ from millstream.batch.batch import Batch, Progress
 from millstream.batch.history import Minute
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport, Phases
-from millstream.foundation.storage import close_under, environment
+from millstream.foundation.storage import close_environments, open_environment
 from millstream.task.report import TaskReport
 from millstream.task.task_input import Range
 
@@ -16,7 +16,7 @@ from millstream.task.task_input import Range
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
     yield Journal(tmp_path / "journal", durable=False)
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def report(number: int, *tasks: TaskReport, minute: int = 0, records: int = 10) -> BatchReport:
@@ -79,13 +79,13 @@ def test_the_last_report_of_each_task_stays_while_it_is_idle(journal: Journal) -
 
 def test_another_process_reads_the_history_while_it_is_written(journal: Journal, tmp_path: Path) -> None:
     note(journal, report(1))
-    close_under(tmp_path)  # LMDB opens a directory once per process
+    close_environments(tmp_path)  # LMDB opens a directory once per process
     reader = Journal(tmp_path / "journal", readonly=True)
     assert [one.plan.number for one in reader.history.batches()] == [1]
 
 
 def test_a_journal_from_before_there_was_a_history_is_read(tmp_path: Path) -> None:
-    environment(tmp_path / "journal", ("journal",), sync=False).close()
+    open_environment(tmp_path / "journal", ("journal",), sync=False).close()
     reader = Journal(tmp_path / "journal", readonly=True)
     assert reader.history.batches() == []
-    close_under(tmp_path)
+    close_environments(tmp_path)

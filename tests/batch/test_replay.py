@@ -18,7 +18,7 @@ from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.tables.opening import readers_of
@@ -87,7 +87,7 @@ def test_a_replay_of_skewed_partitions_counts_like_the_oracle(
     assert final == {f"{window.key}/{window.start}": count for window, count in expected.items()}
     kept = dict(readers_of(layout, tmp_path / "state")["zones"].items())
     assert kept.items() <= expected.items()
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def run(site: TaskEnvironment, directory: Path, batch_records: int, reports: list[BatchReport]) -> None:

@@ -22,7 +22,7 @@ from millstream.errors import (
     StateError,
     StorageFullError,
 )
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
@@ -78,7 +78,7 @@ def supervise(
         return Supervisor("test", journal, loop, stopping=stopping, activity=activity)
 
     yield supervise
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def test_failures_are_classified() -> None:

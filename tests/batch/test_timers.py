@@ -19,7 +19,7 @@ from millstream.batch.report import BatchReport
 from millstream.batch.timers import next_due, timed_tasks
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
@@ -67,7 +67,7 @@ def place(log: EmbeddedLog, tmp_path: Path) -> Iterator[Site]:
         return TaskEnvironment("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
 
     yield place
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def values(log: EmbeddedLog) -> list[bytes]:

@@ -24,7 +24,7 @@ from millstream.errors import ProcessingError
 from millstream.foundation import storage
 from millstream.foundation.blocks import block_of
 from millstream.foundation.paths import journal_dir, state_dir
-from millstream.foundation.storage import close_under, environment
+from millstream.foundation.storage import close_environments, open_environment
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
@@ -58,7 +58,7 @@ class Steps:
 
     def state_commits(self) -> int:
         files = self.site.state_dir.rglob("data.mdb")
-        return sum(environment(file.parent, sync=False).last_commit() for file in files)
+        return sum(open_environment(file.parent, sync=False).last_commit() for file in files)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_batch_is_one_commit_of_the_journal_and_one_of_its_topic(
     steps: Steps, log: EmbeddedLog, tmp_path: Path
 ) -> None:
     steps.batch()
-    journal, out = environment(tmp_path / "journal", sync=False), log._catalog.get("out").environment
+    journal, out = open_environment(tmp_path / "journal", sync=False), log._catalog.get("out").environment
     before = journal.last_commit(), out.last_commit(), steps.state_commits()
     steps.batch()
     assert (journal.last_commit(), out.last_commit(), steps.state_commits()) == (
@@ -207,7 +207,7 @@ def test_a_batch_that_fails_takes_nothing_else_with_it(counting: Make, log: Embe
         steps.batch()
     steps.behind.close()
     assert counts(log) == ALL
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def test_a_full_map_grows(counting: Make, log: EmbeddedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +219,7 @@ def test_a_full_map_grows(counting: Make, log: EmbeddedLog, tmp_path: Path, monk
     steps.batch()
     steps.behind.close()
     assert len(counts(log)) == 5010
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def test_what_changes_more_than_state_is_not_written_behind(

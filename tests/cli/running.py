@@ -15,7 +15,7 @@ from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.write_behind import PatientJournal, WriteBehind
 from millstream.broker import TopicConfig
 from millstream.foundation.paths import journal_dir, state_dir
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.changes import StageChange
 from millstream.plan.layout import Layout
@@ -68,5 +68,5 @@ def run_to_end(
         ).run("caught-up")
         if late:
             late.close()
-    close_under(app.data_dir)
+    close_environments(app.data_dir)
     return changes

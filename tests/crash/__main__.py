@@ -16,7 +16,7 @@ from tests.crash.failpoints import POINTS, SETTLING
 from tests.crash.laws import Verdict
 from tests.crash.power import Disk
 
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 
 _MODES = "light: without Spark, and quick; behind: the same with state that is written behind"
@@ -67,7 +67,7 @@ def _kills(seed: int, trials: int, mode: Mode, tick: Callable[[], None]) -> Verd
                 arena.die_at(point)
             tick()
         found = arena.verdict()
-        close_under(Path(name))
+        close_environments(Path(name))
         return found
 
 

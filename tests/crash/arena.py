@@ -17,7 +17,7 @@ from tests.crash.laws import LAWS, Verdict, check
 from tests.crash.power import Disk
 
 from millstream.broker import Broker
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
 
@@ -110,7 +110,7 @@ class Arena:
             disk.keep_moment()
         finally:
             victim.kill()
-        close_under(self.directory)
+        close_environments(self.directory)
         disk.come_back()
         self.broker = self.feeder.broker = EmbeddedLog(self.directory)
 
@@ -149,5 +149,5 @@ class Arena:
         assert recovered, "the last victim did not recover"
         settle()
         found = check(self.directory, self.broker, self.feeder.sent, self.apps)
-        close_under(self.directory / "apps")
+        close_environments(self.directory / "apps")
         return found

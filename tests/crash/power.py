@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Self
 
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 
 _MEGABYTES = 512
 
@@ -48,7 +48,7 @@ class Disk:
         return self
 
     def __exit__(self, *_: object) -> None:
-        close_under(self.place)
+        close_environments(self.place)
         if self._is_mounted:
             _run("umount", "-l", str(self.place))  # what a test that failed has left open goes with its process
 

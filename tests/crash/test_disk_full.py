@@ -21,7 +21,7 @@ from millstream.batch.write_behind import PatientJournal, WriteBehind
 from millstream.broker import Broker, Output, TopicConfig
 from millstream.errors import StorageFullError
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.tables.opening import readers_of
@@ -67,7 +67,7 @@ def test_a_full_disk_stops_the_app_and_nothing_is_lost_or_doubled(
         assert Counter(written) == Counter(sent)
         rows = readers_of(site.layout, places["state"])["newest"]
         assert sorted(value.encode() for _, value in rows.items()) == sorted(sent)
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def _run_until_it_fails(run: Callable[[], None], log: Broker, sent: list[bytes]) -> None:

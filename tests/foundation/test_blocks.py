@@ -7,10 +7,10 @@ from millstream.foundation.blocks import (
     SCHEMA,
     SPARSE_SCHEMA,
     block_of,
-    column_of_lines,
+    column_from_lines,
     from_bytes,
     headers_of,
-    longest,
+    max_item_length,
     to_bytes,
 )
 from millstream.records import Headers
@@ -65,13 +65,13 @@ def test_a_sparse_block_has_its_offsets() -> None:
 
 @given(st.lists(st.binary(max_size=20).map(lambda item: item.replace(b"\n", b"")), max_size=30))
 def test_lines_become_a_column(items: list[bytes]) -> None:
-    column = column_of_lines(b"".join(item + b"\n" for item in items), len(items))
+    column = column_from_lines(b"".join(item + b"\n" for item in items), len(items))
     assert column is not None
     assert column.to_pylist() == items
-    assert longest(column) == max(map(len, items), default=0)
+    assert max_item_length(column) == max(map(len, items), default=0)
     block = from_bytes(to_bytes(block_of([None] * len(items), column, [0] * len(items))))
     assert block.column(1).to_pylist() == items
 
 
 def test_lines_that_are_more_than_expected_are_no_column() -> None:
-    assert column_of_lines(b"a\nb\n", 1) is None
+    assert column_from_lines(b"a\nb\n", 1) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from millstream.errors import DefinitionError
-from millstream.foundation.loading import AppReference, follow, load_app, reference_to
+from millstream.foundation.loading import AppReference, import_app, load_app, reference_to
 
 HEAD = "from millstream import App\n"
 ONE = HEAD + 'app = App("one")\napp.stream("a").to("b")\n'
@@ -121,16 +121,16 @@ def test_a_reference_leads_back_to_the_app(write: Write) -> None:
     reference = reference_to(app)
     assert reference is not None
     assert (reference.module, reference.attribute) == ("loading_referred", "app")
-    assert follow(reference) is app
+    assert import_app(reference) is app
     del sys.modules["loading_referred"]
     sys.path[:] = [path for path in sys.path if path != str(Path.cwd())]
-    assert follow(reference).id == "one"
+    assert import_app(reference).id == "one"
 
 
 def test_a_reference_to_a_module_that_is_not_on_the_path_goes_by_its_file(write: Write) -> None:
     write("hidden/loading_hidden.py", ONE)
     file = str(Path("hidden/loading_hidden.py").absolute())
-    assert follow(AppReference("loading_hidden", "app", file, ())).id == "one"
+    assert import_app(AppReference("loading_hidden", "app", file, ())).id == "one"
 
 
 def test_an_app_that_is_no_variable_of_a_module_has_no_reference(write: Write) -> None:
@@ -144,10 +144,10 @@ def test_a_script_that_runs_itself_is_imported_once_more_for_the_workers(write: 
 class Ride: pass
 if __name__ == "__main__":
     import sys
-    from millstream.foundation.loading import follow, reference_to
+    from millstream.foundation.loading import import_app, reference_to
     twin = app._twin()
     assert twin is not app and twin is app._twin() is sys.modules["loading_script"].app
-    assert follow(reference_to(twin)) is twin and reference_to(app) is None
+    assert import_app(reference_to(twin)) is twin and reference_to(app) is None
     print(app.defined_in, twin.defined_in)
 """
     target = write("loading_script.py", ONE + program)

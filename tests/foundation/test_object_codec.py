@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millstream.errors import SerdeError
-from millstream.foundation.object_codec import NATIVE, decode_key, encode_key, value_codec
+from millstream.foundation.object_codec import OBJECT_CODEC, decode_key, encode_key, value_codec
 from millstream.serdes import INT64, JSON, RAW, TEXT, Json
 
 
@@ -76,7 +76,7 @@ def types(value: Any) -> Any:
 @example({"seen": {1, 2}})
 @example({(1, (2,)): frozenset({Color.RED})})
 def test_every_object_comes_back_as_what_it_was(value: Any) -> None:
-    found = NATIVE.decode(NATIVE.encode(value))
+    found = OBJECT_CODEC.decode(OBJECT_CODEC.encode(value))
     assert found == value
     assert types(found) == types(value)
 
@@ -122,18 +122,18 @@ def test_keys_that_are_equal_in_python_but_of_different_type_are_different() -> 
 @pytest.mark.parametrize("value", [object(), {"in": object()}, [lambda: 0], type("Local", (msgspec.Struct,), {}), 1j])
 def test_what_could_not_be_decoded_is_not_encoded(value: object) -> None:
     with pytest.raises(SerdeError, match=r"cannot keep an object of type .*; make it a msgspec.Struct or a dataclass"):
-        NATIVE.encode(value)
+        OBJECT_CODEC.encode(value)
 
 
 DECODE_ELSEWHERE = """
 import sys
-from millstream.foundation.object_codec import NATIVE
+from millstream.foundation.object_codec import OBJECT_CODEC
 data = [bytes.fromhex(line) for line in sys.stdin.read().split()]
 def forbid(event, details):
     if event in ("import", "exec", "compile", "open", "os.system", "subprocess.Popen"):
         raise RuntimeError(f"{event} {details}")
 sys.addaudithook(forbid)
-found = [NATIVE.decode(one) for one in data]
+found = [OBJECT_CODEC.decode(one) for one in data]
 print(found)
 """
 
@@ -142,7 +142,7 @@ def test_where_a_class_is_not_known_its_data_is_shown_and_nothing_is_imported() 
     ride = Ride("a", datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC))
     evil = b"\xc1\x00\x09os:system" + msgspec.msgpack.encode("true")
     module = b"\xc1\x00\x0fantigravity:fly" + msgspec.msgpack.encode(1)
-    given = [NATIVE.encode(ride), NATIVE.encode([Point(1), {2}]), evil, module]
+    given = [OBJECT_CODEC.encode(ride), OBJECT_CODEC.encode([Point(1), {2}]), evil, module]
     ran = subprocess.run(
         [sys.executable, "-c", DECODE_ELSEWHERE],
         input="\n".join(one.hex() for one in given), capture_output=True, text=True, check=True, timeout=60,
@@ -162,6 +162,6 @@ def test_declared_types_are_kept_in_the_quickest_way() -> None:
 
 def test_uuid_and_bytearray_are_not_confused_with_their_bytes() -> None:
     one = uuid.UUID(int=1)
-    assert [type(NATIVE.decode(NATIVE.encode(value))) for value in (one, bytearray(b"x"), b"x")] == [
+    assert [type(OBJECT_CODEC.decode(OBJECT_CODEC.encode(value))) for value in (one, bytearray(b"x"), b"x")] == [
         uuid.UUID, bytearray, bytes,
     ]  # fmt: skip

@@ -12,14 +12,14 @@ import pytest
 
 from millstream.errors import FormatError, StorageError, StorageFullError
 from millstream.foundation import storage
-from millstream.foundation.storage import Environment, FileLock, environment, make_private
+from millstream.foundation.storage import Environment, FileLock, make_private_directory, open_environment
 
 MEGABYTE = 1 << 20
 
 
 @pytest.fixture
 def env(tmp_path: Path) -> Iterator[Environment]:
-    opened = environment(tmp_path / "env")
+    opened = open_environment(tmp_path / "env")
     yield opened
     opened.close()
 
@@ -45,7 +45,7 @@ def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_new_directory_is_private(tmp_path: Path) -> None:
-    make_private(tmp_path / "a" / "b")
+    make_private_directory(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
@@ -53,26 +53,26 @@ def test_a_directory_that_everybody_can_write_is_refused(tmp_path: Path) -> None
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(StorageError, match="can be written by everybody; run: chmod 700"):
-        environment(tmp_path / "open")
+        open_environment(tmp_path / "open")
 
 
 def test_a_directory_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     with pytest.raises(StorageError, match="belongs to another user"):
-        make_private(tmp_path)
+        make_private_directory(tmp_path)
 
 
 def test_a_file_in_the_place_of_a_directory_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot use"):
-        environment(tmp_path / "file")
+        open_environment(tmp_path / "file")
 
 
 # ---- environments ----
 
 
 def test_one_environment_per_process_however_its_path_is_spelt(env: Environment) -> None:
-    assert environment(env.path / ".." / env.path.name) is env
+    assert open_environment(env.path / ".." / env.path.name) is env
 
 
 def test_a_newer_format_is_refused_and_refused_again(env: Environment) -> None:
@@ -80,13 +80,13 @@ def test_a_newer_format_is_refused_and_refused_again(env: Environment) -> None:
     env.close()
     for _ in range(2):
         with pytest.raises(FormatError, match="has format 999, this Millstream knows up to 1; upgrade"):
-            environment(env.path)
+            open_environment(env.path)
 
 
 def test_what_is_committed_is_there_after_reopening(env: Environment) -> None:
     put(env, b"k", b"v")
     env.close()
-    assert get(environment(env.path), b"k") == b"v"
+    assert get(open_environment(env.path), b"k") == b"v"
 
 
 def test_a_block_that_raises_leaves_nothing(env: Environment) -> None:
@@ -111,7 +111,7 @@ def test_a_reader_sees_one_moment(env: Environment) -> None:
 
 
 def test_databases_may_be_added_later(env: Environment) -> None:
-    same = environment(env.path, ("later",))
+    same = open_environment(env.path, ("later",))
     same.update(lambda txn: txn.put(b"k", b"v", db=same.databases["later"]))
     assert (get(env, b"k"), "later" in env.databases) == (None, True)
 
@@ -163,8 +163,8 @@ def test_growth_waits_for_readers_of_this_process(env: Environment) -> None:
 def test_a_map_grown_by_another_process_is_taken_over(env: Environment) -> None:
     program = """if True:
         import pathlib, sys
-        from millstream.foundation.storage import environment
-        env = environment(pathlib.Path(sys.argv[1]))
+        from millstream.foundation.storage import open_environment
+        env = open_environment(pathlib.Path(sys.argv[1]))
         for number in range(10):
             env.update(lambda txn: txn.put(b"%d" % number, bytes(1 << 20)))
     """
@@ -180,12 +180,12 @@ def test_a_map_grown_by_another_process_is_taken_over(env: Environment) -> None:
 def test_a_forked_child_gets_an_environment_of_its_own(tmp_path: Path) -> None:
     program = """if True:
         import os, pathlib, sys
-        from millstream.foundation.storage import environment
+        from millstream.foundation.storage import open_environment
         path = pathlib.Path(sys.argv[1])
-        parent = environment(path)
+        parent = open_environment(path)
         parent.update(lambda txn: txn.put(b"parent", b"1"))
         if os.fork() == 0:
-            child = environment(path)
+            child = open_environment(path)
             child.update(lambda txn: txn.put(b"child", b"2"))
             os._exit(0 if child is not parent else 1)
         assert os.wait()[1] == 0
@@ -199,12 +199,12 @@ def test_a_forked_child_gets_an_environment_of_its_own(tmp_path: Path) -> None:
 def test_a_child_forked_in_the_middle_of_a_read_is_refused(tmp_path: Path) -> None:
     program = """if True:
         import os, pathlib, sys
-        from millstream.foundation.storage import environment
+        from millstream.foundation.storage import open_environment
         path = pathlib.Path(sys.argv[1])
-        with environment(path).read():
+        with open_environment(path).read():
             if os.fork() == 0:
                 try:
-                    environment(path)
+                    open_environment(path)
                 except OSError as error:
                     print(error, flush=True)
                 os._exit(0)
@@ -216,8 +216,8 @@ def test_a_child_forked_in_the_middle_of_a_read_is_refused(tmp_path: Path) -> No
 def test_a_killed_writer_leaves_what_it_committed_and_nothing_else(env: Environment) -> None:
     program = """if True:
         import os, pathlib, sys
-        from millstream.foundation.storage import environment
-        env = environment(pathlib.Path(sys.argv[1]))
+        from millstream.foundation.storage import open_environment
+        env = open_environment(pathlib.Path(sys.argv[1]))
         env.update(lambda txn: txn.put(b"done", b"1"))
         with env.write() as txn:
             txn.put(b"half", b"1")
@@ -231,12 +231,12 @@ def test_a_killed_writer_leaves_what_it_committed_and_nothing_else(env: Environm
 def test_the_readers_of_a_killed_process_are_cleared(env: Environment) -> None:
     program = """if True:
         import os, pathlib, sys
-        from millstream.foundation.storage import environment
-        with environment(pathlib.Path(sys.argv[1])).read() as txn:
+        from millstream.foundation.storage import open_environment
+        with open_environment(pathlib.Path(sys.argv[1])).read() as txn:
             os.kill(os.getpid(), 9)
     """
     assert run(program, env.path).returncode == -9
-    assert env.clear_dead_readers() == 1
+    assert env.clear_stale_readers() == 1
 
 
 def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_a_clear_error_that_loses_nothing(small_disk: Path) -> None:
-    env = environment(small_disk / "env")
+    env = open_environment(small_disk / "env")
     put(env, b"k", b"v")
     filler = small_disk / "filler"
     with suppress(OSError):
@@ -299,11 +299,11 @@ def test_a_full_disk_is_a_clear_error_that_loses_nothing(small_disk: Path) -> No
 
 
 def test_an_environment_whose_files_were_replaced_is_opened_anew(tmp_path: Path) -> None:
-    first = environment(tmp_path / "e", ("a",))
+    first = open_environment(tmp_path / "e", ("a",))
     first.update(lambda txn: txn.put(b"k", b"old", db=first.databases["a"]))
     shutil.rmtree(tmp_path / "e")
 
-    second = environment(tmp_path / "e", ("a",))
+    second = open_environment(tmp_path / "e", ("a",))
 
     with second.read() as txn:
         assert txn.get(b"k", db=second.databases["a"]) is None

@@ -11,7 +11,7 @@ from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
 from millstream.broker import Broker
 from millstream.foundation.paths import journal_dir, state_dir
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
@@ -42,4 +42,4 @@ def run_to_end(app: App, broker: Broker) -> None:
             execute=partial(run_here, site),
         ).run("caught-up")
     finally:
-        close_under(app.data_dir)
+        close_environments(app.data_dir)

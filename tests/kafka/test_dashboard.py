@@ -17,7 +17,7 @@ from millstream import App, Config
 from millstream.batch.journal import Journal
 from millstream.broker import TopicConfig
 from millstream.foundation.paths import journal_dir
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.kafka import KafkaBroker
 from millstream.plan.layout import Layout
 from millstream.producer import Producer
@@ -72,7 +72,7 @@ def served(cluster: Cluster, data_dir: Path) -> Iterator[Served]:
     yield found
     found.site.watch.stop()
     found.site.place.close()
-    close_under(data_dir)
+    close_environments(data_dir)
 
 
 @pytest.mark.parametrize(

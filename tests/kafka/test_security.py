@@ -26,7 +26,7 @@ from millstream import App
 from millstream.broker import Output, TopicConfig
 from millstream.errors import AccessDeniedError, UnknownTopicError
 from millstream.foundation.blocks import block_of
-from millstream.foundation.kafka_acls import Right, rights
+from millstream.foundation.kafka_acls import Acl, required_acls
 from millstream.kafka import KafkaBroker
 from millstream.records import TopicPartition
 from millstream.testing.kafka import Cluster
@@ -102,7 +102,7 @@ def test_the_rights_that_are_listed_are_enough_and_none_is_too_many(
         monkeypatch.setattr(f"millstream.kafka.{module}._TRY_SECONDS", 3.0)
     admin = AdminClient({"bootstrap.servers": secure.bootstrap})
     topics = [f"{name}-in", f"{name}-out"]
-    needed = rights(name, topics[:1], [topics[1]], creates=False)
+    needed = required_acls(name, topics[:1], [topics[1]], creates=False)
     with KafkaBroker(secure.url) as owner:
         for topic in topics:
             owner.create_topic(topic, TopicConfig(partitions=1))
@@ -125,7 +125,7 @@ def test_who_only_reads_needs_no_right_on_a_group(secure: Cluster, certificates:
     here = TopicPartition(name, 0)
     with KafkaBroker(secure.url) as owner:
         owner.create_topic(name, TopicConfig(partitions=1))
-        _grant(AdminClient({"bootstrap.servers": secure.bootstrap}), [Right("Read", "topic", name)])
+        _grant(AdminClient({"bootstrap.servers": secure.bootstrap}), [Acl("Read", "topic", name)])
         owner.append([Output(name, 0, block_of([None] * 3, [b"a", b"b", b"c"], [5, 6, 7]))])
     with KafkaBroker(sasl_url(secure, certificates.ca, "SCRAM-SHA-256", "env:KAFKA_SECRET", "bob")) as broker:
         assert broker.wait({here: 3}, 2.0) is False
@@ -148,7 +148,7 @@ def _run_as_bob(
         broker.commit(app_id, {TopicPartition(topics[0], 0): 1})
 
 
-def _binding(right: Right) -> AclBinding:
+def _binding(right: Acl) -> AclBinding:
     kinds = {
         "topic": ResourceType.TOPIC,
         "group": ResourceType.GROUP,
@@ -160,27 +160,27 @@ def _binding(right: Right) -> AclBinding:
     return AclBinding(kinds[right.kind], right.name, pattern, "User:bob", "*", operation, AclPermissionType.ALLOW)
 
 
-def _grant(admin: AdminClient, granted: list[Right]) -> None:
+def _grant(admin: AdminClient, granted: list[Acl]) -> None:
     for future in admin.create_acls([_binding(right) for right in granted]).values():
         future.result()
     for right in granted:
         _await(admin, right, is_there=True)
 
 
-def _revoke(admin: AdminClient, right: Right) -> None:
+def _revoke(admin: AdminClient, right: Acl) -> None:
     for future in admin.delete_acls([_exactly(right)]).values():
         future.result()
     _await(admin, right, is_there=False)
 
 
-def _await(admin: AdminClient, right: Right, *, is_there: bool) -> None:
+def _await(admin: AdminClient, right: Acl, *, is_there: bool) -> None:
     """Wait until the broker goes by a change: the controller answers before the broker has heard of it."""
     deadline = monotonic() + 20
     while bool(admin.describe_acls(_exactly(right)).result()) != is_there:
         assert monotonic() < deadline, f"the broker has not heard of the change of {right}"
 
 
-def _exactly(right: Right) -> AclBindingFilter:
+def _exactly(right: Acl) -> AclBindingFilter:
     binding = _binding(right)
     return AclBindingFilter(
         binding.restype,

@@ -16,7 +16,7 @@ from millstream.admin.reset import execute_reset, planned_reset
 from millstream.cli.ui import remembered
 from millstream.errors import StateError
 from millstream.foundation.names import producer_prefix
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.kafka import KafkaBroker
 from millstream.spark.run import stop_spark
 from millstream.testing.kafka import Cluster
@@ -36,7 +36,7 @@ def app(cluster: Cluster, kafka: KafkaBroker, tmp_path: Path) -> Iterator[App]:
     words.broker_url, words.data_dir = cluster.url, tmp_path
     yield words
     words.broker_url, words.config = None, Config(partitions=2)
-    close_under(tmp_path)
+    close_environments(tmp_path)
     for topic in {"lines", "word-counts", "words.dead-letters"} & set(kafka.topic_names()):
         kafka.delete_topic(topic)
     kafka.forget_producers([producer_prefix("words", stage.name) for stage in words.plan.stages])
@@ -99,7 +99,7 @@ def test_state_that_was_deleted_is_not_published_again_in_silence(app: App, kafk
     app.run("caught-up")
     feed(app, "a")
     app.run("caught-up")
-    close_under(app.data_dir)
+    close_environments(app.data_dir)
     shutil.rmtree(app.data_dir / "apps" / "words")
     with pytest.raises(StateError, match="millstream groups delete"):
         app.run("caught-up")
@@ -111,7 +111,7 @@ def test_an_app_that_is_reset_publishes_once_more(app: App, kafka: KafkaBroker) 
     app.run("caught-up")
     feed(app, "a b a")
     app.run("caught-up")
-    close_under(app.data_dir)
+    close_environments(app.data_dir)
     execute_reset(kafka, app.data_dir, planned_reset(kafka, app.data_dir, app.id))
     app.run("caught-up")
     assert Counter(read(kafka, "word-counts")) == {("a", "1"): 2, ("a", "2"): 2, ("b", "1"): 2}

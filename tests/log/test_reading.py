@@ -10,7 +10,7 @@ import pytest
 from millstream.broker import Output
 from millstream.errors import BrokerError, OffsetOutOfRangeError
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import environment
+from millstream.foundation.storage import open_environment
 from millstream.log import EmbeddedLog
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def test_a_partition_that_is_not_there(log: EmbeddedLog, topic: str) -> None:
 def test_no_snapshot_is_open_while_the_caller_has_a_chunk(log: EmbeddedLog, topic: str) -> None:
     block = block_of([None] * 5000, [b"x"] * 5000, [0] * 5000)
     log.append([Output(topic, 0, block)] * 4)
-    opened = environment(log._catalog.get(topic).directory)
+    opened = open_environment(log._catalog.get(topic).directory)
     for _ in log.read(topic, 0, 0, 20_000):
         assert opened._readers == 0
 

@@ -15,7 +15,7 @@ from tests.cli.running import run_to_end
 
 from millstream import App, Config, tumbling
 from millstream.broker import TopicConfig
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
 from millstream.serve.guard import Keys
@@ -143,7 +143,7 @@ def web_server(data_dir: Path) -> Iterator[WebServer]:
     server = WebServer(data_dir, address=Address(port=0))
     yield server
     server.close()
-    close_under(data_dir)
+    close_environments(data_dir)
 
 
 @pytest.fixture(scope="session")
@@ -171,4 +171,4 @@ def own(tmp_path: Path) -> Iterator[Served]:
     yield found
     found.site.watch.stop()
     found.site.place.close()
-    close_under(data_dir)
+    close_environments(data_dir)

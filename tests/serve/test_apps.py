@@ -11,7 +11,7 @@ from millstream.batch.history import FailureNote
 from millstream.batch.journal import Journal
 from millstream.errors import ProcessingError
 from millstream.foundation.paths import journal_dir, lock_file
-from millstream.foundation.storage import FileLock, close_under
+from millstream.foundation.storage import FileLock, close_environments
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import get_topology
 from millstream.serve.pages.drawing import arranged
@@ -37,7 +37,7 @@ def test_a_failed_app_tells_why(tmp_path: Path) -> None:
     app.stream("rides", value=dict).map_values(lambda ride: 1 / ride["amount"]).to("out")
     with pytest.raises(ProcessingError) as failed:
         run_to_end(app)
-    close_under(tmp_path)
+    close_environments(tmp_path)
     journal = Journal(journal_dir(tmp_path, "failing"))
     facts = {"kind": "user code", "attempts": 1, "code": "processing", "hint": None, "stack": "", "goes_on": False}
     journal.note_failure(FailureNote(at=0, batch=1, message=str(failed.value), **facts))  # type: ignore[arg-type]

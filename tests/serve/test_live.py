@@ -12,7 +12,7 @@ import pytest
 from tests.cli.running import run_to_end
 from tests.serve.conftest import fill, words_app
 
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
 from millstream.serve.server import Address, WebServer
@@ -26,7 +26,7 @@ def server(tmp_path: Path) -> Iterator[WebServer]:
     found = WebServer(data_dir, address=Address(port=0))
     yield found
     found.close()
-    close_under(data_dir)
+    close_environments(data_dir)
 
 
 def events(server: WebServer, path: str) -> Iterator[tuple[str, Any]]:

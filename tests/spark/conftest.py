@@ -11,7 +11,7 @@ import pytest
 from millstream import App
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.spark.run import stop_spark
 
@@ -28,7 +28,7 @@ def _one_spark() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _closed_environments(tmp_path: Path) -> Iterator[None]:
     yield
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 @pytest.fixture

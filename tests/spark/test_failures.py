@@ -12,7 +12,7 @@ from tests.spark.conftest import Feed, Read
 from millstream import Config
 from millstream.errors import AlreadyRunningError, DefinitionError, ProcessingError, StateError, UnknownTopicError
 from millstream.foundation.blocks import headers_of
-from millstream.foundation.storage import FileLock, close_under
+from millstream.foundation.storage import FileLock, close_environments
 from millstream.log import EmbeddedLog
 
 pytestmark = pytest.mark.spark
@@ -81,7 +81,7 @@ def test_deleted_state_is_refused_and_not_taken_for_empty(tmp_path: Path, feed: 
     words.data_dir = tmp_path
     feed(words, "lines", [b"a"])
     words.run("caught-up")
-    close_under(tmp_path)
+    close_environments(tmp_path)
     for path in (tmp_path / "apps" / "words" / "state").rglob("*.mdb"):
         path.unlink()
     feed(words, "lines", [b"b"])

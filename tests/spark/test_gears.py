@@ -18,7 +18,7 @@ from millstream import App, Config
 from millstream.batch.pace import Trigger
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(280)]
@@ -81,4 +81,4 @@ def directory() -> Iterator[Path]:
         try:
             yield Path(name)
         finally:
-            close_under(Path(name))
+            close_environments(Path(name))

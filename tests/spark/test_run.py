@@ -14,7 +14,7 @@ from tests.spark.conftest import Feed, Read
 from millstream import App, Config, Windowed
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 
 pytestmark = pytest.mark.spark
@@ -49,7 +49,7 @@ def test_an_app_whose_state_was_deleted_publishes_again(tmp_path: Path, feed: Fe
     words.data_dir = tmp_path
     feed(words, "lines", [b"a"])
     words.run("caught-up")
-    close_under(tmp_path)
+    close_environments(tmp_path)
     shutil.rmtree(tmp_path / "apps" / "words")
 
     words.run("caught-up")

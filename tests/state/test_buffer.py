@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.foundation.object_codec import NATIVE
-from millstream.foundation.storage import environment
+from millstream.foundation.object_codec import OBJECT_CODEC
+from millstream.foundation.storage import open_environment
 from millstream.state.buffer import WaitingBuffer
 
 RECORD = st.tuples(st.sampled_from(["a", "b", "k" * 600]), st.integers(0, 50))
@@ -21,10 +21,10 @@ def test_due_records_come_in_order_and_once(batches: list[tuple[list[tuple[str, 
     waiting: list[tuple[int, str, int]] = []
     arrivals, observed = 0, -1
     with TemporaryDirectory() as directory:
-        place = environment(Path(directory) / "e", ("buffer",), sync=False)
+        place = open_environment(Path(directory) / "e", ("buffer",), sync=False)
         for records, until in batches:
             with place.write() as txn:
-                buffer = WaitingBuffer(txn, place.databases["buffer"], NATIVE)
+                buffer = WaitingBuffer(txn, place.databases["buffer"], OBJECT_CODEC)
                 assert buffer.observed == observed
                 for key, time in records:
                     arrivals += 1
@@ -41,9 +41,9 @@ def test_due_records_come_in_order_and_once(batches: list[tuple[list[tuple[str, 
 
 
 def test_more_than_one_read_of_the_disk_is_taken_in_order(tmp_path: Path) -> None:
-    place = environment(tmp_path / "e", ("buffer",), sync=False)
+    place = open_environment(tmp_path / "e", ("buffer",), sync=False)
     with place.write() as txn:
-        buffer = WaitingBuffer(txn, place.databases["buffer"], NATIVE)
+        buffer = WaitingBuffer(txn, place.databases["buffer"], OBJECT_CODEC)
         for number in range(1_000):
             buffer.put("k", number, 999 - number, ())
         buffer.flush()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.errors import DefinitionError, StateError, StorageError
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.state.checkpoint import Checkpoint, TaskCheckpoint
 from millstream.state.recording import Changes
 from millstream.state.task import StateVersion, TaskState
@@ -72,7 +72,7 @@ class Host:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
     yield Checkpoint(str(tmp_path / "checkpoint"), "app", "history", snapshot_every=4)
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 def test_another_host_goes_on_from_what_was_shipped(checkpoint: Checkpoint, tmp_path: Path) -> None:
@@ -150,4 +150,4 @@ def test_whichever_host_runs_a_batch_the_rows_are_the_same(
         version = last.run(number, version, rows, deleted)
         expected = {key: value for key, value in {**expected, **rows}.items() if key not in deleted}
     assert last.rows() == expected
-    close_under(place)
+    close_environments(place)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millstream.errors import StateError
-from millstream.foundation.object_codec import NATIVE
+from millstream.foundation.object_codec import OBJECT_CODEC
 from millstream.serdes import TEXT, Serde
 from millstream.state.copies import Loaded, Offsets, TableCopy
 
@@ -29,7 +29,7 @@ class Topic:
         return Loaded(sum(self.upto) - sum(start), {"t: null_key": 1})
 
 
-def copy(tmp_path: Path, codec: Serde = NATIVE) -> TableCopy:
+def copy(tmp_path: Path, codec: Serde = OBJECT_CODEC) -> TableCopy:
     return TableCopy(tmp_path / "copy", "t", codec, sync=False)
 
 

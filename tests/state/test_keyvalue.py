@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.errors import SerdeError
-from millstream.foundation.object_codec import NATIVE, encode_key
+from millstream.foundation.object_codec import OBJECT_CODEC, encode_key
 from millstream.serdes import INT64
 from millstream.state.keyvalue import KeyValueStore, fetch
 from millstream.state.task import TaskState
@@ -36,7 +36,7 @@ def state(tmp_path: Path) -> Iterator[TaskState]:
     state.close()
 
 
-def set_rows(state: TaskState, rows: dict[Any, Any], codec: Any = NATIVE) -> None:
+def set_rows(state: TaskState, rows: dict[Any, Any], codec: Any = OBJECT_CODEC) -> None:
     def change(txn: Any) -> None:
         store = KeyValueStore(txn, state.database("rows"), codec, "rows")
         for key, value in rows.items():
@@ -48,7 +48,7 @@ def set_rows(state: TaskState, rows: dict[Any, Any], codec: Any = NATIVE) -> Non
     state.update(change)
 
 
-def reading(state: TaskState, look: Callable[[KeyValueStore], Any], codec: Any = NATIVE) -> Any:
+def reading(state: TaskState, look: Callable[[KeyValueStore], Any], codec: Any = OBJECT_CODEC) -> Any:
     return state.update(lambda txn: look(KeyValueStore(txn, state.database("rows"), codec, "rows")))
 
 
@@ -134,7 +134,7 @@ def test_long_keys_are_kept_whole(state: TaskState, length: int) -> None:
     set_rows(state, {one: 1, two: 2, "short": 3})
     assert reading(state, lambda store: [store.get(key) for key in (one, two, "short", one + "k")]) == [1, 2, 3, None]
     assert {key for key, _, _ in reading(state, lambda store: list(store.items()))} == {one, two, "short"}
-    assert state.update(lambda txn: fetch(txn, state.database("rows"), NATIVE.decode, two)) == (2, 7)
+    assert state.update(lambda txn: fetch(txn, state.database("rows"), OBJECT_CODEC.decode, two)) == (2, 7)
     set_rows(state, {one: None})
     assert reading(state, lambda store: [store.get(one), store.get(two), len(store)]) == [None, 2, 2]
 

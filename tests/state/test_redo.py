@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from millstream.errors import StateError
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.state.redo import TaskCommit, pack_commits, redo, unpack_commits
 from millstream.state.task import StateVersion, TaskState, store_database
 
@@ -26,7 +26,7 @@ def seen(directory: Path) -> tuple[int, list[bytes]]:
     try:
         return state.read_version().batch, [key for key, _ in state.scan("s")]
     finally:
-        close_under(directory)
+        close_environments(directory)
 
 
 def test_only_what_is_missing_is_done(tmp_path: Path) -> None:

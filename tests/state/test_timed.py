@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream import App, session, sliding, tumbling
-from millstream.foundation.object_codec import NATIVE, handles_of
-from millstream.foundation.storage import environment
+from millstream.foundation.object_codec import OBJECT_CODEC, hashable_keys
+from millstream.foundation.storage import open_environment
 from millstream.state.timed import TimedStore
 from millstream.state.windows import WindowStore
 from millstream.testing import TestDriver
@@ -32,13 +32,13 @@ def test_entries_are_found_by_key_and_time_over_many_transactions(
 ) -> None:
     model: dict[tuple[str, int], int | None] = {}
     with TemporaryDirectory() as directory:
-        place = environment(Path(directory) / "e", ("timed",), sync=False)
+        place = open_environment(Path(directory) / "e", ("timed",), sync=False)
         for batch in batches:
             with place.write() as txn:
-                store = kind(txn, place.databases["timed"], NATIVE, struct.Struct(">Q"), 10_000_000, indexed=True)
+                store = kind(txn, place.databases["timed"], OBJECT_CODEC, struct.Struct(">Q"), 10_000_000, indexed=True)
                 if isinstance(store, WindowStore):  # all at one go; the others when they are asked for
                     for time in {time for _, time, _ in batch[::2]}:
-                        store.window(time).expect(handles_of([key for key, _, _ in batch]))
+                        store.window(time).expect(hashable_keys([key for key, _, _ in batch]))
                 for key, time, value in batch:
                     entry = store.entry(key, (time,))
                     entry.value, entry.timestamp = value, time
@@ -62,10 +62,10 @@ def test_entries_are_found_by_key_and_time_over_many_transactions(
 
 @pytest.mark.parametrize("kind", [TimedStore, WindowStore])
 def test_what_expires_within_a_batch_never_reaches_the_disk(kind: type[TimedStore], tmp_path: Path) -> None:
-    place = environment(tmp_path / "e", ("timed",), sync=False)
+    place = open_environment(tmp_path / "e", ("timed",), sync=False)
 
     def store_of(txn: Any) -> TimedStore:
-        return kind(txn, place.databases["timed"], NATIVE, struct.Struct(">Q"), 100, only_in_reach=True)
+        return kind(txn, place.databases["timed"], OBJECT_CODEC, struct.Struct(">Q"), 100, only_in_reach=True)
 
     for times in ((0, 50), (60, 200, 90, 100, 101)):
         with place.write() as txn:

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.foundation.object_codec import NATIVE
-from millstream.foundation.storage import environment
+from millstream.foundation.object_codec import OBJECT_CODEC
+from millstream.foundation.storage import open_environment
 from millstream.state.versioned import Put, VersionedStore
 
 HISTORY = 100_000
@@ -25,12 +25,12 @@ CHANGES = st.lists(st.lists(st.tuples(KEYS, TIMES, st.none() | st.integers(0, 9)
 def stores() -> Iterator[Any]:
     """Give a function that opens the store in a transaction of its own."""
     with TemporaryDirectory() as directory:
-        place = environment(Path(directory) / "e", ("newest", "older"), sync=False)
+        place = open_environment(Path(directory) / "e", ("newest", "older"), sync=False)
 
         @contextmanager
         def opened() -> Iterator[VersionedStore]:
             with place.write() as txn:
-                store = VersionedStore(txn, place.databases["newest"], place.databases["older"], NATIVE, HISTORY)
+                store = VersionedStore(txn, place.databases["newest"], place.databases["older"], OBJECT_CODEC, HISTORY)
                 yield store
                 store.flush()
 

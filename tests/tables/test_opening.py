@@ -10,7 +10,7 @@ from millstream import App, Windowed, tumbling
 from millstream.batch.journal import Journal
 from millstream.errors import UnknownTableError
 from millstream.foundation.paths import journal_dir, state_dir
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.plan.layout import Layout
 from millstream.tables.opening import catalog_of, open_tables, readers_of
 from millstream.tables.rows import Row
@@ -85,7 +85,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
         return open_tables(tmp_path, app.id, app.plan if known else None)
 
     yield opened
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 @pytest.mark.parametrize("known", [True, False])

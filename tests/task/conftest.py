@@ -11,7 +11,7 @@ import pytest
 from millstream import App
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
@@ -22,7 +22,7 @@ from millstream.task.policy import Policies
 def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
     with EmbeddedLog(tmp_path, durability="os") as log:
         yield log
-    close_under(tmp_path)
+    close_environments(tmp_path)
 
 
 @pytest.fixture

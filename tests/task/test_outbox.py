@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.foundation.blocks import column_of_lines, headers_of
-from millstream.foundation.object_codec import handles_of
+from millstream.foundation.blocks import column_from_lines, headers_of
+from millstream.foundation.object_codec import hashable_keys
 from millstream.foundation.partitioning import partition_of
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.task.outbox import Outbox, OutboxBlock, topic_outputs
@@ -50,7 +50,7 @@ def test_values_that_came_as_columns_and_single_ones_stay_in_order(as_columns: l
         numbers = [3 * at, 3 * at + 1, 3 * at + 2]
         values = [b"%d" % number for number in numbers]
         keys: Keys = [b"%d" % (number % 5) for number in numbers]
-        columns.extend(keys, column_of_lines(b"\n".join([*values, b""]), 3) if packed else [*values], numbers)
+        columns.extend(keys, column_from_lines(b"\n".join([*values, b""]), 3) if packed else [*values], numbers)
         columns.note_headers((("h", values[-1]),))
     rows = {}
     for output in topic_outputs(box.blocks(lambda _: partitions, lambda _: 0, 0)):
@@ -70,7 +70,7 @@ def test_over_an_edge_records_go_by_their_key_as_a_topic_would_hold_it(keys: lis
     box = Outbox()
     box.edges["edge"] = columns = EdgeColumns()
     numbers = columns.numbers(lambda key: str(key).encode())
-    for number, handle in enumerate(handles_of(keys)):
+    for number, handle in enumerate(hashable_keys(keys)):
         columns.codes.append(numbers[handle])
         columns.values.append(b"")
         columns.timestamps.append(number)

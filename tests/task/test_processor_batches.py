@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from millstream import App, Processor, Record, key_value_store, punctuate, session_store, window_store
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.state.task import StateVersion
@@ -73,7 +73,7 @@ def make_env(records: list[tuple[str, int, int]]) -> Iterator[TaskEnvironment]:
         layout = Layout.of(app.plan, {"n": 1})
         policies = Policies.of(app.id, app.config)
         yield TaskEnvironment("test", layout, log, Path(directory) / "state", policies, caching=False, durable=False)
-        close_under(Path(directory))
+        close_environments(Path(directory))
 
 
 def outcome(records: list[tuple[str, int, int]], cuts: list[int]) -> list[Any]:

@@ -11,7 +11,7 @@ import msgspec
 from millstream.broker import Broker, Offsets
 from millstream.errors import DefinitionError, StateError
 from millstream.foundation.paths import app_names
-from millstream.foundation.times import moment
+from millstream.foundation.times import parse_timestamp
 from millstream.records import TopicPartition
 
 
@@ -59,7 +59,7 @@ def place_in(broker: Broker, at: TopicPartition, there: Offsets, to: str) -> int
         return there.begin if to == "earliest" else there.end
     if re.fullmatch(r"\d{1,18}", to):
         return min(max(int(to), there.begin), there.end)
-    timestamp = moment(to)
+    timestamp = parse_timestamp(to)
     if timestamp is None:
         raise DefinitionError(
             f"{to!r} is no place in a topic",

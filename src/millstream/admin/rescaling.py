@@ -24,7 +24,7 @@ from millstream.batch.planner import BatchSize, Planner, records_in
 from millstream.broker import Broker
 from millstream.errors import AlreadyRunningError, DefinitionError, StateError, UpgradeError
 from millstream.foundation.paths import journal_dir, lock_file, state_dir
-from millstream.foundation.storage import FileLock, close_under
+from millstream.foundation.storage import FileLock, close_environments
 from millstream.plan.describe import view
 from millstream.plan.layout import Layout
 from millstream.plan.stages import Stage
@@ -139,7 +139,7 @@ class _Rescaling:
         if old.exists() and not place.exists():
             old.rename(place)
         for path in (new, old):
-            close_under(path)
+            close_environments(path)
             shutil.rmtree(path, ignore_errors=True)
 
     # Building
@@ -161,7 +161,7 @@ class _Rescaling:
             state.update(partial(_save, state, version))
             versions[f"{stage.name}/{partition}"] = version
         counts = {name: self._compared(name, old, new, whole[name]) for name in stage.store_names}
-        close_under(self._state / f"{stage.name}{_NEW}")
+        close_environments(self._state / f"{stage.name}{_NEW}")
         return counts
 
     def _task(self, stage: Stage, suffix: str, partition: int) -> TaskState:
@@ -209,7 +209,7 @@ class _Rescaling:
             if count < self._count:
                 self._broker.alter_topic(topic, partitions=self._count)
         names = {stage.name for stage in stages}
-        close_under(self._state)
+        close_environments(self._state)
         for name in names:
             (self._state / name).rename(self._state / f"{name}{_OLD}")
         kept = {task: one for task, one in self._progress.versions.items() if task.rpartition("/")[0] not in names}

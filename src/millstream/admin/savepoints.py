@@ -22,7 +22,14 @@ from millstream.batch.journal import Journal
 from millstream.errors import StateError
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_dir, journal_dir, lock_file, state_dir
-from millstream.foundation.storage import Environment, FileLock, close_under, environment, make_private, translated
+from millstream.foundation.storage import (
+    Environment,
+    FileLock,
+    close_environments,
+    make_private_directory,
+    open_environment,
+    translate_storage_errors,
+)
 
 _MANIFEST = "savepoint.json"
 Transaction: TypeAlias = Any
@@ -47,13 +54,13 @@ def create_savepoint(data_dir: Path, app: str, name: str, place: Path) -> Savepo
     if target.exists():
         raise StateError(f"app {app!r} has a savepoint {name!r} already", hint="choose another name, or delete it")
     draft = target.with_name(f".{name}-{uuid.uuid4().hex[:8]}")
-    with translated(target), ExitStack() as readers:
-        make_private(draft)
+    with translate_storage_errors(target), ExitStack() as readers:
+        make_private_directory(draft)
         try:
             progress, copies = _snapshots(data_dir, app, readers)
             for source, (found, txn) in copies.items():
                 copy = draft / source
-                make_private(copy)
+                make_private_directory(copy)
                 found.copy(copy, txn)
             made = Savepoint(
                 name=name,
@@ -81,7 +88,7 @@ def _snapshots(
         paths = [journal_dir(data_dir, app), *(file.parent for file in state_dir(data_dir, app).rglob("data.mdb"))]
         found: dict[Path, tuple[Environment, Transaction]] = {}
         for path in paths:
-            opened = environment(path, readonly=True)
+            opened = open_environment(path, readonly=True)
             found[path.relative_to(root)] = opened, readers.enter_context(opened.read())
     return progress, found
 
@@ -110,8 +117,8 @@ def restore_savepoint(data_dir: Path, app: str, name: str, place: Path) -> Savep
         raise StateError(f"app {app!r} is running (process {lock.holder()})", hint="stop it before it is restored")
     fresh = data_dir / "restoring" / f"{app}-{uuid.uuid4().hex[:8]}"
     try:
-        with translated(root):
-            make_private(fresh.parent)
+        with translate_storage_errors(root):
+            make_private_directory(fresh.parent)
             shutil.copytree(source, fresh, ignore=shutil.ignore_patterns(_MANIFEST, "lock.mdb"))
             journal = Journal(fresh / "journal")
             journal.begin_lineage()
@@ -128,9 +135,9 @@ def remove_app(data_dir: Path, app: str) -> None:
     """Remove all that an app keeps, at once: a crash leaves it whole or gone."""
     root = app_dir(data_dir, app)
     gone = data_dir / "removed" / f"{app}-{uuid.uuid4().hex[:8]}"
-    with translated(root):
-        close_under(root)
-        make_private(gone.parent)
+    with translate_storage_errors(root):
+        close_environments(root)
+        make_private_directory(gone.parent)
         root.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
 

@@ -16,7 +16,7 @@ import msgspec
 from millstream.batch.batch import Progress
 from millstream.batch.journal import Chores, Journal
 from millstream.errors import DefinitionError, UpgradeError
-from millstream.foundation.storage import close_under, translated
+from millstream.foundation.storage import close_environments, translate_storage_errors
 from millstream.plan.changes import Retired, StageChange, StoredPlan, compare
 
 T = TypeVar("T")
@@ -138,12 +138,12 @@ def _do_chores(journal: Journal, state_dir: Path) -> None:
     chores = journal.chores()
     if not chores.discard and not chores.move:
         return
-    with translated(state_dir):
+    with translate_storage_errors(state_dir):
         for name in chores.discard:
-            close_under(state_dir / name)
+            close_environments(state_dir / name)
             shutil.rmtree(state_dir / name, ignore_errors=True)
         for old, new in chores.move.items():
             if (state_dir / old).exists():
-                close_under(state_dir / old)
+                close_environments(state_dir / old)
                 (state_dir / old).rename(state_dir / new)
     journal.chores_done()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millstream.errors import StateError
-from millstream.foundation.storage import make_private, translated
+from millstream.foundation.storage import make_private_directory, translate_storage_errors
 
 _NAP_SECONDS = 0.01
 _PATIENCE_SECONDS = 60.0
@@ -67,8 +67,8 @@ class Gate:
 
     def _opened(self) -> tuple[int, int]:
         if self._files is None or self._process != os.getpid():
-            with translated(self._directory):
-                make_private(self._directory)
+            with translate_storage_errors(self._directory):
+                make_private_directory(self._directory)
                 flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
                 wish, gate = (os.open(self._directory / name, flags, 0o600) for name in ("gate.wish", "gate"))
             self._files, self._process = (wish, gate), os.getpid()

@@ -18,7 +18,7 @@ import msgspec
 from millstream.batch.batch import Batch, Progress
 from millstream.batch.history import HISTORY, FailureNote, History
 from millstream.batch.report import BatchReport
-from millstream.foundation.storage import Environment, environment
+from millstream.foundation.storage import Environment, open_environment
 from millstream.state.redo import TaskCommit, pack_commits, redo, unpack_commits
 
 _JOURNAL = "journal"
@@ -57,7 +57,7 @@ class Journal:
         self.path = path
         databases = (_JOURNAL, HISTORY, _UNSETTLED)
         self._durable = durable
-        self._environment: Environment = environment(path, databases, sync=durable, readonly=readonly)
+        self._environment: Environment = open_environment(path, databases, sync=durable, readonly=readonly)
         self._database = self._environment.databases[_JOURNAL]
         self._unsettled = self._environment.databases[_UNSETTLED]
         self.history = History(self._environment)

@@ -20,7 +20,7 @@ from millstream.batch.execute import run_here
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport
 from millstream.broker import Output, append_together
-from millstream.foundation.storage import MapFullError, translated
+from millstream.foundation.storage import MapFullError, translate_storage_errors
 from millstream.state.recording import rows_of
 from millstream.state.redo import TaskCommit
 from millstream.state.task import StateVersion, TaskState
@@ -145,7 +145,7 @@ class WriteBehind:
         txn = state.recorded(self._transaction(state))
         before = state.version(txn).commit
         try:
-            with translated(state.path):
+            with translate_storage_errors(state.path):
                 report, blocks = run_within(site, work, txn)
         except MapFullError as error:
             raise _FullMapError(state) from error

@@ -12,7 +12,7 @@ from millstream.broker import Broker
 from millstream.broker_urls import EMBEDDED, open_broker
 from millstream.cli.settings import Settings, settings_of
 from millstream.errors import MillstreamError, StorageError
-from millstream.foundation.storage import make_private, translated
+from millstream.foundation.storage import make_private_directory, translate_storage_errors
 
 
 @contextmanager
@@ -32,10 +32,10 @@ def check_there(settings: Settings) -> None:
     url = settings.broker_url
     if url is not None and not url.startswith(EMBEDDED):
         return
-    with translated(settings.data_dir):
+    with translate_storage_errors(settings.data_dir):
         is_there = settings.data_dir.exists()
         if is_there and url is None:
-            make_private(settings.data_dir)
+            make_private_directory(settings.data_dir)
     if not is_there:
         raise StorageError(
             f"there is no data directory {str(settings.data_dir)!r}",

@@ -14,7 +14,7 @@ from millstream.cli.connection import connected
 from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import TopicExistsError
-from millstream.foundation.text import counted
+from millstream.foundation.text import format_count
 from millstream.producer import Producer
 from millstream.testing.datagen import KINDS, as_json, made_up
 
@@ -47,7 +47,7 @@ def datagen(
         try:
             _feed(broker, kind, target, rate, most, seed, tally)
         finally:
-            say(f"wrote {counted(tally.sent, 'record')} to {target}")
+            say(f"wrote {format_count(tally.sent, 'record')} to {target}")
 
 
 class Tally:

@@ -13,7 +13,7 @@ from millstream.batch.journal import Journal
 from millstream.cli.command import TARGET, Command
 from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
-from millstream.foundation.kafka_acls import rights
+from millstream.foundation.kafka_acls import required_acls
 from millstream.foundation.paths import app_names, journal_dir
 from millstream.foundation.text import printable
 from millstream.plan.changes import StageChange
@@ -76,5 +76,6 @@ def _changes(app: App) -> list[StageChange]:
 def _show_acls(app: App) -> None:
     letters = Policies.of(app.id, app.config).dead_letter_topic
     plan = app.plan
-    for right in rights(app.id, plan.source_topics, {*plan.sink_topics, letters}, creates=app.config.create_topics):
-        click.echo(right.command)
+    writes = {*plan.sink_topics, letters}
+    for acl in required_acls(app.id, plan.source_topics, writes, creates=app.config.create_topics):
+        click.echo(acl.command)

@@ -14,8 +14,8 @@ from millstream.cli.connection import connected
 from millstream.cli.output import say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.paths import journal_dir
-from millstream.foundation.text import counted, json_line, parsed, printable, readable, text_of
-from millstream.foundation.times import iso
+from millstream.foundation.text import bytes_to_text, decode_text, format_count, json_line, parse_json, printable
+from millstream.foundation.times import format_timestamp
 from millstream.views.dead_letters import DeadLetter, letter_at, letters_in
 from millstream.views.status import check_has_run
 
@@ -50,11 +50,11 @@ def list_(settings: Settings, limit: int, app_id: str | None, as_json: bool) -> 
         say(f"there are no dead letters in {topic}")
         return
     rows = [
-        [one.place, iso(one.timestamp), one.origin, one.node, _short(f"{_class(one)}: {one.message}")]
+        [one.place, format_timestamp(one.timestamp), one.origin, one.node, _short(f"{_class(one)}: {one.message}")]
         for one in letters
     ]
     show_table(["letter", "time", "from", "node", "error"], rows)
-    say(f"{counted(waiting, 'letter')} in {topic} not sent back yet; to send them: millstream dlq replay")
+    say(f"{format_count(waiting, 'letter')} in {topic} not sent back yet; to send them: millstream dlq replay")
 
 
 @dlq.command(examples=["millstream dlq show 0@17", "millstream dlq show 0@17 --app orders --json"])
@@ -70,13 +70,13 @@ def show(settings: Settings, place: str, app_id: str | None, as_json: bool) -> N
         show_json({**_facts(letter), "stacktrace": letter.stacktrace})
         return
     record = letter.record
-    click.echo(f"letter  {letter.place}, {iso(letter.timestamp)}")
+    click.echo(f"letter  {letter.place}, {format_timestamp(letter.timestamp)}")
     click.echo(f"from    {printable(letter.origin)}, stage {printable(letter.stage)}, node {printable(letter.node)}")
     click.echo(f"error   {printable(_class(letter))}: {printable(letter.message)}")
-    click.echo(f"key     {text_of(record.key)}")
-    click.echo(f"value   {text_of(record.value)}")
+    click.echo(f"key     {bytes_to_text(record.key)}")
+    click.echo(f"value   {bytes_to_text(record.value)}")
     for name, value in record.headers:
-        click.echo(f"header  {printable(name)}={text_of(value)}")
+        click.echo(f"header  {printable(name)}={bytes_to_text(value)}")
     for line in letter.stacktrace.splitlines():
         click.echo(f"  {printable(line)}")
 
@@ -100,13 +100,14 @@ def replay(settings: Settings, places: tuple[str, ...], app_id: str | None, dry_
         chosen = [letter_at(broker, topic, place) for place in places]
         if dry_run:
             count = len(chosen) or sum(end - start for start, end in unreplayed(broker, topic).values())
-            say(f"would send {counted(count, 'letter')} of {topic} back")
+            say(f"would send {format_count(count, 'letter')} of {topic} back")
             return
         done = replay_some(broker, chosen) if places else _replayed(replay_rest(broker, topic))
     for name, count in done.sent.items():
-        click.echo(f"sent {counted(count, 'letter')} to {name}")
+        click.echo(f"sent {format_count(count, 'letter')} to {name}")
     for name, count in done.kept.items():
-        say(f"kept {counted(count, 'letter')} from {name or 'nowhere'}: it is no topic, or has fewer partitions now")
+        letters = format_count(count, "letter")
+        say(f"kept {letters} from {name or 'nowhere'}: it is no topic, or has fewer partitions now")
     if not done.sent and not done.kept:
         say("all letters were sent back before")
 
@@ -142,7 +143,7 @@ def _facts(letter: DeadLetter) -> dict[str, object]:
         "node": letter.node,
         "error": letter.error,
         "message": letter.message,
-        "key": readable(record.key),
-        "value": parsed(record.value),
-        "headers": [[name, readable(value)] for name, value in record.headers],
+        "key": decode_text(record.key),
+        "value": parse_json(record.value),
+        "headers": [[name, decode_text(value)] for name, value in record.headers],
     }

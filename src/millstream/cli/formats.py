@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from millstream.foundation.text import json_line, parsed, readable, text_of
-from millstream.foundation.times import iso
+from millstream.foundation.text import bytes_to_text, decode_text, json_line, parse_json
+from millstream.foundation.times import format_timestamp
 from millstream.records import Record
 
 Format = Literal["text", "json", "raw"]
@@ -27,24 +27,25 @@ def printer(format: Format, *, verbose: int, to_terminal: bool) -> Print:
 
 
 def _text(record: Record) -> bytes:
-    return f"{text_of(record.key)}\t{text_of(record.value)}\n".encode()
+    return f"{bytes_to_text(record.key)}\t{bytes_to_text(record.value)}\n".encode()
 
 
 def _verbose(record: Record, *, whole: bool) -> bytes:
     headers = "".join(f"{_INDENT}{line}\n" for header in record.headers for line in _header_lines(*header, whole))
     place = f"{record.topic}[{record.partition}]@{record.offset}"
-    return f"{place}\t{iso(record.timestamp)}\t{text_of(record.key)}\t{text_of(record.value)}\n{headers}".encode()
+    key, value = bytes_to_text(record.key), bytes_to_text(record.value)
+    return f"{place}\t{format_timestamp(record.timestamp)}\t{key}\t{value}\n{headers}".encode()
 
 
 def _header_lines(name: str, value: bytes | None, whole: bool) -> list[str]:
     """Return a header as a line; a stack trace as its last line, or ``whole`` as the lines that it has."""
-    shown = text_of(name.encode())
+    shown = bytes_to_text(name.encode())
     stack = (value or b"").splitlines() if name == STACK_TRACE else []
     if len(stack) < 2:
-        return [f"{shown}={text_of(value)}"]
+        return [f"{shown}={bytes_to_text(value)}"]
     if whole:
-        return [f"{shown}=", *(f"{_INDENT}{text_of(line)}" for line in stack)]
-    return [f"{shown}=… {text_of(stack[-1])} ({len(stack)} lines, -vv shows them)"]
+        return [f"{shown}=", *(f"{_INDENT}{bytes_to_text(line)}" for line in stack)]
+    return [f"{shown}=… {bytes_to_text(stack[-1])} ({len(stack)} lines, -vv shows them)"]
 
 
 def _raw(record: Record) -> bytes:
@@ -52,7 +53,7 @@ def _raw(record: Record) -> bytes:
 
 
 def _escaped(record: Record) -> bytes:
-    return f"{text_of(record.value)}\n".encode()
+    return f"{bytes_to_text(record.value)}\n".encode()
 
 
 def _json(record: Record) -> bytes:
@@ -61,8 +62,8 @@ def _json(record: Record) -> bytes:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": readable(record.key),
-        "value": parsed(record.value),
-        "headers": [[name, readable(value)] for name, value in record.headers],
+        "key": decode_text(record.key),
+        "value": parse_json(record.value),
+        "headers": [[name, decode_text(value)] for name, value in record.headers],
     }
     return f"{json_line(shown)}\n".encode()

@@ -11,7 +11,7 @@ from millstream.cli.command import Group
 from millstream.cli.connection import complete_group, complete_topic, connected
 from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
-from millstream.foundation.text import counted
+from millstream.foundation.text import format_count
 from millstream.views.groups import Standing, standings_of
 
 group_argument = click.argument("group", shell_complete=complete_group)
@@ -96,7 +96,7 @@ def reset(settings: Settings, group: str, to: str, names: tuple[str, ...], execu
 def delete(settings: Settings, group: str, yes: bool) -> None:
     """Forget a group that has no live consumers. Its consumers would start anew where they are told to."""
     with connected(settings) as broker:
-        partitions = counted(len(broker.group(group).committed), "partition")
+        partitions = format_count(len(broker.group(group).committed), "partition")
         if not yes and not click.confirm(f"Delete group {group} with offsets of {partitions}?", err=True):
             say("nothing was deleted")
             return

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from millstream.errors import SerdeError
-from millstream.foundation.text import text_of
+from millstream.foundation.text import bytes_to_text
 
 Pair: TypeAlias = tuple[bytes | None, bytes | None]
 
@@ -47,8 +47,8 @@ class LineForm:
             key, found, value = line.partition(self.separator)
             if not found:
                 raise SerdeError(
-                    f"line {number} has no key: {text_of(line)!r:.80}",
-                    hint=f"separate it from the value by {text_of(self.separator)!r}",
+                    f"line {number} has no key: {bytes_to_text(line)!r:.80}",
+                    hint=f"separate it from the value by {bytes_to_text(self.separator)!r}",
                 )
         if value == self.null:
             return key, None

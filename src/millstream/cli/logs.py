@@ -6,7 +6,7 @@ import logging
 from typing import Literal
 
 from millstream.foundation.text import json_line, printable
-from millstream.foundation.times import iso
+from millstream.foundation.times import format_timestamp
 
 LogFormat = Literal["text", "json"]
 
@@ -17,7 +17,7 @@ class _Formatter(logging.Formatter):
         self._form = form
 
     def format(self, record: logging.LogRecord) -> str:
-        at, level = iso(round(record.created * 1000)), record.levelname.lower()
+        at, level = format_timestamp(round(record.created * 1000)), record.levelname.lower()
         if self._form == "text":
             return f"{at} {level} {printable(record.getMessage())}"
         facts = getattr(record, "facts", {})

@@ -8,7 +8,7 @@ import click
 
 from millstream.durations import milliseconds
 from millstream.errors import DefinitionError
-from millstream.foundation.times import moment
+from millstream.foundation.times import parse_timestamp
 
 _SIZE = re.compile(r"\s*(\d{1,15})\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -17,7 +17,7 @@ UNLIMITED = "none"
 
 def as_moment(value: str) -> int:
     """Read an option that is a point in time."""
-    found = moment(value)
+    found = parse_timestamp(value)
     if found is None:
         raise click.BadParameter(f'{value!r} is not a time: write "2025-01-31T12:00" or, for a time ago, "10 min"')
     return found

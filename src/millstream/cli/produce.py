@@ -17,7 +17,7 @@ from millstream.cli.lines import LineForm, Pair
 from millstream.cli.output import say
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import SerdeError
-from millstream.foundation.text import counted
+from millstream.foundation.text import format_count
 from millstream.producer import Delivery, Producer
 
 Block: TypeAlias = tuple[list[Pair], SerdeError | None]
@@ -84,7 +84,7 @@ def produce(
         try:
             _send(broker, topic, _blocks(form), tally)
         finally:
-            say(f"wrote {counted(tally[True], 'record')} to {topic}")
+            say(f"wrote {format_count(tally[True], 'record')} to {topic}")
 
 
 def _send(broker: Broker, topic: str, blocks: Iterable[Block], tally: Counter[bool]) -> None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millstream.batch.report import BatchReport
-from millstream.foundation.text import counted, printable
+from millstream.foundation.text import format_count, printable
 from millstream.task.report import TaskReport
 
 Style = Literal["live", "lines", "quiet"]
@@ -107,8 +107,9 @@ class Tally:
 
     def summary(self) -> str:
         """Return the last word on a run."""
-        total = f"{counted(self.batches, 'batch')}, {counted(self.records_in, 'record')} in, {self.records_out:,} out"
-        letters = counted(self.dead_letters, "dead letter")
+        batches, records = format_count(self.batches, "batch"), format_count(self.records_in, "record")
+        total = f"{batches}, {records} in, {self.records_out:,} out"
+        letters = format_count(self.dead_letters, "dead letter")
         problems = f", {letters} {self._where_letters_are}" if self.dead_letters else ""
         return f"{self.app} stopped after {self.seconds:.1f} s: {total}{problems}"
 

@@ -19,7 +19,7 @@ from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import DefinitionError
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_names, journal_dir
-from millstream.foundation.text import counted
+from millstream.foundation.text import format_count
 from millstream.task.policy import Policies
 
 
@@ -74,8 +74,8 @@ def replay(
         running.wait(handle_signals=True)
     seconds = time.monotonic() - began
     behind = _behind(app, old)
-    caught_up = "has caught up" if behind == 0 else f"is {counted(behind, 'record')} behind {old}"
-    say(f"{name} {caught_up} after {counted(tally.records_in, 'record')} and {seconds:.1f} s")
+    caught_up = "has caught up" if behind == 0 else f"is {format_count(behind, 'record')} behind {old}"
+    say(f"{name} {caught_up} after {format_count(tally.records_in, 'record')} and {seconds:.1f} s")
 
 
 def _behind(app: App, old: str) -> int:

@@ -8,7 +8,7 @@ from millstream.admin.rescaling import rescale as rescale_app
 from millstream.cli.command import TARGET, Command
 from millstream.cli.output import json_option, say, show_json
 from millstream.cli.settings import Settings, pass_settings
-from millstream.foundation.text import counted
+from millstream.foundation.text import format_count
 
 
 @click.command(
@@ -35,6 +35,6 @@ def rescale(settings: Settings, partitions: int, as_json: bool, target: str | No
         show_json(done)
         return
     for stage in done:
-        rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in stage.rows.items()) or "no rows"
+        rows = ", ".join(f"{format_count(count, 'row')} of {name}" for name, count in stage.rows.items()) or "no rows"
         click.echo(f"stage {stage.stage}: {stage.before} → {stage.now} partitions, {rows}, verified")
     say("done" if done else "nothing had to be moved")

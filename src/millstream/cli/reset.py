@@ -9,7 +9,7 @@ from millstream.cli.command import Command
 from millstream.cli.connection import connected
 from millstream.cli.output import json_option, say, show_json
 from millstream.cli.settings import Settings, pass_settings
-from millstream.foundation.text import counted
+from millstream.foundation.text import format_count
 
 
 @click.command(
@@ -46,9 +46,9 @@ def reset(settings: Settings, app_id: str | None, start: str, execute: bool, as_
         show_json({"executed": execute, "reset": found})
     else:
         stages = ", ".join(found.stages) or "no stage"
-        click.echo(f"app      {found.app}, after {counted(found.batches, 'batch')}")
+        click.echo(f"app      {found.app}, after {format_count(found.batches, 'batch')}")
         click.echo(f"state    {found.bytes:,} bytes of {stages}")
-        click.echo(f"reads    {counted(found.records, 'record')} again")
+        click.echo(f"reads    {format_count(found.records, 'record')} again")
         for place, offset in found.positions.items():
             click.echo(f"         {place} from {offset}")
     say("done" if execute else "nothing was changed; add --execute to do it")

@@ -21,7 +21,7 @@ from millstream.cli.ui import host_option, tell, web_option
 from millstream.errors import StateError
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_names, lock_file
-from millstream.foundation.storage import FileLock, make_private, translated
+from millstream.foundation.storage import FileLock, make_private_directory, translate_storage_errors
 from millstream.plan.changes import is_unchanged
 from millstream.serve.server import Address, WebServer
 from millstream.task.policy import Policies
@@ -136,6 +136,6 @@ def _served(app: App, address: Address | None, hosts: tuple[str, ...], *, quiet:
 def _is_free(app: App) -> bool:
     """Raise what can be known to stand in the way before Spark starts; False if only another run does."""
     assert app.plan.nodes, "an empty topology has been refused"
-    with translated(app.data_dir):
-        make_private(app.data_dir)
+    with translate_storage_errors(app.data_dir):
+        make_private_directory(app.data_dir)
     return not FileLock(lock_file(app.data_dir, app.id)).is_held()

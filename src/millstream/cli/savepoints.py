@@ -11,7 +11,7 @@ from millstream.cli.command import Group
 from millstream.cli.connection import check_there
 from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
-from millstream.foundation.times import iso
+from millstream.foundation.times import format_timestamp
 from millstream.views.status import check_has_run
 
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; not needed if only one has run.")
@@ -57,7 +57,8 @@ def list_(settings: Settings, app_id: str | None, place: str | None, as_json: bo
     if as_json:
         show_json(found)
     elif found:
-        show_table(["name", "made", "batch", "bytes"], [[one.name, iso(one.at), one.batch, one.bytes] for one in found])
+        rows = [[point.name, format_timestamp(point.at), point.batch, point.bytes] for point in found]
+        show_table(["name", "made", "batch", "bytes"], rows)
     else:
         say("there are no savepoints")
 
@@ -81,7 +82,7 @@ def restore(settings: Settings, name: str, app_id: str | None, place: str | None
         say("nothing was changed")
         return
     restored = restore_savepoint(settings.data_dir, app, name, _place(settings, place))
-    say(f"restored {app} as of batch {restored.batch}, {iso(restored.at)}")
+    say(f"restored {app} as of batch {restored.batch}, {format_timestamp(restored.at)}")
 
 
 @savepoints.command(examples=["millstream savepoints delete daily", "millstream savepoints delete daily --app orders"])

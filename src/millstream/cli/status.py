@@ -11,8 +11,8 @@ from millstream.cli.command import Command
 from millstream.cli.connection import check_there
 from millstream.cli.output import json_option, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
-from millstream.foundation.text import counted, printable
-from millstream.foundation.times import iso
+from millstream.foundation.text import format_count, printable
+from millstream.foundation.times import format_timestamp
 from millstream.views.status import AppStatus, status_of
 
 _SILENT_SECONDS = 10.0
@@ -49,7 +49,7 @@ def status(settings: Settings, app_id: str | None, as_json: bool) -> None:
                     stage.totals.records_out,
                     stage.totals.late,
                     stage.totals.dead_letters,
-                    None if stage.stream_time is None else iso(stage.stream_time),
+                    None if stage.stream_time is None else format_timestamp(stage.stream_time),
                     None if stage.held_back_by is None else f"partition {stage.held_back_by}",
                 ]
                 for stage in found.stages
@@ -115,7 +115,7 @@ def _batches(status: AppStatus) -> str:
         return "none yet"
     ago = max(0.0, time.time() - status.ended_at / 1000)
     last = f"the last, number {status.batch}, done {ago:,.0f} s ago"
-    return f"{counted(status.totals.batches, 'batch')}; {last}; {status.seconds * 1000:.1f} ms each"
+    return f"{format_count(status.totals.batches, 'batch')}; {last}; {status.seconds * 1000:.1f} ms each"
 
 
 def listed(numbers: dict[str, int]) -> str:

@@ -15,8 +15,8 @@ from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import MillstreamError
 from millstream.foundation.paths import app_names
-from millstream.foundation.text import json_line, plain
-from millstream.foundation.times import iso
+from millstream.foundation.text import format_value, json_line
+from millstream.foundation.times import format_timestamp
 from millstream.records import Windowed
 from millstream.tables.opening import open_tables
 from millstream.tables.rows import Row, TableReader
@@ -123,13 +123,14 @@ def scan(
     check_there(settings)
     rows = _tables(settings, settings.app_id(app_id))[table].scan(prefix=prefix)
     for row in islice(rows, limit):
-        click.echo(json_line(row) if as_json else f"{plain(row.key)}\t{plain(row.value)}")
+        click.echo(json_line(row) if as_json else f"{format_value(row.key)}\t{format_value(row.value)}")
 
 
 def _line(row: Row) -> str:
     if isinstance(row.key, Windowed):
-        return f"{plain(row.key)}\t{plain(row.value)}"
-    return f"{iso(row.timestamp)}\t{plain(row.value)}" if isinstance(row, Version) else plain(row.value)
+        return f"{format_value(row.key)}\t{format_value(row.value)}"
+    value = format_value(row.value)
+    return f"{format_timestamp(row.timestamp)}\t{value}" if isinstance(row, Version) else value
 
 
 def _tables(settings: Settings, app: str) -> Mapping[str, TableReader]:

@@ -14,8 +14,8 @@ from millstream.cli.connection import complete_topic, connected
 from millstream.cli.moments import UNLIMITED, as_duration, as_size
 from millstream.cli.output import json_option, say, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
-from millstream.foundation.text import counted
-from millstream.foundation.times import span
+from millstream.foundation.text import format_count
+from millstream.foundation.times import format_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 UNKNOWN = "?"
@@ -87,7 +87,7 @@ def create(settings: Settings, /, names: tuple[str, ...], **options: Any) -> Non
     with connected(settings, create=True) as broker:
         for name in names:
             broker.create_topic(name, config)
-            say(f"created {name} with {counted(config.partitions, 'partition')}")
+            say(f"created {name} with {format_count(config.partitions, 'partition')}")
 
 
 @topics.command(examples=["millstream topics describe lines", "millstream topics describe lines clicks --json"])
@@ -170,7 +170,7 @@ def _kept(config: TopicConfig) -> str:
     """Return how long records are kept."""
     limits = [
         "last of each key" if config.compact else "",
-        "" if config.retention_ms is None else span(config.retention_ms),
+        "" if config.retention_ms is None else format_duration(config.retention_ms),
         "" if config.retention_bytes is None else f"{config.retention_bytes} bytes per partition",
     ]
     return ", ".join(filter(None, limits)) or "all"
@@ -184,8 +184,8 @@ def _records(topic: TopicInfo) -> int:
 def _loss(broker: Broker, topic: TopicInfo) -> str:
     readers = [group for group in broker.group_names() if any(at.topic == topic.name for at in broker.committed(group))]
     used = f", read by {', '.join(readers)}" if readers else ""
-    size = f", {counted(sum(topic.bytes), 'byte')}" if topic.bytes else ""
-    return f"would delete {topic.name}: {counted(_records(topic), 'record')}{size}{used}"
+    size = f", {format_count(sum(topic.bytes), 'byte')}" if topic.bytes else ""
+    return f"would delete {topic.name}: {format_count(_records(topic), 'record')}{size}{used}"
 
 
 def _shown_bytes(topic: TopicInfo) -> int | str:

@@ -46,15 +46,16 @@ class Rows(NamedTuple):
 
     def take(self, rows: Sequence[int]) -> Rows:
         """Return some of the records."""
-        headers = None if self.headers is None else chosen(self.headers, rows)
-        return Rows(chosen(self.keys, rows), chosen(self.values, rows), chosen(self.timestamps, rows), headers)
+        headers = None if self.headers is None else take_items(self.headers, rows)
+        keys, values = take_items(self.keys, rows), take_items(self.values, rows)
+        return Rows(keys, values, take_items(self.timestamps, rows), headers)
 
     def block(self) -> Block:
         """Return the records as a block."""
         return block_of(*self)
 
 
-def chosen(items: Sequence[T], places: Sequence[int]) -> list[T]:
+def take_items(items: Sequence[T], places: Sequence[int]) -> list[T]:
     """Return the items at some places; the loop over them is C."""
     return list(itemgetter(*places)(items)) if len(places) > 1 else [items[place] for place in places]
 
@@ -70,17 +71,17 @@ def block_of(
     headers: Sequence[Headers] | None = None,
 ) -> Block:
     """Build a block from columns; ``headers=None`` means that no record has any."""
-    packed = pa.nulls(len(keys), _BYTES) if headers is None else column_of(_packed(headers))
-    columns = [column_of(keys), column_of(values), numbers_of(timestamps), packed]
+    packed = pa.nulls(len(keys), _BYTES) if headers is None else binary_column(_packed(headers))
+    columns = [binary_column(keys), binary_column(values), int_column(timestamps), packed]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def column_of(items: Sequence[bytes | None] | Column) -> Column:
+def binary_column(items: Sequence[bytes | None] | Column) -> Column:
     """Return items as a column of a block.
 
     ``pyarrow.array`` does the same, but imports pandas for it, which takes longer than most batches do.
 
-    >>> column_of([b"a", None, b"bc"]).to_pylist()
+    >>> binary_column([b"a", None, b"bc"]).to_pylist()
     [b'a', None, b'bc']
     """
     if isinstance(items, pa.Array):
@@ -102,17 +103,17 @@ def column_of(items: Sequence[bytes | None] | Column) -> Column:
     return pa.Array.from_buffers(_BYTES, len(items), [present, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
-def numbers_of(items: Sequence[int] | Any) -> Column:
+def int_column(items: Sequence[int] | Any) -> Column:
     """Return numbers, which may be an array of int64, as a column of a block."""
     if not isinstance(items, np.ndarray):
         items = array("q", items) if len(items) < _FEW else np.array(items, np.int64)
     return pa.Array.from_buffers(_NUMBER, len(items), [None, pa.py_buffer(items)])
 
 
-def column_of_lines(lines: bytes, count: int) -> Column | None:
+def column_from_lines(lines: bytes, count: int) -> Column | None:
     """Return lines, each with a line feed at its end, as a column; None if they are not that many or too long.
 
-    >>> column_of_lines(b"a\\nbc\\n", 2).to_pylist()
+    >>> column_from_lines(b"a\\nbc\\n", 2).to_pylist()
     [b'a', b'bc']
     """
     feeds = np.flatnonzero(np.frombuffer(lines, np.uint8) == _FEED[0])
@@ -124,17 +125,17 @@ def column_of_lines(lines: bytes, count: int) -> Column | None:
     return pa.Array.from_buffers(_BYTES, count, [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
-def longest(column: Column) -> int:
+def max_item_length(column: Column) -> int:
     """Return the number of bytes of the longest item of a column without nulls."""
     return int(np.diff(np.frombuffer(column.buffers()[1], np.int32)[: len(column) + 1]).max(initial=0))
 
 
-def picked(block: Block, rows: Sequence[int] | Any) -> Block:
+def take_rows(block: Block, rows: Sequence[int] | Any) -> Block:
     """Return some records of a block, in the order of ``rows``."""
-    return block.take(numbers_of(rows))
+    return block.take(int_column(rows))
 
 
-def joined(columns: list[Column]) -> Column:
+def concat_columns(columns: list[Column]) -> Column:
     """Return columns as one."""
     return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-READERS = "millstream.readers"
+READER_GROUP = "millstream.readers"
 """The group that consumers must name though they never join it; no right is needed for that."""
 
 
-class Right(NamedTuple):
+class Acl(NamedTuple):
     """One rule: a user may do ``operation`` with what is named, or with all whose names begin so."""
 
     operation: str
@@ -25,19 +25,19 @@ class Right(NamedTuple):
         return f"kafka-acls --add --allow-principal User:NAME {what}"
 
 
-def rights(app: str, reads: Iterable[str], writes: Iterable[str], *, creates: bool) -> list[Right]:
+def required_acls(app: str, reads: Iterable[str], writes: Iterable[str], *, creates: bool) -> list[Acl]:
     """Return what an app needs in order to read and write these topics, with markers and committed offsets."""
     reads, writes = sorted(set(reads)), sorted(set(writes))
-    found = [Right(operation, "topic", topic) for topic in reads for operation in ("Read", "DescribeConfigs")]
+    found = [Acl(operation, "topic", topic) for topic in reads for operation in ("Read", "DescribeConfigs")]
     for topic in writes:
         operations = ("Write", "DescribeConfigs") if topic in reads else ("Read", "Write", "DescribeConfigs")
-        found += [Right(operation, "topic", topic) for operation in operations]
+        found += [Acl(operation, "topic", topic) for operation in operations]
     found = list(dict.fromkeys(found))
     if creates:
-        found += [Right("Create", "topic", topic) for topic in sorted({*reads, *writes})]
+        found += [Acl("Create", "topic", topic) for topic in sorted({*reads, *writes})]
     return [
         *found,
-        Right("Read", "group", app),
-        Right("Read", "group", f"{app}.", is_prefix=True),
-        Right("Write", "transactional-id", f"{app}.", is_prefix=True),
+        Acl("Read", "group", app),
+        Acl("Read", "group", f"{app}.", is_prefix=True),
+        Acl("Write", "transactional-id", f"{app}.", is_prefix=True),
     ]

@@ -19,7 +19,7 @@ import msgspec
 
 from millstream.errors import DefinitionError
 
-MARK = "__millstream_app__"
+APP_MARKER = "__millstream_app__"
 """Attribute by which an app is recognised without importing its class."""
 
 _loading: list[str] = []
@@ -60,7 +60,7 @@ def reference_to(app: Any) -> AppReference | None:
     return None
 
 
-def follow(reference: AppReference) -> Any:
+def import_app(reference: AppReference) -> Any:
     """Import the app that a reference names, in whichever process."""
     for path in reference.paths:
         if path not in sys.path:
@@ -74,7 +74,7 @@ def follow(reference: AppReference) -> Any:
     return getattr(module, reference.attribute)
 
 
-def imported_twin(app: Any) -> Any:
+def importable_app(app: Any) -> Any:
     """Return the app as its file defines it when imported, for an app that was made by a running script."""
     file = getattr(sys.modules["__main__"], "__file__", None)
     if file is None:
@@ -158,7 +158,7 @@ def _names(module: ModuleType) -> str:
 
 
 def _is_app(value: object) -> bool:
-    return hasattr(value, MARK) and not isinstance(value, type)  # the class is imported beside its apps
+    return hasattr(value, APP_MARKER) and not isinstance(value, type)  # the class is imported beside its apps
 
 
 def _put_first(path: str) -> None:

@@ -9,10 +9,10 @@ from millstream.errors import InvalidNameError
 _ALLOWED = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,200}")
 
 
-def is_name(name: object) -> bool:
+def is_valid_name(name: object) -> bool:
     """Whether ``name`` is a legal one.
 
-    >>> is_name("rides"), is_name("../rides")
+    >>> is_valid_name("rides"), is_valid_name("../rides")
     (True, False)
     """
     return isinstance(name, str) and _ALLOWED.fullmatch(name) is not None
@@ -24,7 +24,7 @@ def check_name(kind: str, name: object) -> str:
     >>> check_name("topic", "rides.high-amount_2")
     'rides.high-amount_2'
     """
-    if not isinstance(name, str) or not is_name(name):
+    if not isinstance(name, str) or not is_valid_name(name):
         raise InvalidNameError(
             f"{kind} name {name!r} is not allowed",
             hint="use 1 to 200 of the characters A-Z a-z 0-9 . _ - and no leading dot",

@@ -43,10 +43,10 @@ _prefixes: dict[type, bytes] = {}
 _decoders: dict[bytes, Callable[[bytes], Any]] = {}
 
 
-class Native:
+class ObjectCodec:
     """Self-describing values for state and shuffles, where no type was declared.
 
-    >>> NATIVE.decode(NATIVE.encode((1, "a")))
+    >>> OBJECT_CODEC.decode(OBJECT_CODEC.encode((1, "a")))
     (1, 'a')
     """
 
@@ -75,7 +75,7 @@ class Native:
         return (_decoders.get(name) or _decoder_of(name))(data[end:])
 
 
-NATIVE = Native()
+OBJECT_CODEC = ObjectCodec()
 
 
 def _is_plain(value: Any) -> bool:
@@ -105,7 +105,7 @@ def _packable_item(item: Any) -> Any:
 
 
 def _wrapped(item: Any) -> Any:
-    return item if _is_known(item) else msgspec.msgpack.Ext(_OBJECT, Native.encode(item))
+    return item if _is_known(item) else msgspec.msgpack.Ext(_OBJECT, ObjectCodec.encode(item))
 
 
 def _is_known(item: Any) -> bool:
@@ -120,7 +120,7 @@ def _encode_huge(number: int) -> bytes:
 
 def _unwrapped(code: int, data: memoryview) -> Any:
     if code == _OBJECT:
-        return Native.decode(bytes(data))
+        return ObjectCodec.decode(bytes(data))
     parts = iter(_unpack(bytes(data)))
     return dict(zip(parts, parts, strict=True))
 
@@ -171,10 +171,10 @@ def value_codec(declared: Serde | None) -> Serde:
     """Return how values of a declared serde are kept inside; typed MessagePack is quicker than JSON."""
     if isinstance(declared, Json | MessagePack) and declared.type is not Any:
         return MessagePack(declared.type)
-    return declared if isinstance(declared, type(TEXT) | type(RAW) | Binary) else NATIVE
+    return declared if isinstance(declared, type(TEXT) | type(RAW) | Binary) else OBJECT_CODEC
 
 
-class Presence:
+class PresenceCodec:
     """Keeps of a value only that there is one, for steps that do not look at it."""
 
     __slots__ = ()
@@ -189,7 +189,7 @@ class Presence:
         return True
 
 
-PRESENCE = Presence()
+PRESENCE_CODEC = PresenceCodec()
 
 
 _THEMSELVES = frozenset({str, int})
@@ -217,10 +217,10 @@ def encode_key(key: Any) -> bytes:
         return b"f" + _pack_number(bits ^ (_SIGN if bits < _SIGN else 2 * _SIGN - 1))
     if kind is Windowed:
         return b"w" + encode_key(key.key) + _pack_window(key.start, key.end)
-    return b"o" + NATIVE.encode(key)
+    return b"o" + OBJECT_CODEC.encode(key)
 
 
-def handles_of(keys: list[Any]) -> list[Any]:
+def hashable_keys(keys: list[Any]) -> list[Any]:
     """Return what stands for keys in dictionaries: text and numbers themselves; others their bytes, as True == 1."""
     if _THEMSELVES.issuperset(map(type, keys)):
         return keys
@@ -248,5 +248,5 @@ _KEY_DECODERS: dict[int, Callable[[bytes], Any]] = {
     ord("b"): bytes,
     ord("f"): _decode_float,
     ord("w"): _decode_window,
-    ord("o"): NATIVE.decode,
+    ord("o"): OBJECT_CODEC.decode,
 }

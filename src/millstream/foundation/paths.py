@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from millstream.foundation.names import check_name, is_name
+from millstream.foundation.names import check_name, is_valid_name
 
 DEFAULT_DATA_DIR = "millstream-data"
 
@@ -46,7 +46,7 @@ def delivery_dir(data_dir: Path, app: str, topic: str) -> Path:
 
 def has_run(data_dir: Path, app: str) -> bool:
     """Whether an app of that name has run on a data directory; a name that cannot be one has not."""
-    return is_name(app) and journal_dir(data_dir, app).is_dir()
+    return is_valid_name(app) and journal_dir(data_dir, app).is_dir()
 
 
 def app_names(data_dir: Path) -> list[str]:

@@ -50,9 +50,9 @@ class Environment:
         self._writing = threading.RLock()
         self._readers = 0
         self._mapping = threading.Condition()
-        with translated(path):
+        with translate_storage_errors(path):
             if not readonly:
-                make_private(path)
+                make_private_directory(path)
             self._lmdb: Any = lmdb.open(
                 str(path),
                 readonly=readonly,
@@ -114,7 +114,7 @@ class Environment:
 
         With ``buffers``, values are views into the map that must not be touched after the block.
         """
-        with translated(self.path):
+        with translate_storage_errors(self.path):
             txn = self._begin_reading(buffers)
             try:
                 yield txn
@@ -127,7 +127,7 @@ class Environment:
     @contextmanager
     def write(self) -> Iterator[Any]:
         """A write transaction that commits at the end of the block, and leaves no trace if the block raises."""
-        with self._writing, translated(self.path):
+        with self._writing, translate_storage_errors(self.path):
             self._grow_early()
             txn = self._begin_writing()
             try:
@@ -145,7 +145,7 @@ class Environment:
                     with self.write() as txn:
                         return change(txn)
                 except lmdb.MapFullError:
-                    with translated(self.path):
+                    with translate_storage_errors(self.path):
                         self.grow()
 
     def _begin_reading(self, buffers: bool) -> Any:
@@ -195,18 +195,18 @@ class Environment:
         """Return the number of the last commit, by whichever process; far cheaper than a look."""
         return int(self._lmdb.info()["last_txnid"])
 
-    def clear_dead_readers(self) -> int:
+    def clear_stale_readers(self) -> int:
         """Free the reader slots, and so the old pages, of processes that died; return how many there were."""
         return int(self._lmdb.reader_check())
 
     def sync(self) -> None:
         """Force everything committed so far to the disk."""
-        with translated(self.path):
+        with translate_storage_errors(self.path):
             self._lmdb.sync(True)
 
     def copy(self, path: Path, txn: Any) -> None:
         """Write what a reading transaction sees to an empty directory, without free pages; others may write on."""
-        with translated(path):
+        with translate_storage_errors(path):
             self._lmdb.copy(str(path), compact=True, txn=txn)
 
     def bytes_used(self) -> int:
@@ -215,7 +215,7 @@ class Environment:
 
     @property
     def is_open(self) -> bool:
-        """Whether this process may still use this object, rather than ask ``environment`` again."""
+        """Whether this process may still use this object, rather than ask ``open_environment`` again."""
         return self._pid == os.getpid() and _open.get(str(self.path)) is self
 
     def _is_foreign(self) -> bool:
@@ -223,7 +223,7 @@ class Environment:
         return self._pid != os.getpid() or self._file != _identity(self.path)
 
     def close(self) -> None:
-        """Close the environment for the whole process; the next ``environment`` call opens it again."""
+        """Close the environment for the whole process; the next ``open_environment`` call opens it again."""
         with _open_lock:
             _open.pop(str(self.path), None)
             self._release()
@@ -239,7 +239,7 @@ class Environment:
         self._lmdb.close()
 
 
-def environment(
+def open_environment(
     path: Path, databases: tuple[str, ...] = (), *, sync: bool = True, readonly: bool = False
 ) -> Environment:
     """Return this process's environment at ``path``, opening it if it is not open yet.
@@ -260,7 +260,7 @@ def environment(
         return found
 
 
-def close_under(directory: Path) -> None:
+def close_environments(directory: Path) -> None:
     """Close every environment of this process that lies in ``directory``."""
     root = directory.resolve()
     for each in [each for each in list(_open.values()) if each.path.is_relative_to(root)]:
@@ -271,7 +271,7 @@ os.register_at_fork(before=_open_lock.acquire, after_in_parent=_open_lock.releas
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translate_storage_errors(path: Path) -> Iterator[None]:
     """Turn LMDB's and the file system's errors into ours, in one place; a full map is left to ``update``."""
     try:
         yield
@@ -305,7 +305,7 @@ def _is_full(error: Exception, path: Path) -> bool:
     return status.f_bavail * status.f_frsize < _NO_SPACE
 
 
-def make_private(path: Path) -> None:
+def make_private_directory(path: Path) -> None:
     """Create a directory that only its owner may enter, or check that an existing one is not open to others."""
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     for each in reversed(missing):
@@ -342,8 +342,8 @@ class FileLock:
 
         Some ``patience`` (seconds) outlasts those who only look whether it is held.
         """
-        with translated(self.path):
-            make_private(self.path.parent)
+        with translate_storage_errors(self.path):
+            make_private_directory(self.path.parent)
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             until = time.monotonic() + patience
             while not _is_locked(file, fcntl.LOCK_EX):

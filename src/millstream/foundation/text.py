@@ -10,7 +10,7 @@ import msgspec
 
 # control characters, line and paragraph separators, marks that turn the direction of text, lone surrogates
 _BEYOND_ASCII = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
-HARMFUL = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
+UNSAFE_CHARACTERS = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
 _HARMFUL_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")  # the others are escaped there already
 
 
@@ -20,13 +20,13 @@ def printable(text: str) -> str:
     >>> print(printable("two\nlines \x1b[31mred"))
     two\nlines \x1b[31mred
     """
-    return HARMFUL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return UNSAFE_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def text_of(data: bytes | None) -> str:
+def bytes_to_text(data: bytes | None) -> str:
     r"""Return bytes as text for people: escaped where they are not UTF-8 or not printable.
 
-    >>> print(text_of(b"caf\xc3\xa9 \xff\t"), text_of(None))
+    >>> print(bytes_to_text(b"caf\xc3\xa9 \xff\t"), bytes_to_text(None))
     café \xff\t null
     """
     return "null" if data is None else printable(data.decode("utf-8", "backslashreplace"))
@@ -42,30 +42,30 @@ def json_line(value: Any) -> str:
     return _HARMFUL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded)
 
 
-def plain(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value of a table for people: text as it is, anything else as JSON."""
     return printable(value) if isinstance(value, str) else json_line(value)
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "batch"), counted(1200, "record")
+    >>> format_count(1, "batch"), format_count(1200, "record")
     ('1 batch', '1,200 records')
     """
     ending = "es" if noun.endswith("ch") else "s"
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{ending}"
 
 
-def parsed(data: bytes | None) -> Any:
+def parse_json(data: bytes | None) -> Any:
     """Return JSON as what it means, other text as it is."""
     try:
         return None if data is None else msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return readable(data)
+        return decode_text(data)
 
 
-def readable(data: bytes | None) -> Any:
+def decode_text(data: bytes | None) -> Any:
     """Return bytes as text, or as base64 where they are none."""
     try:
         return None if data is None else data.decode()

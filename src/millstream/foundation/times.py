@@ -12,10 +12,10 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1,
 _LONGEST_AGO = 1 << 62
 
 
-def moment(text: str) -> int | None:
+def parse_timestamp(text: str) -> int | None:
     """Return the milliseconds since 1970 of an ISO date, or of a duration before now; None if it is neither.
 
-    >>> moment("2025-01-01T00:00:00Z"), moment("soon")
+    >>> parse_timestamp("2025-01-01T00:00:00Z"), parse_timestamp("soon")
     (1735689600000, None)
     """
     try:
@@ -29,10 +29,10 @@ def moment(text: str) -> int | None:
     return time.time_ns() // 1_000_000 - ago if ago < _LONGEST_AGO else None
 
 
-def iso(timestamp: int) -> str:
+def format_timestamp(timestamp: int) -> str:
     """Return a timestamp as people read it, in UTC.
 
-    >>> iso(1735689600000)
+    >>> format_timestamp(1735689600000)
     '2025-01-01T00:00:00.000Z'
     """
     try:
@@ -41,10 +41,10 @@ def iso(timestamp: int) -> str:
         return str(timestamp)
 
 
-def span(duration: int) -> str:
+def format_duration(duration: int) -> str:
     """Return milliseconds as people write them.
 
-    >>> span(604_800_000), span(90_000), span(1)
+    >>> format_duration(604_800_000), format_duration(90_000), format_duration(1)
     ('7 d', '90 s', '1 ms')
     """
     length, unit = next(one for one in _UNITS if duration % one[0] == 0)

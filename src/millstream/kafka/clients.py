@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from millstream.errors import BrokerUnavailableError
-from millstream.foundation.kafka_acls import READERS
+from millstream.foundation.kafka_acls import READER_GROUP
 from millstream.kafka.address import Address
 from millstream.kafka.failures import explained, is_refused_at_the_door
 from millstream.kafka.tokens import token_source
@@ -159,7 +159,7 @@ class Clients:
 
 
 _CONSUMER = {
-    "group.id": READERS,  # needed by the client; nobody joins it or commits for it
+    "group.id": READER_GROUP,  # needed by the client; nobody joins it or commits for it
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,

@@ -18,7 +18,7 @@ import msgspec
 from millstream.broker import TopicConfig, changed_config, check_config
 from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.foundation.names import check_name
-from millstream.foundation.storage import Environment, close_under, environment
+from millstream.foundation.storage import Environment, close_environments, open_environment
 from millstream.log.topic import Topic
 from millstream.log.waiting import notify
 
@@ -49,7 +49,7 @@ class Catalog:
     def meta(self) -> Environment:
         """The environment that topics and groups share."""
         if self._meta is None or not self._meta.is_open:
-            self._meta = environment(self._root / "meta", META_DATABASES, sync=self._sync)
+            self._meta = open_environment(self._root / "meta", META_DATABASES, sync=self._sync)
         return self._meta
 
     def names(self) -> list[str]:
@@ -135,7 +135,7 @@ class Catalog:
     def close(self) -> None:
         """Close what this process has open of the log directory."""
         self._known.clear()
-        close_under(self._root)
+        close_environments(self._root)
 
     def _directory(self, name: str) -> Path:
         return self._root / "topics" / check_name("topic", name)

@@ -31,7 +31,7 @@ def clean(topic: Topic, now: int | None = None, *, thorough: bool = True) -> boo
     if not lock.acquire():
         return False
     try:
-        topic.clear_dead_readers()
+        topic.clear_stale_readers()
         topic.update(lambda snapshot: _start_counting(snapshot, topic.config.partitions, today))
         for partition in range(topic.config.partitions):
             expire(topic, partition, now)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from millstream.foundation.blocks import picked
+from millstream.foundation.blocks import take_rows
 from millstream.log.merging import are_unchanged, made_of, replace, runs, with_offsets
 from millstream.log.reading import block_at, read_chunks
 
@@ -78,4 +78,4 @@ def _survivors(block: Block, latest: Mapping[bytes | None, int], *, drop_deletio
     keep = [newest is None or newest <= offset for newest, offset in zip(map(latest.get, keys), offsets, strict=True)]
     deletions = block.column(1).is_null().to_pylist() if drop_deletions else repeat(False, len(keys))
     rows = enumerate(zip(keep, deletions, keys, strict=True))
-    return picked(block, [row for row, (kept, deleted, key) in rows if kept and not (deleted and key is not None)])
+    return take_rows(block, [row for row, (kept, deleted, key) in rows if kept and not (deleted and key is not None)])

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from millstream.broker import Acks, Chunk, GroupInfo, Offsets, Output, TopicConfig, TopicInfo
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError, UnknownTopicError
-from millstream.foundation.storage import make_private, translated
+from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.log.catalog import Catalog
 from millstream.log.cleaning import Sweeper, clean
 from millstream.log.groups import Groups
@@ -52,8 +52,8 @@ class EmbeddedLog:
             raise DefinitionError(f"durability {durability!r} is not known", hint="use 'sync' or 'os'")
         self._data_dir = Path(data_dir).absolute()
         self._root = self._data_dir / "log"
-        with translated(self._data_dir):
-            make_private(self._data_dir)
+        with translate_storage_errors(self._data_dir):
+            make_private_directory(self._data_dir)
         self._sync = durability == "sync"
         self._catalog = Catalog(self._root, sync=self._sync)
         self._groups = Groups(self._root, lambda: self._catalog.meta, partial(is_alive, self._root))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.foundation.blocks import SCHEMA, SPARSE_SCHEMA, numbers_of, to_bytes
+from millstream.foundation.blocks import SCHEMA, SPARSE_SCHEMA, int_column, to_bytes
 from millstream.log.layout import Span
 from millstream.log.reading import block_at
 
@@ -86,7 +86,7 @@ def with_offsets(block: Block, span: Span) -> Block:
     """Return a block with a column of offsets, whether it had one or not."""
     if span.sparse:
         return block
-    offsets = numbers_of(np.arange(span.base, span.next_offset))
+    offsets = int_column(np.arange(span.base, span.next_offset))
     return pa.RecordBatch.from_arrays([*block.columns, offsets], schema=SPARSE_SCHEMA)
 
 

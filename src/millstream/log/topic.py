@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from millstream.broker import Offsets
 from millstream.errors import UnknownTopicError
-from millstream.foundation.storage import Environment, environment
+from millstream.foundation.storage import Environment, open_environment
 from millstream.log.layout import DATABASES, ID_KEY, Bounds, Span
 from millstream.log.snapshot import Snapshot, out_of_range
 from millstream.log.waiting import notify
@@ -110,9 +110,9 @@ class Topic:
         """Bring everything committed so far to the disk."""
         self.environment.sync()
 
-    def clear_dead_readers(self) -> None:
+    def clear_stale_readers(self) -> None:
         """Let go of the pages that dead processes were reading."""
-        self.environment.clear_dead_readers()
+        self.environment.clear_stale_readers()
 
     def offsets(self) -> list[Offsets]:
         """Return begin and end of every partition."""
@@ -168,7 +168,7 @@ class Topic:
 
 
 def _opened(directory: Path, sync: bool) -> Environment:
-    return environment(directory, DATABASES, sync=sync)
+    return open_environment(directory, DATABASES, sync=sync)
 
 
 def _appended(

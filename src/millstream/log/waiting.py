@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic, time
 from uuid import uuid4
 
-from millstream.foundation.storage import make_private, translated
+from millstream.foundation.storage import make_private_directory, translate_storage_errors
 
 _UNREAD = "."
 _UNREAD_SECONDS = 60.0
@@ -104,8 +104,8 @@ class _Pipe:
         name = uuid4().hex
         path, unread = directory / name, directory / f"{_UNREAD}{name}"
         ends: list[int] = []
-        with translated(directory):
-            make_private(directory)
+        with translate_storage_errors(directory):
+            make_private_directory(directory)
             _clear_unread(directory)
             try:
                 os.mkfifo(unread, 0o600)

@@ -9,7 +9,7 @@ from functools import singledispatch
 from typing import Any, Protocol, TypeAlias
 
 from millstream.errors import DefinitionError
-from millstream.foundation.blocks import Column, column_of
+from millstream.foundation.blocks import Column, binary_column
 from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.functions import Context
 from millstream.operators.probe import Probe
@@ -88,7 +88,7 @@ class Columns:
     @property
     def all_packed(self) -> list[Column]:
         """All values as columns."""
-        return [*self.packed, column_of(self.values)] if self.values else self.packed
+        return [*self.packed, binary_column(self.values)] if self.values else self.packed
 
     def note_headers(self, headers: Headers) -> None:
         """Attach headers to the record added last."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.errors import MillstreamError, RecordTooLargeError, SerdeError
-from millstream.foundation.blocks import Column, column_of_lines, longest
+from millstream.foundation.blocks import Column, column_from_lines, max_item_length
 from millstream.foundation.names import check_name
-from millstream.foundation.object_codec import PRESENCE, encode_key, handles_of, value_codec
+from millstream.foundation.object_codec import PRESENCE_CODEC, encode_key, hashable_keys, value_codec
 from millstream.functions import Function
 from millstream.operators.columns import ColumnBatch, ProcessRun, column_operator, one_by_one
 from millstream.operators.runtime import Columns, Process, Runtime, operator
@@ -73,7 +73,8 @@ def _sink_runs(node: Sink, _forward: ProcessRun, single: Process, runtime: Runti
         if not is_trusted and not _BYTES.issuperset(map(type, [*keys, *values])):
             return singly(run)
         largest = max(map(len, filter(None, keys)), default=0)
-        largest += max(map(len, filter(None, values)), default=0) if isinstance(values, list) else longest(values)
+        is_list = isinstance(values, list)
+        largest += max(map(len, filter(None, values)), default=0) if is_list else max_item_length(values)
         if largest > columns.most_bytes or (columns.needs_key and None in keys):
             return singly(run)
         columns.extend(keys, values, run.timestamps)
@@ -110,13 +111,13 @@ def encoded_column(serde: Serde, items: list[Any]) -> list[bytes | None] | Colum
     """Encode a column: JSON as lines, in a single call, if there are enough of them."""
     if type(serde) is not Json or len(items) < _MANY or type(None) in map(type, items):
         return encoded(serde, items)
-    column = column_of_lines(serde.encode_lines(items), len(items))
+    column = column_from_lines(serde.encode_lines(items), len(items))
     return encoded(serde, items) if column is None else column  # raw JSON of a user may hold line feeds
 
 
 def encoded(serde: Serde, items: list[Any]) -> list[bytes | None]:
     """Encode a column item by item."""
-    if serde is PRESENCE:
+    if serde is PRESENCE_CODEC:
         return [None if item is None else b"" for item in items]
     encode = serde.encode
     return [None if item is None else encode(item) for item in items]
@@ -202,7 +203,7 @@ def _repartition_runs(node: Repartition, _forward: ProcessRun, single: Process, 
             return singly(run)
         try:
             values = encoded(codec, run.values)
-            codes = list(map(numbers.__getitem__, handles_of(run.keys)))
+            codes = list(map(numbers.__getitem__, hashable_keys(run.keys)))
         except Exception:
             return singly(run)
         columns.codes.extend(codes)
@@ -215,4 +216,4 @@ def _repartition_runs(node: Repartition, _forward: ProcessRun, single: Process, 
 
 def edge_codec(edge: Repartition, declared: Serde | None) -> Serde:
     """Return how values cross an edge."""
-    return value_codec(declared) if edge.carries_values else PRESENCE
+    return value_codec(declared) if edge.carries_values else PRESENCE_CODEC

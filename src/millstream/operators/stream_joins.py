@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
-from millstream.foundation.object_codec import NATIVE, value_codec
+from millstream.foundation.object_codec import OBJECT_CODEC, value_codec
 from millstream.operators.aggregation import with_key
 from millstream.operators.runtime import Process, Runtime, Step, operator
 from millstream.plan.joins import StreamStreamJoin
@@ -69,7 +69,7 @@ class _Shared:
         self.unmatched: TimedStore | None = None
         if node.kind != "inner":
             self.unmatched = runtime.timed_store(
-                node, NATIVE, _TIME_AND_NUMBER, FOREVER, indexed=True, part="unmatched"
+                node, OBJECT_CODEC, _TIME_AND_NUMBER, FOREVER, indexed=True, part="unmatched"
             )
         within = node.within
         self._waits = {_LEFT: within.after + within.grace, _RIGHT: within.before + within.grace}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any, TypeAlias
 
-from millstream.foundation.object_codec import encode_key, handles_of
+from millstream.foundation.object_codec import encode_key, hashable_keys
 from millstream.operators.columns import Collected, ColumnBatch, Port, ProcessRun, do_nothing
 from millstream.operators.spans import FEW, Expected, Spans
 from millstream.operators.windows import Put, WindowAggregator, closer, windowed
@@ -50,7 +50,7 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
         def process_run(run: ColumnBatch) -> None:
             if not run.rows:
                 return
-            handles = handles_of(run.keys)
+            handles = hashable_keys(run.keys)
             expected = spans.expect(handles, run.timestamps) if len(handles) >= FEW else None
             send = do_nothing if collected is None else collected.sender(run)
             late = None if take is None else _few_late(aggregation, expected, run, handles, waits)

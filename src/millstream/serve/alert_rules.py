@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from millstream.errors import DefinitionError, UnknownTableError
 from millstream.foundation.names import check_name
-from millstream.foundation.storage import Environment, environment
+from millstream.foundation.storage import Environment, open_environment
 
 What = Literal["lag", "late", "dead_letters", "failure", "table"]
 _RULES, _HISTORY = "rules", "history"
@@ -101,7 +101,7 @@ class AlertBook:
         return (self.directory / "data.mdb").exists()
 
     def _open(self) -> Environment:
-        return environment(self.directory, (_RULES, _HISTORY))
+        return open_environment(self.directory, (_RULES, _HISTORY))
 
     def _all(self, database: str) -> list[tuple[bytes, bytes]]:
         if not self.is_there:

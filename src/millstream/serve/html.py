@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-from millstream.foundation.text import HARMFUL, printable
+from millstream.foundation.text import UNSAFE_CHARACTERS, printable
 
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
@@ -72,4 +72,4 @@ def _attribute(name: str, value: Attribute) -> str:
 
 def _referenced(text: str) -> str:
     """Write what is invisible as references: a form must give back exactly what was typed."""
-    return HARMFUL.sub(lambda match: f"&#x{ord(match[0]):x};", text)
+    return UNSAFE_CHARACTERS.sub(lambda match: f"&#x{ord(match[0]):x};", text)

@@ -11,7 +11,7 @@ from millstream.broker import Broker, Offsets
 from millstream.broker_urls import open_broker
 from millstream.errors import DefinitionError
 from millstream.foundation.paths import DEFAULT_DATA_DIR
-from millstream.foundation.times import moment
+from millstream.foundation.times import parse_timestamp
 from millstream.task.task_input import Range
 
 KNOWN = {
@@ -88,7 +88,7 @@ class Options:
         if offset is not None:
             default = _offset_for(f"{which}_offset", offset, partition, default)
         elif moment_text is not None:
-            at = int(moment_text) if moment_text.isdigit() else moment(moment_text)
+            at = int(moment_text) if moment_text.isdigit() else parse_timestamp(moment_text)
             if at is None:
                 raise DefinitionError(
                     f"{which}_time={moment_text!r} is not a time",

@@ -26,7 +26,7 @@ from millstream.broker import Broker, TopicConfig
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, DefinitionError, UnknownTopicError
 from millstream.foundation.paths import activity_file, journal_dir, lease_file, lock_file, state_dir
-from millstream.foundation.storage import FileLock, make_private, translated
+from millstream.foundation.storage import FileLock, make_private_directory, translate_storage_errors
 from millstream.metrics.prometheus import MetricsServer
 from millstream.plan.changes import StageChange, is_unchanged
 from millstream.plan.layout import Layout
@@ -77,8 +77,8 @@ class SparkRun:
         reset: Collection[str] = (),
     ) -> SparkRun:
         """Take the app's lock, lay out its tasks, start Spark and the loop."""
-        with translated(app.data_dir):
-            make_private(app.data_dir)
+        with translate_storage_errors(app.data_dir):
+            make_private_directory(app.data_dir)
         with ExitStack() as held:
             held.callback(_locked(app).release)
             lease = Lease(app.id, lease_file(app.data_dir, app.id))

@@ -23,7 +23,7 @@ from millstream.batch.resident import reside
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
 from millstream.errors import StateError
-from millstream.foundation.loading import follow
+from millstream.foundation.loading import import_app
 from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
@@ -201,7 +201,7 @@ def _plan(header: AppHeader) -> Plan:
     known = hashlib.sha256(_encode((header.fingerprint, header.reference, header.pickled))).digest()
     if known not in _plans:
         reference = header.reference
-        plan: Plan = follow(reference).plan if reference is not None else cloudpickle.loads(header.pickled)
+        plan: Plan = import_app(reference).plan if reference is not None else cloudpickle.loads(header.pickled)
         # what was pickled is the plan itself, but for the names of classes that were made inside of functions
         if reference is not None and fingerprint(plan) != header.fingerprint:
             raise StateError(

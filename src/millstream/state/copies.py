@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from millstream.errors import StateError
-from millstream.foundation.storage import environment
+from millstream.foundation.storage import open_environment
 from millstream.serdes import Serde
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.task import store_database
@@ -58,7 +58,7 @@ class TableCopy:
     def __init__(self, path: Path, name: str, codec: Serde, *, sync: bool = True) -> None:
         self._name = name
         self._codec = codec
-        self._environment = environment(path, (_META, store_database(name)), sync=sync)
+        self._environment = open_environment(path, (_META, store_database(name)), sync=sync)
         self._meta, self._rows = (self._environment.databases[one] for one in (_META, store_database(name)))
 
     def advance(self, offsets: Offsets, batch: int, load: Load) -> CopyMark:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from millstream.errors import SerdeError
-from millstream.foundation.object_codec import decode_key, encode_key, handles_of
+from millstream.foundation.object_codec import decode_key, encode_key, hashable_keys
 from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.state.encoding import KEY_LENGTH, fitted, is_fitted
@@ -63,7 +63,7 @@ class KeyValueStore:
 
     def rows(self, keys: list[Any]) -> list[StoredRow]:
         """Return the rows of many keys; those that are not in memory yet are read at one go, which is quicker."""
-        handles = handles_of(keys)
+        handles = hashable_keys(keys)
         missing = set(handles).difference(self._rows)
         if missing:
             self._load_all(missing)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
-from millstream.foundation.storage import environment
+from millstream.foundation.storage import open_environment
 
 Changes = dict[tuple[str, bytes], bytes | None]
 """By database and key: the value that was written last, None if the key was deleted."""
@@ -37,7 +37,7 @@ def unpack_changes(data: bytes) -> Rows:
 
 def write_rows(path: Path, rows: Rows, *, sync: bool = True) -> None:
     """Make changes that were recorded elsewhere, in one commit of the environment at ``path``."""
-    opened = environment(path, tuple(dict.fromkeys(database for database, _, _ in rows)), sync=sync)
+    opened = open_environment(path, tuple(dict.fromkeys(database for database, _, _ in rows)), sync=sync)
 
     def change(txn: Any) -> None:
         for database, key, value in rows:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from millstream.errors import StateError
-from millstream.foundation.storage import Environment, environment
+from millstream.foundation.storage import Environment, open_environment
 from millstream.state.recording import RecordedTransaction
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class TaskState:
 
     def reopen(self) -> None:
         """Open the environment, again after its files were replaced."""
-        self._environment: Environment = environment(self.path, self._databases, sync=self._sync)
+        self._environment: Environment = open_environment(self.path, self._databases, sync=self._sync)
 
     def read_version(self) -> StateVersion:
         """Return the version that was committed last."""

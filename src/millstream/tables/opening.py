@@ -15,7 +15,7 @@ import msgspec
 from millstream.aggregations import finisher
 from millstream.batch.journal import Journal
 from millstream.errors import UnknownTableError
-from millstream.foundation.object_codec import NATIVE, value_codec
+from millstream.foundation.object_codec import OBJECT_CODEC, value_codec
 from millstream.foundation.paths import app_names, has_run, journal_dir, state_dir
 from millstream.plan.declared import Declared
 from millstream.plan.describe import view
@@ -124,7 +124,7 @@ def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReade
     if plan is not None and not entry.key:
         declared = next((Declared(None, spec.value) for spec in _specs(plan, entry.name)), None)
     key = serde_named(entry.key) or (declared and declared.key) or READABLE
-    value = serde_named(entry.value) or NATIVE if declared is None else value_codec(declared.value)
+    value = serde_named(entry.value) or OBJECT_CODEC if declared is None else value_codec(declared.value)
     if entry.ready is not None:
         value = Finished(value, finisher(entry.ready, getattr(node, "build", None)))
     if entry.windows is not None:

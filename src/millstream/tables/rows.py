@@ -17,7 +17,7 @@ from millstream.aggregations import AnyAggregation
 from millstream.errors import UnknownTableError
 from millstream.foundation.object_codec import encode_key
 from millstream.foundation.partitioning import partition_of
-from millstream.foundation.storage import environment
+from millstream.foundation.storage import open_environment
 from millstream.serdes import Serde
 from millstream.state.keyvalue import fetch, scan
 from millstream.state.task import store_database
@@ -141,7 +141,7 @@ class TableReader:
     def _snapshot(self, path: Path) -> Iterator[tuple[Any, Any]]:
         """Yield a snapshot of a partition, or nothing if no batch has been committed there yet."""
         if (path / "data.mdb").exists():
-            place = environment(path, self._databases, readonly=True)
+            place = open_environment(path, self._databases, readonly=True)
             database = place.databases[self._database]
             if database is not None:
                 with place.read() as txn:

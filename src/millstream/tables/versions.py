@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from millstream.foundation.storage import environment
+from millstream.foundation.storage import open_environment
 from millstream.plan.stages import HISTORY
 from millstream.serdes import Serde
 from millstream.state.task import store_database
@@ -50,7 +50,7 @@ class VersionedTableReader(TableReader):
         """Yield the stores in which a key can be, each in a snapshot of its own."""
         for path in self._paths_of(key):
             for txn, newest in self._snapshot(path):
-                older = environment(path, (self._older,), readonly=True).databases[self._older]
+                older = open_environment(path, (self._older,), readonly=True).databases[self._older]
                 if older is not None:
                     yield VersionedStore(txn, newest, older, self._codec, self._history)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from millstream.foundation.object_codec import PRESENCE
+from millstream.foundation.object_codec import PRESENCE_CODEC
 from millstream.serdes import Json, Readable, Serde, Text
 
 Column: TypeAlias = list[bytes | None]
@@ -24,7 +24,7 @@ def column_decoder(serde: Serde) -> ColumnDecoder:
         return _texts
     if type(serde) is Json:
         return _json_decoder(serde)
-    if serde is PRESENCE:
+    if serde is PRESENCE_CODEC:
         return lambda items: [None if item is None else True for item in items]
     return one_by_one(serde.decode)
 

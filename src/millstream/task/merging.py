@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from millstream.foundation.blocks import chosen
+from millstream.foundation.blocks import take_items
 from millstream.records import Headers
 from millstream.task.inputs import Decoded
 
@@ -44,7 +44,7 @@ class Interleaved:
         self.has_headers = any(chunk.has_headers for _, chunk, _, _ in parts)
 
     def _reordered(self, columns: list[list[Any]]) -> list[Any]:
-        return chosen(list(chain.from_iterable(columns)), self._places)
+        return take_items(list(chain.from_iterable(columns)), self._places)
 
     @property
     def numbers(self) -> list[int]:

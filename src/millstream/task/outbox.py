@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from millstream.broker import Output
-from millstream.foundation.blocks import Block, Rows, block_of, from_bytes, joined, picked, to_bytes
+from millstream.foundation.blocks import Block, Rows, block_of, concat_columns, from_bytes, take_rows, to_bytes
 from millstream.foundation.partitioning import partitions_of
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.task.shuffle_format import shuffle_blocks
@@ -67,14 +67,14 @@ def _split(columns: Columns, targets: Any, count: int) -> Iterator[tuple[int, Bl
     headers = [columns.headers.get(row, ()) for row in range(len(columns))] if columns.headers else None
     packed: Block | None = None
     if columns.packed:
-        packed = block_of(columns.keys, joined(columns.all_packed), columns.timestamps, headers)
+        packed = block_of(columns.keys, concat_columns(columns.all_packed), columns.timestamps, headers)
     records = Rows(columns.keys, columns.values, columns.timestamps, headers)
     for partition in range(count):
         rows = None if targets is None else np.flatnonzero(targets == partition)
         if rows is None or len(rows) == len(columns):
             yield partition, records.block() if packed is None else packed
         elif len(rows):
-            yield partition, records.take(rows.tolist()).block() if packed is None else picked(packed, rows)
+            yield partition, records.take(rows.tolist()).block() if packed is None else take_rows(packed, rows)
 
 
 def topic_outputs(blocks: list[OutboxBlock]) -> list[Output]:

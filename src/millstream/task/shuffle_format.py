@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from millstream.foundation.blocks import Rows, chosen
+from millstream.foundation.blocks import Rows, take_items
 from millstream.foundation.object_codec import decode_key
 from millstream.foundation.partitioning import partitions_of
 from millstream.operators.runtime import EdgeColumns
@@ -47,9 +47,9 @@ def shuffle_blocks(columns: EdgeColumns, count: int) -> Iterator[tuple[int, byte
         new_codes[task_keys] = np.arange(len(task_keys))
         rows = task_rows.tolist()
         block = _ShuffleBlock(
-            keys=chosen(columns.keys, task_keys.tolist()),
+            keys=take_items(columns.keys, task_keys.tolist()),
             codes=new_codes[codes[task_rows]].tobytes(),
-            values=chosen(columns.values, rows),
+            values=take_items(columns.values, rows),
             timestamps=timestamps[task_rows].tobytes(),
             headers=_headers(columns, rows) if columns.headers else {},
         )
@@ -67,4 +67,4 @@ def shuffle_rows(data: bytes) -> Rows:
     keys = [None if key is None else decode_key(key) for key in block.keys]
     timestamps: list[int] = np.frombuffer(block.timestamps, np.int64).tolist()
     headers = [block.headers.get(row, ()) for row in range(len(timestamps))] if block.headers else None
-    return Rows(chosen(keys, codes.tolist()), block.values, timestamps, headers)
+    return Rows(take_items(keys, codes.tolist()), block.values, timestamps, headers)

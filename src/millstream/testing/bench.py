@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
-from millstream.foundation.storage import environment
+from millstream.foundation.storage import open_environment
 from millstream.plan.node import Node
 from millstream.plan.stages import HISTORY
 from millstream.records import Headers
@@ -80,7 +80,7 @@ class Bench:
         self.ends: list[Callable[[], None]] = []
         self._stores: dict[str, Any] = {}
         self._directory = scratch_directory()
-        self._environment = environment(self._directory, databases, sync=False)
+        self._environment = open_environment(self._directory, databases, sync=False)
         self._held = contextlib.ExitStack()
         self._txn = self._held.enter_context(self._environment.write())
 

@@ -9,7 +9,7 @@ import msgspec
 
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
-from millstream.foundation.object_codec import NATIVE
+from millstream.foundation.object_codec import OBJECT_CODEC
 from millstream.operators.attached import AttachedStores
 from millstream.operators.processors import NO_KEY, Children, StepContext, begun
 from millstream.operators.runtime import Runtime
@@ -221,7 +221,7 @@ class _Stores(AttachedStores):
             raise DefinitionError(
                 f"the test gives no table {table!r}", hint=f'TestContext(..., tables={{"{table}": {{}}}})'
             )
-        store = self._bench.open_store(f"table.{table}", NATIVE)
+        store = self._bench.open_store(f"table.{table}", OBJECT_CODEC)
         filling = KeyValueView(store, *arguments)
         for key, value in self._tables[table].items():
             filling.put(key, value)

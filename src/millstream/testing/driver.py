@@ -20,7 +20,7 @@ from millstream.errors import UnknownTableError
 from millstream.foundation.blocks import block_of, headers_of
 from millstream.foundation.partitioning import partition_of
 from millstream.foundation.paths import state_dir
-from millstream.foundation.storage import close_under
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.plan.sinks import Sink
@@ -118,7 +118,7 @@ class TestDriver:
     def close(self) -> None:
         """Forget everything."""
         self._log.close()
-        close_under(self._directory)
+        close_environments(self._directory)
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def topic(self, name: str, *, start: int | None = None, advance: Duration | None = None) -> TestTopic:

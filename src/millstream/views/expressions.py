@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 import msgspec
 
 from millstream.errors import DefinitionError
-from millstream.foundation.text import parsed, readable
+from millstream.foundation.text import decode_text, parse_json
 from millstream.records import Record
 
 Predicate: TypeAlias = Callable[[Record], bool]
@@ -54,12 +54,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "endswith": _within(str.endswith),
 }
 _FIELDS: dict[str, _Getter] = {
-    "key": lambda record: readable(record.key),
-    "value": lambda record: parsed(record.value),
+    "key": lambda record: decode_text(record.key),
+    "value": lambda record: parse_json(record.value),
     "timestamp": lambda record: record.timestamp,
     "offset": lambda record: record.offset,
     "partition": lambda record: record.partition,
-    "headers": lambda record: {name: readable(value) for name, value in record.headers},
+    "headers": lambda record: {name: decode_text(value) for name, value in record.headers},
 }
 
 

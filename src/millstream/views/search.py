@@ -12,7 +12,7 @@ import msgspec
 
 from millstream.broker import Broker
 from millstream.errors import DefinitionError
-from millstream.foundation.times import moment
+from millstream.foundation.times import parse_timestamp
 from millstream.records import Record, TopicPartition
 from millstream.views.records import at_ends, at_time, partitions_of, records_between
 
@@ -44,7 +44,7 @@ def start_of(broker: Broker, topic: str, partition: int | None, start: str) -> d
         return {at: given.get(at.partition, begins[at]) for at in partitions}
     if re.fullmatch(r"\d{1,18}", start):
         return dict.fromkeys(partitions, int(start))
-    timestamp = moment(start)
+    timestamp = parse_timestamp(start)
     if timestamp is None:
         raise DefinitionError(
             f"{start!r} is no place in a topic",

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from millstream.errors import DefinitionError
-from millstream.foundation.text import parsed, readable
+from millstream.foundation.text import decode_text, parse_json
 from millstream.producer import Delivery, Producer
 from millstream.records import Record
 from millstream.serve.api.params import Limit, Millis, Name, Partition, ShortText
@@ -120,7 +120,7 @@ def shown(record: Record) -> ShownRecord:
         offset=record.offset,
         timestamp=record.timestamp,
         key=_cut(record.key),
-        value=_cut(value) if is_cut else parsed(value),
+        value=_cut(value) if is_cut else parse_json(value),
         headers=[(name, _cut(each)) for name, each in record.headers],
         bytes=size,
         is_cut=is_cut,
@@ -129,7 +129,7 @@ def shown(record: Record) -> ShownRecord:
 
 def _cut(data: bytes | None) -> Any:
     if data is None or len(data) <= SHOWN_BYTES:
-        return readable(data)
+        return decode_text(data)
     return data[:SHOWN_BYTES].decode("utf-8", "replace")
 
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from millstream.errors import DefinitionError, UnknownTableError
-from millstream.foundation.text import plain
+from millstream.foundation.text import format_value
 from millstream.records import Windowed
 from millstream.serve.api.params import Limit, Millis, Name, ShortText
 from millstream.serve.operations import Operation
@@ -198,7 +198,7 @@ def _file(exported: tuple[ExportParams, list[ShownRow]]) -> Response:
 
 def _cells(rows: list[ShownRow]) -> Iterator[list[object]]:
     for row in rows:
-        yield [_harmless(plain(row.key)), row.start, row.end, _harmless(plain(row.value)), row.timestamp]
+        yield [_harmless(format_value(row.key)), row.start, row.end, _harmless(format_value(row.value)), row.timestamp]
 
 
 def _harmless(text: str) -> str:

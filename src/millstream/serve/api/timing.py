@@ -11,7 +11,7 @@ from msgspec import Meta
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
 from millstream.errors import DefinitionError, UnknownTableError, UnknownTopicError
-from millstream.foundation.times import iso, moment, span
+from millstream.foundation.times import format_duration, format_timestamp, parse_timestamp
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.params import Name
 from millstream.serve.operations import Operation
@@ -158,14 +158,14 @@ def fates_of(windows: Windows, timestamp: int, stream_time: int) -> Iterator[Win
 def kind_of(windows: Windows) -> str:
     """Return a kind of windows in words."""
     if isinstance(windows, SessionWindows):
-        return f"sessions, gap {span(windows.gap)}"
+        return f"sessions, gap {format_duration(windows.gap)}"
     if isinstance(windows, SlidingWindows):
-        return f"sliding, {span(windows.difference)}"
+        return f"sliding, {format_duration(windows.difference)}"
     if windows.size == FOREVER:
         return "unlimited"
     advance = getattr(windows, "advance", windows.size)
-    hop = "" if advance == windows.size else f" every {span(advance)}"
-    return f"{'tumbling' if not hop else 'hopping'}, {span(windows.size)}{hop}"
+    hop = "" if advance == windows.size else f" every {format_duration(advance)}"
+    return f"{'tumbling' if not hop else 'hopping'}, {format_duration(windows.size)}{hop}"
 
 
 def _entries(journal: Journal) -> list[TableEntry]:
@@ -229,7 +229,7 @@ def _open_windows(entry: TableEntry, reader: WindowTableReader) -> OpenWindows:
 def _timestamp(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
-    found = moment(text)
+    found = parse_timestamp(text)
     if found is None or found < 0:
         raise DefinitionError(f"{text!r} is no time", hint='write milliseconds, or "2025-01-31T12:00"')
     return found
@@ -240,7 +240,8 @@ def _reasons(
 ) -> list[str]:
     if stream_time is None:
         return [f"task {entry.stage}/{partition}, which keeps this key, has seen no record yet: nothing can be late."]
-    told = [f"Task {entry.stage}/{partition} keeps this key. The newest record it has seen is of {iso(stream_time)}."]
+    newest = format_timestamp(stream_time)
+    told = [f"Task {entry.stage}/{partition} keeps this key. The newest record it has seen is of {newest}."]
     if stream_time > timestamp:
         told.append(f"This record is {_ago(stream_time - timestamp)} older than that.")
     else:
@@ -251,8 +252,8 @@ def _reasons(
         else:
             verb = "closed" if one.is_closed else "closes"
             told.append(
-                f"Its window {iso(one.start)} to {iso(one.end)} {verb} when stream time "
-                f"{'reached' if one.is_closed else 'reaches'} {iso(one.closes_at)} (grace included)."
+                f"Its window {format_timestamp(one.start)} to {format_timestamp(one.end)} {verb} when stream time "
+                f"{'reached' if one.is_closed else 'reaches'} {format_timestamp(one.closes_at)} (grace included)."
             )
     return told
 

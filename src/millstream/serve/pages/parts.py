@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from millstream.foundation.text import plain
+from millstream.foundation.text import format_value
 from millstream.serve.html import Content, Markup, element, joined
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -132,7 +132,7 @@ def value_of(value: Any, longest: int = 160) -> Markup:
     """Return a key or value as code, cut where it is long, with what was cut below."""
     if value is None:
         return element("code", "null", class_="none")
-    text = plain(value)
+    text = format_value(value)
     if len(text) <= longest:
         return element("code", text)
     short = element("summary", element("code", text[:longest] + "…"))

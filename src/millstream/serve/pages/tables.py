@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from millstream.errors import DefinitionError, MillstreamError
 from millstream.foundation.text import json_line
-from millstream.foundation.times import moment as moment_of
+from millstream.foundation.times import parse_timestamp
 from millstream.serve.api.tables import KeyParams, Rows, ScanParams, ShownRow, get_row, list_tables, scan_table
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
@@ -111,7 +111,7 @@ def _key_params(params: ScanParams, asked: Asked, kind: Rows) -> KeyParams:
 def _moment(text: str | None) -> int | None:
     if text is None:
         return None
-    found = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else moment_of(text)
+    found = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else parse_timestamp(text)
     if found is None or found < 0:
         raise DefinitionError(f"{text!r:.60} is no time", hint='write "2025-01-31T12:00" or, for a time ago, "10 min"')
     return found

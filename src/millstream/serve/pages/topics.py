@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millstream.foundation.text import json_line
-from millstream.foundation.times import span
+from millstream.foundation.times import format_duration
 from millstream.serve.api.records import (
     FoundRecords,
     RecordParams,
@@ -70,7 +70,7 @@ def _row(one: TopicSummary) -> tuple[Content, ...]:
 def _kept(compact: bool, retention_ms: int | None, retention_bytes: int | None) -> str:
     limits = [
         "last of each key" if compact else "",
-        "" if retention_ms is None else span(retention_ms),
+        "" if retention_ms is None else format_duration(retention_ms),
         "" if retention_bytes is None else f"{size(retention_bytes)} per partition",
     ]
     return ", ".join(filter(None, limits)) or "all"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.foundation.text import json_line
-from millstream.foundation.times import span
+from millstream.foundation.times import format_duration
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import GraphEdge, GraphNode, GraphStage, Topology, get_topology
 from millstream.serve.html import Content, Markup, element, joined
@@ -275,7 +275,7 @@ def _setting(value: Any) -> str:
 def _spanned(name: str, value: Any) -> object:
     if name not in _SPANS or not isinstance(value, int):
         return value
-    return "for ever" if value >= FOREVER else span(value)
+    return "for ever" if value >= FOREVER else format_duration(value)
 
 
 def _stages(graph: Topology) -> Content:
