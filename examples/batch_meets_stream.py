@@ -1,6 +1,6 @@
-"""Batch meets stream: one table fed by history and by what happens now, read by Spark SQL, and a Spark sink.
+"""Batch meets stream: a table fed by historical and live data, queried with Spark SQL, and a Spark sink.
 
-python -m examples.batch_meets_stream    fills in last year from a DataFrame, runs, and asks in SQL
+python -m examples.batch_meets_stream    backfills last year from a DataFrame, runs, and queries in SQL
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from examples.playing import Sent, feed, playground, where
+from examples.harness import Input, feed, location, temporary_data
 from millstream import App
 
 _PRODUCTS = {"p1": "Lamp", "p2": "Kettle", "p3": "Scarf", "p4": "Boots"}
@@ -38,25 +38,25 @@ def to_lake(frame: Any, batch_id: int) -> None:
 orders.to_spark(to_lake, name="lake", schema="product STRING, cents BIGINT")
 
 
-def data(seed: int = 7, orders: int = 400) -> Iterator[Sent]:
-    """Yield the orders of today; one in ten comes five minutes late."""
-    pick = random.Random(seed)
+def data(seed: int = 7, orders: int = 400) -> Iterator[Input]:
+    """Yield today's orders; one in ten is five minutes late."""
+    rng = random.Random(seed)
     for number in range(orders):
-        product, late = pick.choice(list(_PRODUCTS)), 300_000 if pick.random() < 0.1 else 0
-        yield Sent("orders", product, Order(product, pick.randrange(500, 9_900)), _NOW + number * 1_000 - late)
+        product, delay = rng.choice(list(_PRODUCTS)), 300_000 if rng.random() < 0.1 else 0
+        yield Input("orders", product, Order(product, rng.randrange(500, 9_900)), _NOW + number * 1_000 - delay)
 
 
 def last_year(seed: int = 6, orders: int = 300) -> list[tuple[str, int, int]]:
-    """Return orders of last year, as a warehouse would have them: product, cents, milliseconds; in no order."""
-    pick = random.Random(seed)
-    begin = _NOW - 365 * 86_400_000
-    found = [(pick.choice(list(_PRODUCTS)), pick.randrange(500, 9_900), begin + n * 60_000) for n in range(orders)]
-    pick.shuffle(found)
-    return found
+    """Return last year's orders as stored in a warehouse: product, cents, milliseconds; unordered."""
+    rng = random.Random(seed)
+    start = _NOW - 365 * 86_400_000
+    rows = [(rng.choice(list(_PRODUCTS)), rng.randrange(500, 9_900), start + n * 60_000) for n in range(orders)]
+    rng.shuffle(rows)
+    return rows
 
 
 def show(app: App) -> None:
-    """Join the table with names from a DataFrame, query the topic, both in SQL, and count what lies in the lake."""
+    """Join the table with a DataFrame and query the topic, both in SQL, and count the orders in the lake."""
     spark = app.spark
     app.frames().option("table", "revenue").load().createOrReplaceTempView("revenue")
     spark.createDataFrame(list(_PRODUCTS.items()), "id STRING, name STRING").createOrReplaceTempView("products")
@@ -72,25 +72,23 @@ def show(app: App) -> None:
         "SELECT year(_timestamp) AS year, count(*) AS orders, max(cents) / 100 AS largest "
         "FROM orders GROUP BY 1 ORDER BY 1"
     ).collect():
-        print(f"  {row['year']}  {row['orders']:>4} orders, the largest of {row['largest']:.2f}")
+        print(f"  {row['year']}  {row['orders']:>4} orders, the largest {row['largest']:.2f}")
     lake = spark.read.parquet(str(app.data_dir / "lake" / "*"))
-    print(f"\n{lake.count():,} orders lie in the lake as Parquet")
+    print(f"\n{lake.count():,} orders are stored in the lake as Parquet")
 
 
-def fill_in_the_past(app: App) -> int:
-    """Write last year's orders to the topic, out of a DataFrame; return how many."""
+def backfill_last_year(app: App) -> int:
+    """Write last year's orders from a DataFrame to the topic; return their number."""
     past = app.spark.createDataFrame(last_year(), "product STRING, cents BIGINT, at BIGINT")
     app.backfill(past, topic="orders", key="product", timestamp="at")
     return int(past.count())
 
 
 def main() -> None:
-    """Feed the present, fill in the past, run to the end and ask."""
-    with playground(app):
-        print(f"batch-meets-stream: {feed(app, data()):,} orders of today are in {where(app)}")
-        print(
-            f"{fill_in_the_past(app):,} orders of last year were filled in from a DataFrame; processing all on Spark …"
-        )
+    """Write today's orders, backfill last year's, process all of them and query the results."""
+    with temporary_data(app):
+        print(f"batch-meets-stream: wrote {feed(app, data()):,} orders of today to {location(app)}")
+        print(f"backfilled {backfill_last_year(app):,} orders of last year from a DataFrame; processing all on Spark …")
         app.run("caught-up")
         show(app)
 

@@ -1,30 +1,30 @@
-"""Chess: one topic of moves. As a stream it replays the game; as a table it gives the board as it stands.
+"""Chess: one topic of moves. As a stream it replays the game; as a table it shows the current board.
 
-python -m examples.chess                 plays three short games at once
+python -m examples.chess                 plays three short games in parallel
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from examples.playing import Sent, play
+from examples.harness import Input, run_example
 from millstream import App, Config
 
 Board = dict[str, str]
 
-_BACK = "rnbqkbnr"
+_BACK_RANK = "rnbqkbnr"
 START: Board = {
-    **{f"{column}1": piece.upper() for column, piece in zip("abcdefgh", _BACK, strict=True)},
+    **{f"{column}1": piece.upper() for column, piece in zip("abcdefgh", _BACK_RANK, strict=True)},
     **{f"{column}2": "P" for column in "abcdefgh"},
     **{f"{column}7": "p" for column in "abcdefgh"},
-    **{f"{column}8": piece for column, piece in zip("abcdefgh", _BACK, strict=True)},
+    **{f"{column}8": piece for column, piece in zip("abcdefgh", _BACK_RANK, strict=True)},
 }
 
 _CASTLING = {"e1g1": "h1f1", "e1c1": "a1d1", "e8g8": "h8f8", "e8c8": "a8d8"}
 
 
 def moved(board: Board, move: str) -> Board:
-    """Return the board after a move such as ``e2e4``; castling takes the rook along."""
+    """Return the board after a move such as ``e2e4``; castling also moves the rook."""
     origin, target = move[:2], move[2:4]
     after = {square: piece for square, piece in board.items() if square != origin}
     after[target] = board[origin]
@@ -32,7 +32,7 @@ def moved(board: Board, move: str) -> Board:
     return moved(after, rook) if rook is not None and board[origin] in "Kk" else after
 
 
-app = App("chess", config=Config(caching=False))  # every move is told, not only the last one of a batch
+app = App("chess", config=Config(caching=False))  # emit every move, not only the last one of a batch
 moves = app.stream("moves", key=str, value=str)
 
 # the stream: every move is a fact, with its number in the game
@@ -40,7 +40,7 @@ moves.group_by_key().aggregate(lambda: ["", 0], lambda last, move: [move, last[1
     lambda last: f"{last[1]}. {last[0]}"
 ).to("replay", value=str)
 
-# the table: all moves so far come to one board per game
+# the table: all moves so far, applied to one board per game
 moves.group_by_key().aggregate(lambda: START, moved, value=Board, name="boards")
 
 GAMES = {
@@ -51,29 +51,29 @@ GAMES = {
 }
 
 
-def data() -> Iterator[Sent]:
+def data() -> Iterator[Input]:
     """Yield the moves of all games, turn by turn."""
     games = {game: moves.split() for game, moves in GAMES.items()}
     for turn in range(max(map(len, games.values()))):
         for game, all_moves in games.items():
             if turn < len(all_moves):
-                yield Sent("moves", game, all_moves[turn], turn * 10_000)
+                yield Input("moves", game, all_moves[turn], turn * 10_000)
 
 
 def drawn(board: Board) -> str:
-    """Draw a board, white below."""
+    """Draw a board with white at the bottom."""
     rows = (" ".join(board.get(f"{column}{row}", "·") for column in "abcdefgh") for row in range(8, 0, -1))
     return "\n".join(f"  {8 - number} {row}" for number, row in enumerate(rows)) + "\n    a b c d e f g h"
 
 
 def show(app: App) -> None:
-    """Print each game twice: as the stream tells it, move by move, and as the table has it, the board as it stands."""
+    """Print each game twice: the moves from the stream, and the current board from the table."""
     with app.consumer(topics=["replay"], key=str, value=str) as consumer:
-        told = consumer.poll("1 s")
+        replay = consumer.poll("1 s")
     for game in GAMES:
-        print(f"\n{game}\n  {'  '.join(move.value for move in told if move.key == game)}")
+        print(f"\n{game}\n  {'  '.join(move.value for move in replay if move.key == game)}")
         print(drawn(app.tables["boards"][game]))
 
 
 if __name__ == "__main__":
-    play(app, data(), show)
+    run_example(app, data(), show)

@@ -1,6 +1,6 @@
-"""Home timelines: what the people you follow have written, kept up to date, so that reading it is one look-up.
+"""Home timelines: the tweets of everyone you follow, kept up to date, so that reading them is a single lookup.
 
-python -m examples.home_timelines        runs it on made-up people
+python -m examples.home_timelines        runs it on generated tweets
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from examples.playing import Sent, play
+from examples.harness import Input, run_example
 from millstream import App
 
-_KEPT_PER_AUTHOR = 20
+_TWEETS_PER_AUTHOR = 20
 
 
 class Tweet(msgspec.Struct):
-    """A row of the table of tweets, by the tweet's id; deleting one is a tombstone."""
+    """A row of the table of tweets; the key is the tweet's id, and a tombstone deletes the tweet."""
 
     author: str
     text: str
@@ -26,32 +26,32 @@ class Tweet(msgspec.Struct):
 
 
 class Follow(msgspec.Struct):
-    """A row of the table of follows, by ``follower>author``; to unfollow is a tombstone."""
+    """A row of the table of follows; the key is ``follower>author``, and a tombstone means unfollow."""
 
     follower: str
     author: str
 
 
 def newest_first(tweets: list[Tweet]) -> list[Tweet]:
-    """Sort tweets for reading."""
+    """Sort tweets by time, the newest first."""
     return sorted(tweets, key=lambda tweet: (-tweet.at, tweet.author, tweet.text))
 
 
-def added(tweets: list[Tweet], more: list[Tweet]) -> list[Tweet]:
-    """Return a timeline with an author's tweets in it."""
-    return newest_first([*tweets, *more])
+def added(timeline: list[Tweet], tweets: list[Tweet]) -> list[Tweet]:
+    """Return the timeline with an author's tweets added."""
+    return newest_first([*timeline, *tweets])
 
 
-def removed(tweets: list[Tweet], fewer: list[Tweet]) -> list[Tweet]:
-    """Return a timeline without what an author had in it before."""
-    gone = list(fewer)
-    rest: list[Tweet] = []
-    for tweet in tweets:
-        if tweet in gone:
-            gone.remove(tweet)
+def removed(timeline: list[Tweet], tweets: list[Tweet]) -> list[Tweet]:
+    """Return the timeline with an author's previous tweets removed."""
+    to_remove = list(tweets)
+    remaining: list[Tweet] = []
+    for tweet in timeline:
+        if tweet in to_remove:
+            to_remove.remove(tweet)
         else:
-            rest.append(tweet)
-    return rest
+            remaining.append(tweet)
+    return remaining
 
 
 app = App("home-timelines")
@@ -61,12 +61,12 @@ follows = app.table("follows", key=str, value=Follow, name="follows")
 by_author = (
     tweets.group_by(lambda tweet: tweet.author, values=lambda tweet: [tweet])
     .aggregate(list, added, removed, value=list[Tweet], name="by_author")
-    .map_values(lambda tweets: tweets[:_KEPT_PER_AUTHOR], value=list[Tweet])
+    .map_values(lambda tweets: tweets[:_TWEETS_PER_AUTHOR], value=list[Tweet])
 )
 
 
 class Feed(msgspec.Struct):
-    """What one author adds to one follower's timeline."""
+    """The tweets that an author contributes to a follower's timeline."""
 
     follower: str
     tweets: list[Tweet]
@@ -80,30 +80,35 @@ feeds.group_by(lambda feed: feed.follower, values=lambda feed: feed.tweets).aggr
 )
 
 _PEOPLE = ("ada", "bob", "cleo", "dan", "eve", "finn")
-_THINGS = ("windows", "joins", "late records", "a log", "stream time", "tombstones")
+_SUBJECTS = ("windows", "joins", "late records", "a log", "stream time", "tombstones")
 
 
-def data(seed: int = 7, events: int = 400) -> Iterator[Sent]:
-    """Yield follows and tweets; somebody unfollows or deletes a tweet, and some tweets come a minute late."""
-    pick = random.Random(seed)
-    alive: list[str] = []
+def data(seed: int = 7, events: int = 400) -> Iterator[Input]:
+    """Yield follows and tweets; some are undone by unfollowing or deleting, and some tweets are a minute late."""
+    rng = random.Random(seed)
+    tweet_ids: list[str] = []
     for number in range(events):
-        clock, who = number * 1_000, pick.choice(_PEOPLE)
-        dice = pick.random()
-        if dice < 0.25:
-            whom: Any = pick.choice([one for one in _PEOPLE if one != who])
-            follow = None if pick.random() < 0.2 else Follow(who, whom)
-            yield Sent("follows", f"{who}>{whom}", follow, clock)
-        elif dice < 0.35 and alive:
-            yield Sent("tweets", alive.pop(pick.randrange(len(alive))), None, clock)
+        clock, person = number * 1_000, rng.choice(_PEOPLE)
+        chance = rng.random()
+        if chance < 0.25:
+            author: Any = rng.choice([other for other in _PEOPLE if other != person])
+            follow = None if rng.random() < 0.2 else Follow(person, author)
+            yield Input("follows", f"{person}>{author}", follow, clock)
+        elif chance < 0.35 and tweet_ids:
+            yield Input("tweets", tweet_ids.pop(rng.randrange(len(tweet_ids))), None, clock)
         else:
-            alive.append(f"t{number}")
-            written = max(0, clock - (60_000 if pick.random() < 0.1 else 0))  # a telephone that had no connection
-            yield Sent("tweets", alive[-1], Tweet(who, f"thinking about {pick.choice(_THINGS)}", written), written)
+            tweet_ids.append(f"t{number}")
+            written_at = max(0, clock - (60_000 if rng.random() < 0.1 else 0))  # a phone that was offline
+            yield Input(
+                "tweets",
+                tweet_ids[-1],
+                Tweet(person, f"thinking about {rng.choice(_SUBJECTS)}", written_at),
+                written_at,
+            )
 
 
 def show(app: App) -> None:
-    """Read two timelines, each with one look-up."""
+    """Read two timelines, each with a single lookup."""
     for person in ("ada", "eve"):
         followed = sorted(follow.author for _, follow in app.tables["follows"].items() if follow.follower == person)
         timeline = app.tables["timelines"].get(person, [])
@@ -113,4 +118,4 @@ def show(app: App) -> None:
 
 
 if __name__ == "__main__":
-    play(app, data(), show)
+    run_example(app, data(), show)

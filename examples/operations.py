@@ -1,6 +1,6 @@
-"""Operations: alerts on errors, visits of the last quarter of an hour, sessions of visitors, receipts at once.
+"""Operations: error alerts, visits in the last 15 minutes, visitor sessions, immediate receipts.
 
-python -m examples.operations            runs it on a made-up day of a shop
+python -m examples.operations            runs it on four hours of generated shop data
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from examples.playing import Sent, play
+from examples.harness import Input, run_example
 from millstream import App, Config, hopping, session, tumbling
 
-MANY_ERRORS = 5
+ERROR_LIMIT = 5
 
 
 class LogLine(msgspec.Struct):
-    """What a service logs; the key is the service."""
+    """A log line of a service; the key is the service."""
 
     level: str
     text: str
@@ -36,74 +36,74 @@ class Purchase(msgspec.Struct):
     cents: int
 
 
-app = App("operations", config=Config(caching=False))  # the very update that goes over the limit must be seen
+app = App("operations", config=Config(caching=False))  # the update that exceeds the limit must not be skipped
 logs = app.stream("logs", key=str, value=LogLine)
 visits = app.stream("visits", key=str, value=Visit)
 purchases = app.stream("purchases", key=str, value=Purchase)
 
-# an alert the moment a service logs more than MANY_ERRORS errors within five minutes
+# an alert as soon as a service logs more than ERROR_LIMIT errors within five minutes
 (
     logs.filter(lambda line: line.level == "ERROR")
     .group_by_key()
     .windowed_by(tumbling("5 min", grace="30 s"))
     .count(name="errors")
     .to_stream()
-    .filter(lambda count: count == MANY_ERRORS + 1)
+    .filter(lambda count: count == ERROR_LIMIT + 1)
     .map(lambda window, count: (window.key, f"{window.key}: {count} errors within 5 minutes"))
     .to("alerts", value=str)
 )
 
-# how often each page was looked at in the last 15 minutes, every minute anew
+# how often each page was visited in the last 15 minutes, updated every minute
 visits.group_by(lambda visit: visit.page).windowed_by(hopping("15 min", every="1 min", grace="1 min")).count(
-    name="visits_of_15_minutes", retention="1 h"
+    name="visits_in_15_minutes", retention="1 h"
 )
 
-# what a visitor did until 30 minutes of silence
+# what a visitor did, until 30 minutes of inactivity
 visits.group_by_key().windowed_by(session(gap="30 min", grace="1 min")).emit("final").aggregate(
-    list, lambda pages, visit: [*pages, visit.page], lambda one, other: one + other, name="sessions"
+    list, lambda pages, visit: [*pages, visit.page], lambda earlier, later: earlier + later, name="sessions"
 ).to_stream(lambda window, _pages: window.key).to("sessions")
 
-# a receipt as soon as a purchase arrives: no window, nothing to wait for
-purchases.map_values(lambda buy: f"{buy.customer} paid {buy.cents / 100:.2f}").to("receipts", value=str)
+# a receipt as soon as a purchase arrives: there is no window to wait for
+purchases.map_values(lambda purchase: f"{purchase.customer} paid {purchase.cents / 100:.2f}").to("receipts", value=str)
 
 _SERVICES = ("cart", "search", "payment")
 _PAGES = ("/", "/offers", "/cart", "/help")
 
 
-def data(seed: int = 7, minutes: int = 240) -> Iterator[Sent]:
-    """Yield four hours of a shop in which the payment service has a bad ten minutes; some lines come late."""
-    pick = random.Random(seed)
+def data(seed: int = 7, minutes: int = 240) -> Iterator[Input]:
+    """Yield four hours of a shop in which the payment service fails for ten minutes; some log lines are late."""
+    rng = random.Random(seed)
     for minute in range(minutes):
         start = minute * 60_000
-        bad = 120 <= minute < 130
+        is_failing = 120 <= minute < 130
         for service in _SERVICES:
-            errors = 3 if bad and service == "payment" else int(pick.random() < 0.1)
+            errors = 3 if is_failing and service == "payment" else int(rng.random() < 0.1)
             for _ in range(errors):
-                late = 20_000 if pick.random() < 0.2 else 0
-                yield Sent("logs", service, LogLine("ERROR", "timeout"), max(0, start - late))
-            yield Sent("logs", service, LogLine("INFO", "alive"), start)
+                delay = 20_000 if rng.random() < 0.2 else 0
+                yield Input("logs", service, LogLine("ERROR", "timeout"), max(0, start - delay))
+            yield Input("logs", service, LogLine("INFO", "alive"), start)
         for visitor in range(12):
-            if (minute + visitor * 17) % 90 < 25 and pick.random() < 0.4:
-                yield Sent("visits", f"v{visitor}", Visit(pick.choice(_PAGES)), start + pick.randrange(60_000))
-        if pick.random() < 0.3:
-            yield Sent("purchases", f"p{minute}", Purchase(f"v{pick.randrange(12)}", pick.randrange(99, 9_999)), start)
+            if (minute + visitor * 17) % 90 < 25 and rng.random() < 0.4:
+                yield Input("visits", f"v{visitor}", Visit(rng.choice(_PAGES)), start + rng.randrange(60_000))
+        if rng.random() < 0.3:
+            yield Input("purchases", f"p{minute}", Purchase(f"v{rng.randrange(12)}", rng.randrange(99, 9_999)), start)
 
 
 def show(app: App) -> None:
-    """Print alerts, some receipts and sessions, and which pages are looked at just now."""
-    for topic, most in (("alerts", 5), ("receipts", 3), ("sessions", 3)):
+    """Print alerts, some receipts and sessions, and the recent visits of each page."""
+    for topic, limit in (("alerts", 5), ("receipts", 3), ("sessions", 3)):
         with app.consumer(topics=[topic], value=str) as consumer:
-            found = consumer.poll("1 s")
-        print(f"\n{topic}, {len(found)} in all")
-        for record in found[:most]:
+            records = consumer.poll("1 s")
+        print(f"\n{topic}, {len(records)} in total")
+        for record in records[:limit]:
             print(f"  minute {record.timestamp // 60_000:>3}  {record.key}  {record.value:.70}")
-    table = app.tables["visits_of_15_minutes"]
+    table = app.tables["visits_in_15_minutes"]
     now = max(row.timestamp for page in _PAGES for row in table.windows(page)) // 60_000
-    print(f"\nvisits of the 15 minutes before minute {now}")
+    print(f"\nvisits in the 15 minutes before minute {now}")
     for page in _PAGES:
         count = next((row.value for row in table.windows(page) if row.key.end == now * 60_000), 0)
         print(f"  {page:<8} {count:>3}  {'█' * count}")
 
 
 if __name__ == "__main__":
-    play(app, data(), show)
+    run_example(app, data(), show)

@@ -1,8 +1,8 @@
-"""Reprocessing: version two of a program beside version one, then the switch; and a buggy program that is reset.
+"""Reprocessing: run version two next to version one, then switch; or reset the buggy version and run it fixed.
 
-python -m examples.reprocessing          runs both versions on made-up trips
+python -m examples.reprocessing          runs both versions on generated trips
 
-By hand:  millstream run examples/reprocessing.py:app
+Manually: millstream run examples/reprocessing.py:app
           millstream replay examples/reprocessing.py:fixed --as distances-2
           millstream reset distances
 """
@@ -14,77 +14,77 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from examples.playing import Sent, play
+from examples.harness import Input, run_example
 from millstream import App, Config
 from millstream.admin.reset import execute_reset, planned_reset
 
 
 class Trip(msgspec.Struct):
-    """A trip of a lorry, which is the key; some lorries report miles."""
+    """A trip of a lorry; the key is the lorry, and some lorries report miles."""
 
     length: float
     unit: str
 
 
 def topology(app: App, kilometres_of: Callable[[Trip], float]) -> None:
-    """Write the program; the versions differ in how they understand a trip."""
+    """Build the topology; the versions differ in how they compute the length of a trip."""
     trips = app.stream("trips", key=str, value=Trip)
     trips.group_by_key().sum(kilometres_of, name="driven").to_stream().to("driven")
 
 
-app = App("distances")  # version one takes miles for kilometres
+app = App("distances")  # version one treats miles as kilometres
 topology(app, lambda trip: trip.length)
 
 
 def kilometres(trip: Trip) -> float:
-    """Return how long a trip was, whatever unit it was told in."""
+    """Return the length of a trip in kilometres, whatever its unit."""
     return trip.length * (1.609 if trip.unit == "mi" else 1.0)
 
 
-# version two knows better; it begins at the start of the log, and writes to the topic distances-2.driven
+# version two converts miles; it starts at the beginning of the log and writes to the topic distances-2.driven
 fixed = App("distances-2", config=Config(output_prefix="distances-2."))
 topology(fixed, kilometres)
 
-repaired = App("distances")  # version one with the bug mended, under its old name
+repaired = App("distances")  # version one with the bug fixed, under its old name
 topology(repaired, kilometres)
 
 
-def data(seed: int = 7, trips: int = 500) -> Iterator[Sent]:
-    """Yield trips of ten lorries, three of which report miles; one in ten is told an hour late."""
-    pick = random.Random(seed)
+def data(seed: int = 7, trips: int = 500) -> Iterator[Input]:
+    """Yield trips of ten lorries, three of which report miles; one in ten is an hour late."""
+    rng = random.Random(seed)
     for number in range(trips):
-        lorry = pick.randrange(10)
-        trip = Trip(round(pick.uniform(20, 400), 1), "mi" if lorry < 3 else "km")
-        late = 0 if pick.random() < 0.1 else 3_600_000
-        yield Sent("trips", f"lorry-{lorry}", trip, number * 60_000 + late)
+        lorry = rng.randrange(10)
+        trip = Trip(round(rng.uniform(20, 400), 1), "mi" if lorry < 3 else "km")
+        offset = 0 if rng.random() < 0.1 else 3_600_000
+        yield Input("trips", f"lorry-{lorry}", trip, number * 60_000 + offset)
 
 
 def show(app: App) -> None:
-    """Run version two beside version one and let a reader switch; then reset version one and run it repaired."""
+    """Run version two next to version one and let a reader switch; then reset version one and run it fixed."""
     fixed.data_dir = repaired.data_dir = app.data_dir
     fixed.start("caught-up").wait()
     print("\n            version one  version two")
-    for lorry, wrong in sorted(app.tables["driven"].items())[:5]:
-        print(f"  {lorry}   {wrong:>10,.0f}   {fixed.tables['driven'][lorry]:>10,.0f}")
+    for lorry, distance in sorted(app.tables["driven"].items())[:5]:
+        print(f"  {lorry}   {distance:>10,.0f}   {fixed.tables['driven'][lorry]:>10,.0f}")
     print("\na reader of lorry-0 switches from one topic to the other:")
     for topic in ("driven", "distances-2.driven"):
-        print(f"  {topic:<20} {newest(app, topic, 'lorry-0'):>10,.0f}")
+        print(f"  {topic:<20} {latest(app, topic, 'lorry-0'):>10,.0f}")
 
     broker = app.broker
     plan = planned_reset(broker, app.data_dir, app.id, "earliest")
     execute_reset(broker, app.data_dir, plan)
     broker.close()
     repaired.start("caught-up").wait()
-    print("\nor the buggy one is reset, mended, and reads all trips again:")
-    print(f"  {'driven':<20} {newest(app, 'driven', 'lorry-0'):>10,.0f}")
+    print("\nor the buggy version is reset, fixed, and reads all trips again:")
+    print(f"  {'driven':<20} {latest(app, 'driven', 'lorry-0'):>10,.0f}")
 
 
-def newest(app: App, topic: str, lorry: str) -> float:
-    """Return what a topic says last about a lorry."""
+def latest(app: App, topic: str, lorry: str) -> float:
+    """Return the last value of a lorry in a topic."""
     with app.consumer(topics=[topic], key=str, value=float, stop_at_end=True) as consumer:
-        told: list[float] = [record.value for record in consumer if record.key == lorry]
-    return told[-1]
+        values: list[float] = [record.value for record in consumer if record.key == lorry]
+    return values[-1]
 
 
 if __name__ == "__main__":
-    play(app, data(), show, fixed)
+    run_example(app, data(), show, fixed)

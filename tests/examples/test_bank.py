@@ -3,14 +3,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from examples.bank import Fact, Ordeal, app, data, workers
-from examples.playing import Sent, feed
+from examples.bank import CrashTest, Fact, app, data, workers
+from examples.harness import Input, feed
 
 from millstream import Config
 from millstream.testing import TestDriver
 
 
-def test_a_transfer_moves_money_and_its_cancellation_moves_it_back() -> None:
+def test_cancelling_a_transfer_restores_the_balances() -> None:
     with TestDriver(app) as driver:
         driver.topic("facts").pipe(Fact("ann", "bob", 500), key="t1")
         driver.topic("facts").pipe(Fact("bob", "cleo", 200), key="t2")
@@ -19,10 +19,10 @@ def test_a_transfer_moves_money_and_its_cancellation_moves_it_back() -> None:
         assert {key: cents for key, cents in driver.table("balances").items() if cents} == {"bob": -200, "cleo": 200}
 
 
-def test_money_is_never_made_or_lost() -> None:
+def test_the_sum_of_balances_is_always_zero() -> None:
     with TestDriver(app) as driver:
-        for sent in data(transfers=60):
-            driver.topic("facts").pipe(sent.value, key=sent.key, timestamp=sent.timestamp)
+        for record in data(transfers=60):
+            driver.topic("facts").pipe(record.value, key=record.key, timestamp=record.timestamp)
             assert sum(cents for _, cents in driver.table("balances").items()) == 0
 
 
@@ -35,39 +35,39 @@ def test_the_sum_is_zero_after_every_batch_while_workers_are_killed(
     monkeypatch.setattr(app, "config", Config(max_batch_records=600, small_batch_records=0))
     facts = list(data(transfers=3_000))
     feed(app, facts)
-    ordeal = Ordeal(app, kills=2)
-    ordeal.run()
-    assert len(ordeal.killed) == 2
-    assert len(ordeal.sums) >= 5
-    assert set(ordeal.sums) == {0}
-    assert {key: cents for key, cents in app.tables["balances"].items() if cents} == by_hand(facts)
+    crash_test = CrashTest(app, kills=2)
+    crash_test.run()
+    assert len(crash_test.killed) == 2
+    assert len(crash_test.sums) >= 5
+    assert set(crash_test.sums) == {0}
+    assert {key: cents for key, cents in app.tables["balances"].items() if cents} == expected_balances(facts)
 
 
-def by_hand(facts: list[Sent]) -> dict[str, int]:
-    standing: dict[str, Fact] = {}
-    for sent in facts:
-        if sent.value.is_cancellation:
-            del standing[sent.key]
+def expected_balances(facts: list[Input]) -> dict[str, int]:
+    transfers: dict[str, Fact] = {}
+    for record in facts:
+        if record.value.is_cancellation:
+            del transfers[record.key]
         else:
-            standing[sent.key] = sent.value
+            transfers[record.key] = record.value
     balances: Counter[str] = Counter()
-    for fact in standing.values():
+    for fact in transfers.values():
         balances[fact.payer] -= fact.cents
         balances[fact.payee] += fact.cents
     return {account: cents for account, cents in balances.items() if cents}
 
 
 @pytest.mark.spark
-def test_only_workers_of_this_process_are_ever_killed() -> None:
-    app.spark.sparkContext.parallelize([1], 1).map(lambda _: os.getpid()).collect()  # a worker is there from now on
+def test_only_workers_of_this_process_can_be_killed() -> None:
+    app.spark.sparkContext.parallelize([1], 1).map(lambda _: os.getpid()).collect()  # starts a worker
     assert workers()
     for worker in workers():
         assert os.getpid() in ancestors(worker)
 
 
 def ancestors(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     while pid > 1:
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        found.append(pid)
-    return found
+        pids.append(pid)
+    return pids

@@ -10,20 +10,20 @@ def alarms(driver: TestDriver, *payments: tuple[int, str, int]) -> list[str]:
     return values
 
 
-def test_two_countries_within_ten_minutes() -> None:
+def test_payments_in_two_countries_within_ten_minutes_raise_an_alarm() -> None:
     with TestDriver(app) as driver:
         assert alarms(driver, (500, "NO", 0), (500, "IT", 599_999)) == ["NO and IT within ten minutes"]
         assert alarms(driver, (500, "NO", 1_200_000)) == []
 
 
-def test_tiny_payments_before_a_large_one() -> None:
+def test_a_large_payment_after_three_tiny_ones_raises_an_alarm() -> None:
     with TestDriver(app) as driver:
         tiny = [(101, "NO", second * 1000) for second in range(3)]
         assert alarms(driver, *tiny, (60_000, "NO", 5_000)) == ["600 after 3 tiny payments"]
         assert alarms(driver, *tiny[:2], (60_000, "NO", 5_000)) == []
 
 
-def test_a_card_is_forgotten_after_an_hour() -> None:
+def test_a_card_is_deleted_after_an_hour_of_inactivity() -> None:
     with TestDriver(app) as driver:
         alarms(driver, (500, "NO", 0))
         assert len(driver.table("watch.cards")) == 1

@@ -3,7 +3,7 @@ from examples.click_stream import Activity, Click, Profile, Search, app
 from millstream.testing import TestDriver
 
 
-def test_a_click_learns_who_and_why() -> None:
+def test_a_click_is_enriched_with_profile_and_search() -> None:
     with TestDriver(app) as driver:
         driver.topic("user-profiles").pipe(Profile("Ann", "Oslo"), key="u1", timestamp=0)
         driver.topic("searches").pipe(Search("lamp"), key="u1", timestamp=1_000)
@@ -12,7 +12,7 @@ def test_a_click_learns_who_and_why() -> None:
         assert driver.table("clicks_after_search")["lamp"] == 1
 
 
-def test_a_click_without_search_comes_when_none_can_come_any_more() -> None:
+def test_a_click_without_a_search_is_emitted_after_the_grace_period() -> None:
     with TestDriver(app) as driver:
         driver.topic("clicks").pipe(Click("/cup"), key="u9", timestamp=5_000)
         assert driver.topic("activity").read_values() == []
@@ -21,7 +21,7 @@ def test_a_click_without_search_comes_when_none_can_come_any_more() -> None:
         assert len(driver.table("clicks_after_search")) == 0
 
 
-def test_a_profile_that_changes_counts_from_then_on() -> None:
+def test_a_changed_profile_applies_to_later_clicks_only() -> None:
     with TestDriver(app) as driver:
         for city, clock in (("Oslo", 0), ("Rome", 9_000)):
             driver.topic("user-profiles").pipe(Profile("Ann", city), key="u1", timestamp=clock)

@@ -7,7 +7,7 @@ def timeline(driver: TestDriver, person: str) -> list[str]:
     return [tweet.text for tweet in driver.table("timelines").get(person, [])]
 
 
-def test_a_timeline_follows_sending_deleting_following_and_unfollowing() -> None:
+def test_a_timeline_reflects_new_and_deleted_tweets_and_follows() -> None:
     with TestDriver(app) as driver:
         tweets, follows = driver.topic("tweets"), driver.topic("follows")
         tweets.pipe(Tweet("bob", "first", 1), key="t1")
@@ -24,16 +24,16 @@ def test_a_timeline_follows_sending_deleting_following_and_unfollowing() -> None
         assert timeline(driver, "ada") == ["third"]
 
 
-def test_timelines_are_what_one_would_collect_by_hand() -> None:
+def test_timelines_contain_the_tweets_of_all_followed_authors() -> None:
     tweets, follows = dict[str, Tweet](), dict[str, Follow]()
     with TestDriver(app) as driver:
-        for sent in data(seed=11, events=120):
-            driver.topic(sent.topic).pipe(sent.value, key=sent.key, timestamp=sent.timestamp)
-            rows: dict[str, object] = tweets if sent.topic == "tweets" else follows  # type: ignore[assignment]
-            rows.pop(sent.key, None)
-            if sent.value is not None:
-                rows[sent.key] = sent.value
+        for record in data(seed=11, events=120):
+            driver.topic(record.topic).pipe(record.value, key=record.key, timestamp=record.timestamp)
+            rows: dict[str, object] = tweets if record.topic == "tweets" else follows  # type: ignore[assignment]
+            rows.pop(record.key, None)
+            if record.value is not None:
+                rows[record.key] = record.value
         for person in {follow.follower for follow in follows.values()}:
             authors = {follow.author for follow in follows.values() if follow.follower == person}
-            by_hand = sorted((tweet.at for tweet in tweets.values() if tweet.author in authors), reverse=True)
-            assert [tweet.at for tweet in driver.table("timelines").get(person, [])] == by_hand
+            expected = sorted((tweet.at for tweet in tweets.values() if tweet.author in authors), reverse=True)
+            assert [tweet.at for tweet in driver.table("timelines").get(person, [])] == expected

@@ -4,27 +4,29 @@ from millstream import Windowed
 from millstream.testing import TestDriver
 
 MINUTE = 60_000
-WRONG = 7_200_000
-"""The clock of the device is two hours ahead."""
+CLOCK_ERROR = 7_200_000
+"""The device's clock is two hours ahead."""
 
 
-def test_event_time_is_corrected_by_the_clock_that_received() -> None:
+def test_event_time_is_corrected_by_the_gateway_clock() -> None:
     with TestDriver(app) as driver:
-        driver.topic("readings").pipe(Reading(20.0, MINUTE + WRONG, 3 * MINUTE + WRONG), key="t1", timestamp=3 * MINUTE)
+        driver.topic("readings").pipe(
+            Reading(20.0, MINUTE + CLOCK_ERROR, 3 * MINUTE + CLOCK_ERROR), key="t1", timestamp=3 * MINUTE
+        )
         (row,) = driver.table("per_minute").windows("t1")
         assert row.key.start == MINUTE
 
 
-def test_a_late_batch_still_counts() -> None:
+def test_late_readings_within_the_grace_period_are_counted() -> None:
     with TestDriver(app) as driver:
         readings = driver.topic("readings")
         readings.pipe(Reading(20.0, 0, 0), key="t1", timestamp=0)
         readings.pipe(Reading(20.0, 9 * MINUTE, 9 * MINUTE), key="t2", timestamp=9 * MINUTE)
-        readings.pipe(Reading(26.0, 0, 9 * MINUTE), key="t1", timestamp=9 * MINUTE)  # it was offline
+        readings.pipe(Reading(26.0, 0, 9 * MINUTE), key="t1", timestamp=9 * MINUTE)  # sent after the device was offline
         assert driver.table("per_minute").windows("t1")[0].value == {"low": 20.0, "high": 26.0, "mean": 23.0}
 
 
-def test_a_hot_minute_is_told_once_it_is_closed() -> None:
+def test_a_hot_minute_is_emitted_after_it_has_closed() -> None:
     with TestDriver(app) as driver:
         readings = driver.topic("readings")
         readings.pipe(Reading(31.0, 0, 0), key="t1", timestamp=0)
@@ -33,7 +35,7 @@ def test_a_hot_minute_is_told_once_it_is_closed() -> None:
         assert driver.topic("too-hot").read_key_values() == [(Windowed("t1", 0, MINUTE), {"high": 31.0})]
 
 
-def test_a_batch_that_is_too_late_is_set_aside() -> None:
+def test_readings_later_than_the_grace_period_go_to_the_late_topic() -> None:
     with TestDriver(app) as driver:
         readings = driver.topic("readings")
         readings.pipe(Reading(20.0, 12 * MINUTE, 12 * MINUTE), key="t2", timestamp=12 * MINUTE)
@@ -44,7 +46,7 @@ def test_a_batch_that_is_too_late_is_set_aside() -> None:
         assert [row.key.start for row in driver.table("per_minute").windows("t1")] == [2 * MINUTE]
 
 
-def test_windows_of_silent_sensors_close_by_the_clock() -> None:
+def test_windows_of_silent_sensors_are_closed_by_the_wall_clock() -> None:
     with TestDriver(app, wall_clock=20 * MINUTE) as driver:
         driver.topic("readings").pipe(Reading(31.0, 0, 0), key="t1", timestamp=20 * MINUTE)
         driver.advance_wall_clock("10 min")
@@ -53,10 +55,10 @@ def test_windows_of_silent_sensors_close_by_the_clock() -> None:
         assert driver.topic("minutes").read_key_values() == [(Windowed("t1", 20 * MINUTE, 21 * MINUTE), {"high": 31.0})]
 
 
-def test_a_thermometer_that_was_offline_too_long_loses_only_what_is_older_than_the_grace() -> None:
+def test_a_thermometer_offline_for_too_long_loses_only_readings_older_than_the_grace_period() -> None:
     with TestDriver(app) as driver:
-        for sent in data(start=0):
-            driver.topic("readings").pipe(sent.value, key=sent.key, timestamp=sent.timestamp)
+        for record in data(start=0):
+            driver.topic("readings").pipe(record.value, key=record.key, timestamp=record.timestamp)
         assert {record.key for record in driver.topic("readings.late").read()} == {"t6"}
         minutes = {key: len(driver.table("per_minute").windows(key)) for key in ("t4", "t5", "t6", "t7")}
         assert (minutes["t4"], minutes["t5"], minutes["t7"]) == (60, 60, 41)

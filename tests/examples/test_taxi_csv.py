@@ -3,15 +3,15 @@ from pathlib import Path
 
 import pytest
 from examples.taxi_csv import make, read, send
-from examples.taxi_rides import TaxiRide, app, made_up
+from examples.taxi_rides import TaxiRide, app, generate_rides
 
 
-def test_a_file_holds_what_was_made_up(tmp_path: Path) -> None:
+def test_a_file_contains_the_generated_rides(tmp_path: Path) -> None:
     make(tmp_path / "rides.csv", 50)
-    assert list(read(tmp_path / "rides.csv")) == list(islice(made_up(7), 50))
+    assert list(read(tmp_path / "rides.csv")) == list(islice(generate_rides(7), 50))
 
 
-def test_rides_are_streamed_as_json_at_a_rate(
+def test_rides_are_printed_and_sent_as_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(app, "data_dir", tmp_path / "data")

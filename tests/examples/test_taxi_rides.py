@@ -17,15 +17,15 @@ def test_trips_are_counted_per_vendor() -> None:
         assert driver.topic("trips-per-vendor").read_key_values() == [("1", 1), ("2", 1), ("1", 2)]
 
 
-def test_rides_part_at_forty() -> None:
+def test_rides_are_routed_by_amount() -> None:
     with TestDriver(app) as driver:
         driver.topic("rides").pipe(ride(1, 39.99), ride(2, 40.0))
 
-        assert [one["total_amount"] for one in _values(driver, "rides.high_amount")] == [40.0]
-        assert [one["total_amount"] for one in _values(driver, "rides.low_amount")] == [39.99]
+        assert _amounts(driver, "rides.high_amount") == [40.0]
+        assert _amounts(driver, "rides.low_amount") == [39.99]
 
 
-def test_event_time_is_the_pickup() -> None:
+def test_event_time_is_the_pickup_time() -> None:
     with TestDriver(app) as driver:
         driver.topic("rides").pipe(ride(1, 50.0, minute=1), timestamp=0)
 
@@ -33,5 +33,5 @@ def test_event_time_is_the_pickup() -> None:
         assert record.timestamp == datetime(2026, 1, 1, 8, 1, tzinfo=UTC).timestamp() * 1000
 
 
-def _values(driver: TestDriver, topic: str) -> list[dict[str, float]]:
-    return [{"total_amount": value.total_amount} for value in driver.topic(topic).read_values()]
+def _amounts(driver: TestDriver, topic: str) -> list[float]:
+    return [ride.total_amount for ride in driver.topic(topic).read_values()]

@@ -3,14 +3,14 @@ from examples.unique_events import Event, app
 from millstream.testing import TestDriver
 
 
-def test_an_event_passes_once_an_hour_and_repetitions_are_told_every_minute() -> None:
+def test_an_event_is_forwarded_once_an_hour_and_duplicates_are_reported_every_minute() -> None:
     with TestDriver(app) as driver:
         events = driver.topic("events")
         for minute, number in ((0, "7"), (1, "7"), (2, "8"), (59, "7"), (61, "7")):
             events.pipe(Event(number, "opened"), key="door", timestamp=minute * 60_000)
 
-        passed = [(record.value.id, record.timestamp // 60_000) for record in driver.topic("events.unique").read()]
-        assert passed == [("7", 0), ("8", 2), ("7", 61)]
+        unique = [(record.value.id, record.timestamp // 60_000) for record in driver.topic("events.unique").read()]
+        assert unique == [("7", 0), ("8", 2), ("7", 61)]
 
         driver.advance_wall_clock("1 min")
         driver.advance_wall_clock("1 min")

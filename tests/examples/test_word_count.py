@@ -3,7 +3,7 @@ from examples.word_count import app
 from millstream.testing import TestDriver
 
 
-def test_words_are_counted_whatever_their_case() -> None:
+def test_words_are_counted_regardless_of_case() -> None:
     with TestDriver(app) as driver:
         driver.topic("lines").pipe("The mill and the stream", timestamp=0)
 

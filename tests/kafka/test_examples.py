@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples.playing import feed, left_as_found
+from examples.harness import cleaned_up_cluster, feed
 from tests.examples.test_all import EXAMPLES, EXPECTED
 from tests.kafka.conftest import settle
 
@@ -62,9 +62,9 @@ def test_an_example_runs_on_kafka(
 
     monkeypatch.setattr(App, "consumer", settled)
     before = {*kafka.topic_names(), *kafka.group_names()}
-    with left_as_found(*apps):
+    with cleaned_up_cluster(*apps):
         feed(module.app, module.data())
-        getattr(module, "fill_in_the_past", lambda _: 0)(module.app)
+        getattr(module, "backfill_last_year", lambda _: 0)(module.app)
         settle(kafka, cluster.bootstrap, *module.app.plan.source_topics)
         module.app.start("caught-up").wait()
         module.show(module.app)
