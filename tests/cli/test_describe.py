@@ -50,8 +50,8 @@ def test_a_topology_in_other_forms(call: Call, file: Path, format: str, begin: s
     [
         ("{}/nothing.py", "there is no Python file "),
         ("no.such.module", "there is no module 'no.such.module'"),
-        ("{}/shouting.py:quiet", "'{}/shouting.py:quiet' is not an App; apps in it: loud"),
-        ("{}/empty.py", "'{}/empty.py' has 0 apps; make one at module level"),
+        ("{}/shouting.py:quiet", "'{}/shouting.py:quiet' is not an App; apps in the module: loud"),
+        ("{}/empty.py", "'{}/empty.py' has 0 apps; create one at module level"),
         (":app", "':app' names neither a Python file nor a module"),
         ("", "'' names neither a Python file nor a module"),
         ("examples/app", "'examples/app' names neither a Python file nor a module"),

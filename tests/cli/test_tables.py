@@ -37,7 +37,7 @@ def test_a_data_directory_of_another_user(
     monkeypatch.setattr("os.geteuid", lambda: data_dir.stat().st_uid + 1)
     refused = call(*arguments)
     assert refused.exit_code == 1
-    assert refused.stderr == f"error: {str(data_dir)!r} belongs to another user; use a directory of your own\n"
+    assert refused.stderr == f"error: {str(data_dir)!r} belongs to another user; use a directory that you own\n"
 
 
 def test_tables_are_listed(call: Call, app: App) -> None:

@@ -58,7 +58,7 @@ def test_a_full_disk_stops_the_app_and_nothing_is_lost_or_doubled(
         run_all(site, places["journal"])
         disk = os.statvfs(small_disk)
         ballast.write_bytes(b"x" * (disk.f_bavail * disk.f_frsize - (700_000 if full == "state" else 60_000)))
-        with pytest.raises(StorageFullError, match=r"no space left .*; free some space; nothing was lost"):
+        with pytest.raises(StorageFullError, match=r"no space left .*; free some disk space; nothing was lost"):
             _run_until_it_fails(partial(run_all, site, places["journal"]), site.broker, sent)
         ballast.unlink()
         run_all(site, places["journal"])

@@ -22,7 +22,7 @@ rows = st.lists(st.tuples(maybe_bytes, maybe_bytes, timestamps, some_headers), m
 
 
 @given(rows)
-def test_a_block_survives_its_bytes(rows: list[tuple[bytes | None, bytes | None, int, Headers]]) -> None:
+def test_a_block_round_trips_through_bytes(rows: list[tuple[bytes | None, bytes | None, int, Headers]]) -> None:
     keys, values = [row[0] for row in rows], [row[1] for row in rows]
     times, headers = [row[2] for row in rows], [row[3] for row in rows]
     block = from_bytes(to_bytes(block_of(keys, values, times, headers)))
@@ -32,7 +32,7 @@ def test_a_block_survives_its_bytes(rows: list[tuple[bytes | None, bytes | None,
     assert (headers_of(block) or [()] * len(rows)) == headers
 
 
-def test_no_headers_cost_no_list() -> None:
+def test_headers_of_records_without_headers_are_none() -> None:
     assert headers_of(block_of([b"k"], [b"v"], [0])) is None
     assert headers_of(block_of([b"k"], [b"v"], [0], [()])) is None
 
@@ -43,7 +43,7 @@ def test_headers_may_repeat_and_keep_their_order() -> None:
     assert headers_of(from_bytes(to_bytes(block))) == [(), headers]
 
 
-def test_an_empty_block_is_a_block() -> None:
+def test_an_empty_block_round_trips() -> None:
     block = from_bytes(to_bytes(block_of([], [], [])))
     assert (block.num_rows, block.schema) == (0, SCHEMA)
 
@@ -59,7 +59,7 @@ def test_reading_does_not_copy() -> None:
     assert data.address <= values.address < data.address + data.size
 
 
-def test_a_sparse_block_has_its_offsets() -> None:
+def test_a_sparse_block_has_an_offset_column() -> None:
     assert [*SCHEMA.names, "offset"] == SPARSE_SCHEMA.names
 
 
@@ -73,5 +73,5 @@ def test_lines_become_a_column(items: list[bytes]) -> None:
     assert block.column(1).to_pylist() == items
 
 
-def test_lines_that_are_more_than_expected_are_no_column() -> None:
+def test_more_lines_than_expected_return_none() -> None:
     assert column_from_lines(b"a\nb\n", 1) is None

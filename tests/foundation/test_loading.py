@@ -15,7 +15,7 @@ Write = Callable[[str, str], str]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Write a file into the working directory; what it adds to the interpreter is taken back."""
+    """Write a file into the working directory; its changes to the interpreter are undone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
@@ -37,16 +37,16 @@ def test_an_app_is_found_by_file_module_and_name(write: Write, target: str) -> N
     assert (load_app(target).id, load_app(target).defined_in) == ("one", "loading_one")
 
 
-def test_a_module_in_a_package_and_a_file_elsewhere_are_found(write: Write) -> None:
+def test_a_module_in_a_package_and_a_file_in_another_directory_are_found(write: Write) -> None:
     write("loading_package/__init__.py", "")
     write("loading_package/app.py", ONE)
-    write("else where/loading_far.py", "import loading_near\n" + ONE)
-    write("else where/loading_near.py", "")
+    write("another dir/loading_far.py", "import loading_near\n" + ONE)
+    write("another dir/loading_near.py", "")
     assert load_app("loading_package.app").id == "one"
-    assert load_app("else where/loading_far.py").id == "one"
+    assert load_app("another dir/loading_far.py").id == "one"
 
 
-def test_a_file_in_a_package_may_import_its_neighbours(
+def test_a_file_in_a_package_can_import_its_sibling_modules(
     write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write("loading_house/__init__.py", "")
@@ -56,7 +56,7 @@ def test_a_file_in_a_package_may_import_its_neighbours(
     assert load_app(str(tmp_path / target)).id == "one"
 
 
-def test_of_several_apps_one_must_be_named(write: Write) -> None:
+def test_one_of_several_apps_must_be_named(write: Write) -> None:
     target = write("loading_two.py", ONE + 'other = App("two")\nalias = app\n')
     with pytest.raises(
         DefinitionError, match=r"'loading_two.py' has 2 apps: app, other, alias; name one: loading_two.py:NAME"
@@ -65,27 +65,27 @@ def test_of_several_apps_one_must_be_named(write: Write) -> None:
     assert load_app(f"{target}:other").id == "two"
 
 
-def test_a_function_may_make_the_app(write: Write) -> None:
+def test_a_function_can_create_the_app(write: Write) -> None:
     target = write("loading_factory.py", HEAD + 'def make():\n    return App("made")\n')
     assert load_app(f"{target}:make").id == "made"
-    with pytest.raises(DefinitionError, match=r"has 0 apps; make one at module level: app = App\(\.\.\.\)"):
+    with pytest.raises(DefinitionError, match=r"has 0 apps; create one at module level: app = App\(\.\.\.\)"):
         load_app(target)
 
 
 @pytest.mark.parametrize("name", ["missing", "number"])
-def test_what_is_no_app_is_refused_with_the_apps_that_are_there(write: Write, name: str) -> None:
+def test_a_name_that_is_not_an_app_is_refused_with_the_names_of_the_apps(write: Write, name: str) -> None:
     target = write("loading_wrong.py", ONE + "number = 7\n")
-    with pytest.raises(DefinitionError, match=rf"'loading_wrong.py:{name}' is not an App; apps in it: app$"):
+    with pytest.raises(DefinitionError, match=rf"'loading_wrong.py:{name}' is not an App; apps in the module: app$"):
         load_app(f"{target}:{name}")
 
 
 @pytest.mark.parametrize("target", ["nowhere.py", "no_such_module", "no_such_package.module"])
-def test_what_is_not_there_is_named(write: Write, target: str) -> None:
+def test_a_missing_file_or_module_is_named(write: Write, target: str) -> None:
     with pytest.raises(DefinitionError, match=target.partition(":")[0]):
         load_app(target)
 
 
-def test_an_import_that_fails_inside_is_not_mistaken_for_a_missing_app(write: Write) -> None:
+def test_a_failing_import_inside_the_module_is_not_reported_as_a_missing_app(write: Write) -> None:
     write("loading_broken.py", "import no_such_library\n" + ONE)
     for target in ("loading_broken", "loading_broken.py"):
         with pytest.raises(ModuleNotFoundError, match="no_such_library"):
@@ -93,7 +93,7 @@ def test_an_import_that_fails_inside_is_not_mistaken_for_a_missing_app(write: Wr
         assert "loading_broken" not in sys.modules
 
 
-def test_a_file_that_fails_leaves_a_module_of_its_name_alone(write: Write) -> None:
+def test_a_file_that_fails_leaves_an_already_imported_module_of_that_name_alone(write: Write) -> None:
     import json
 
     write("json.py", "1 / 0\n")
@@ -116,7 +116,7 @@ def test_a_file_is_imported_once(write: Write) -> None:
     assert load_app(target) is load_app(target)
 
 
-def test_a_reference_leads_back_to_the_app(write: Write) -> None:
+def test_a_reference_imports_the_app(write: Write) -> None:
     app = load_app(write("loading_referred.py", ONE))
     reference = reference_to(app)
     assert reference is not None
@@ -127,19 +127,19 @@ def test_a_reference_leads_back_to_the_app(write: Write) -> None:
     assert import_app(reference).id == "one"
 
 
-def test_a_reference_to_a_module_that_is_not_on_the_path_goes_by_its_file(write: Write) -> None:
+def test_a_reference_to_a_module_that_is_not_on_the_path_imports_its_file(write: Write) -> None:
     write("hidden/loading_hidden.py", ONE)
     file = str(Path("hidden/loading_hidden.py").absolute())
     assert import_app(AppReference("loading_hidden", "app", file, ())).id == "one"
 
 
-def test_an_app_that_is_no_variable_of_a_module_has_no_reference(write: Write) -> None:
+def test_an_app_that_is_not_a_module_variable_has_no_reference(write: Write) -> None:
     app = load_app(write("loading_local.py", HEAD + 'def make():\n    return App("made")\n') + ":make")
     assert reference_to(app) is None
 
 
-def test_a_script_that_runs_itself_is_imported_once_more_for_the_workers(write: Write) -> None:
-    """Classes of ``__main__`` would be others in a worker than here, so what runs is the app of the module."""
+def test_a_running_script_is_imported_a_second_time_for_the_workers(write: Write) -> None:
+    """Classes in ``__main__`` would differ from those in a worker, so the app of the imported module runs."""
     program = """
 class Ride: pass
 if __name__ == "__main__":

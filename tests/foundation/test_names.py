@@ -10,27 +10,27 @@ from millstream.foundation.names import check_name
 ALLOWED = frozenset(string.ascii_letters + string.digits + "._-")
 
 
-def is_legal(name: str) -> bool:
-    """Say the rule in other words than the code does."""
+def is_valid(name: str) -> bool:
+    """State the rule independently of the code."""
     return 1 <= len(name) <= 200 and set(name) <= ALLOWED and not name.startswith(".")
 
 
-# Mostly near the border: legal characters, dots, separators, what regular expressions treat specially, line ends.
+# Mostly edge cases: valid characters, dots, separators, characters special to regular expressions, line ends.
 tricky = st.text(
     st.sampled_from([*"aZ09._-", "/", "\\", "\0", "\n", "\r", " ", "%", "é", "\u0661", "\u202e"]), max_size=6
 )
-legal = st.text(st.sampled_from(sorted(ALLOWED)), min_size=1, max_size=200)
+valid = st.text(st.sampled_from(sorted(ALLOWED)), min_size=1, max_size=200)
 
 
 @settings(max_examples=3_000, deadline=None)
-@given(st.one_of(tricky, legal, st.text(max_size=250)))
+@given(st.one_of(tricky, valid, st.text(max_size=250)))
 @example("a\n")
 @example("..")
 @example("../up")
 @example("a" * 201)
 @example("")
-def test_a_name_is_accepted_exactly_if_it_is_legal(name: str) -> None:
-    if is_legal(name):
+def test_a_name_is_accepted_if_and_only_if_it_is_valid(name: str) -> None:
+    if is_valid(name):
         assert check_name("topic", name) is name
     else:
         with pytest.raises(InvalidNameError):

@@ -30,12 +30,12 @@ def put(env: Environment, key: bytes, value: bytes) -> None:
 
 def get(env: Environment, key: bytes) -> bytes | None:
     with env.read() as txn:
-        found: bytes | None = txn.get(key)
-        return found
+        value: bytes | None = txn.get(key)
+        return value
 
 
 def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own, which is what most promises here are about."""
+    """Run a program in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
     )
@@ -49,20 +49,20 @@ def test_a_new_directory_is_private(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_directory_that_everybody_can_write_is_refused(tmp_path: Path) -> None:
+def test_a_world_writable_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    with pytest.raises(StorageError, match="can be written by everybody; run: chmod 700"):
+    with pytest.raises(StorageError, match="is world-writable; run: chmod 700"):
         open_environment(tmp_path / "open")
 
 
-def test_a_directory_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     with pytest.raises(StorageError, match="belongs to another user"):
         make_private_directory(tmp_path)
 
 
-def test_a_file_in_the_place_of_a_directory_is_a_storage_error(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_directory_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot use"):
         open_environment(tmp_path / "file")
@@ -71,25 +71,25 @@ def test_a_file_in_the_place_of_a_directory_is_a_storage_error(tmp_path: Path) -
 # ---- environments ----
 
 
-def test_one_environment_per_process_however_its_path_is_spelt(env: Environment) -> None:
+def test_equivalent_paths_share_one_environment_per_process(env: Environment) -> None:
     assert open_environment(env.path / ".." / env.path.name) is env
 
 
-def test_a_newer_format_is_refused_and_refused_again(env: Environment) -> None:
+def test_a_newer_format_is_refused_every_time(env: Environment) -> None:
     put(env, b"millstream-format", b"999")
     env.close()
     for _ in range(2):
-        with pytest.raises(FormatError, match="has format 999, this Millstream knows up to 1; upgrade"):
+        with pytest.raises(FormatError, match="has format 999, but this version supports up to 1; upgrade"):
             open_environment(env.path)
 
 
-def test_what_is_committed_is_there_after_reopening(env: Environment) -> None:
+def test_committed_data_survives_reopening(env: Environment) -> None:
     put(env, b"k", b"v")
     env.close()
     assert get(open_environment(env.path), b"k") == b"v"
 
 
-def test_a_block_that_raises_leaves_nothing(env: Environment) -> None:
+def test_a_block_that_raises_changes_nothing(env: Environment) -> None:
     put(env, b"k", b"old")
 
     def fail(txn: Any) -> None:
@@ -102,7 +102,7 @@ def test_a_block_that_raises_leaves_nothing(env: Environment) -> None:
     assert (get(env, b"k"), get(env, b"other")) == (b"old", None)
 
 
-def test_a_reader_sees_one_moment(env: Environment) -> None:
+def test_a_reader_sees_a_consistent_snapshot(env: Environment) -> None:
     put(env, b"k", b"old")
     with env.read() as txn:
         put(env, b"k", b"new")
@@ -110,7 +110,7 @@ def test_a_reader_sees_one_moment(env: Environment) -> None:
     assert get(env, b"k") == b"new"
 
 
-def test_databases_may_be_added_later(env: Environment) -> None:
+def test_databases_can_be_added_later(env: Environment) -> None:
     same = open_environment(env.path, ("later",))
     same.update(lambda txn: txn.put(b"k", b"v", db=same.databases["later"]))
     assert (get(env, b"k"), "later" in env.databases) == (None, True)
@@ -133,7 +133,7 @@ def test_a_map_grows_with_what_is_written(env: Environment) -> None:
 
 
 @pytest.mark.usefixtures("small_map")
-def test_one_change_larger_than_the_map_is_run_again(env: Environment) -> None:
+def test_a_change_larger_than_the_map_runs_again(env: Environment) -> None:
     runs = []
 
     def change(txn: Any) -> None:
@@ -152,7 +152,7 @@ def test_growth_waits_for_readers_of_this_process(env: Environment) -> None:
         view = txn.get(b"k")
         writer = threading.Thread(target=put, args=(env, b"big", bytes(8 * MEGABYTE)))
         writer.start()
-        writer.join(0.5)  # time to do the wrong thing
+        writer.join(0.5)  # enough time to fail
         assert writer.is_alive()
         assert bytes(view) == b"v" * 1000
     writer.join()
@@ -160,7 +160,7 @@ def test_growth_waits_for_readers_of_this_process(env: Environment) -> None:
 
 
 @pytest.mark.usefixtures("small_map")
-def test_a_map_grown_by_another_process_is_taken_over(env: Environment) -> None:
+def test_a_map_grown_by_another_process_is_adopted(env: Environment) -> None:
     program = """if True:
         import pathlib, sys
         from millstream.foundation.storage import open_environment
@@ -177,7 +177,7 @@ def test_a_map_grown_by_another_process_is_taken_over(env: Environment) -> None:
 # ---- processes ----
 
 
-def test_a_forked_child_gets_an_environment_of_its_own(tmp_path: Path) -> None:
+def test_a_forked_child_gets_its_own_environment(tmp_path: Path) -> None:
     program = """if True:
         import os, pathlib, sys
         from millstream.foundation.storage import open_environment
@@ -210,10 +210,10 @@ def test_a_child_forked_in_the_middle_of_a_read_is_refused(tmp_path: Path) -> No
                 os._exit(0)
             os.wait()
     """
-    assert "was being read; start processes by spawn" in run(program, tmp_path / "env").stdout
+    assert "was being read; start processes with spawn" in run(program, tmp_path / "env").stdout
 
 
-def test_a_killed_writer_leaves_what_it_committed_and_nothing_else(env: Environment) -> None:
+def test_only_the_commits_of_a_killed_writer_survive(env: Environment) -> None:
     program = """if True:
         import os, pathlib, sys
         from millstream.foundation.storage import open_environment
@@ -239,7 +239,7 @@ def test_the_readers_of_a_killed_process_are_cleared(env: Environment) -> None:
     assert env.clear_stale_readers() == 1
 
 
-def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
+def test_a_lock_has_one_holder(tmp_path: Path) -> None:
     first, second = FileLock(tmp_path / "run.lock"), FileLock(tmp_path / "run.lock")
     assert (first.acquire(), second.acquire(), second.holder()) == (True, False, os.getpid())
     first.release()
@@ -247,7 +247,7 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
     second.release()
 
 
-def test_a_lock_dies_with_its_process(tmp_path: Path) -> None:
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     program = """if True:
         import os, pathlib, sys
         from millstream.foundation.storage import FileLock
@@ -274,16 +274,16 @@ def test_a_lock_dies_with_its_process(tmp_path: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of two megabytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", str(place)]
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", str(disk)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
         pytest.skip("a small file system can only be mounted by root")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-def test_a_full_disk_is_a_clear_error_that_loses_nothing(small_disk: Path) -> None:
+def test_a_full_disk_raises_an_error_and_loses_nothing(small_disk: Path) -> None:
     env = open_environment(small_disk / "env")
     put(env, b"k", b"v")
     filler = small_disk / "filler"
@@ -298,7 +298,7 @@ def test_a_full_disk_is_a_clear_error_that_loses_nothing(small_disk: Path) -> No
     env.close()
 
 
-def test_an_environment_whose_files_were_replaced_is_opened_anew(tmp_path: Path) -> None:
+def test_an_environment_whose_files_were_replaced_is_opened_again(tmp_path: Path) -> None:
     first = open_environment(tmp_path / "e", ("a",))
     first.update(lambda txn: txn.put(b"k", b"old", db=first.databases["a"]))
     shutil.rmtree(tmp_path / "e")

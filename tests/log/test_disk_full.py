@@ -25,7 +25,7 @@ def test_append_fails_clearly_and_goes_on(small_disk: Path) -> None:
     block = block_of([None] * 100, [os.urandom(1000) for _ in range(100)], [0] * 100)
     with EmbeddedLog(small_disk) as log:
         log.create_topic("t", TopicConfig(partitions=1))
-        with pytest.raises(StorageFullError, match=r"no space left .*; free some space; nothing was lost"):
+        with pytest.raises(StorageFullError, match=r"no space left .*; free some disk space; nothing was lost"):
             fill(log, block)
         written = log.offsets("t")[0].end // 100
         assert log.offsets("t")[0].end == 100 * written > 0

@@ -53,7 +53,7 @@ def rescale(broker: Broker, data_dir: Path, app: str, plan: Plan, partitions: in
     """Give the source topics of an app so many partitions, and move its state accordingly."""
     check_has_run(data_dir, app)
     lock = FileLock(lock_file(data_dir, app))
-    if not lock.acquire(patience=0.1):
+    if not lock.acquire(timeout=0.1):
         raise AlreadyRunningError(
             f"app {app!r} is running (process {lock.holder()})", hint="stop it first", process=lock.holder()
         )

@@ -68,7 +68,7 @@ def execute_reset(broker: Broker, data_dir: Path, reset: Reset) -> None:
     """Take away journal and state of an app that does not run, and let it begin at its new positions."""
     app = reset.app
     lock = FileLock(lock_file(data_dir, app))
-    if not lock.acquire(patience=0.1):
+    if not lock.acquire(timeout=0.1):
         raise AlreadyRunningError(
             f"app {app!r} is running (process {lock.holder()})", hint="stop it first", process=lock.holder()
         )

@@ -113,7 +113,7 @@ def restore_savepoint(data_dir: Path, app: str, name: str, place: Path) -> Savep
     source = _existing(place, app, name)
     root = app_dir(data_dir, app)
     lock = FileLock(lock_file(data_dir, app))
-    if not lock.acquire(patience=0.1):
+    if not lock.acquire(timeout=0.1):
         raise StateError(f"app {app!r} is running (process {lock.holder()})", hint="stop it before it is restored")
     fresh = data_dir / "restoring" / f"{app}-{uuid.uuid4().hex[:8]}"
     try:

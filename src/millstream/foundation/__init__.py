@@ -1,1 +1,1 @@
-"""What every other package builds on: storage, record blocks, codecs, paths, names, text."""
+"""Shared building blocks: storage, record blocks, codecs, paths, names, text."""

@@ -1,9 +1,9 @@
-"""Records in bulk, as Arrow record batches: the format of the log and the outbox, and the source of DataFrames.
+"""Blocks of records as Arrow record batches: the format of the log and the outbox, and the source of DataFrames.
 
-Records between stages have another format, see ``task/shuffle_format.py``. A block has one row per record. All blocks
-have the same schema, so it is not part of their bytes. Headers are rare: they are one binary column of MessagePack,
-null for a record without headers. ``offset`` is only filled where offsets have gaps (after compaction); a dense block
-is described by the offset of its first record.
+Shuffle data has a different format, see ``task/shuffle_format.py``. A block has one row per record. All blocks have
+the same schema, so it is not part of their bytes. Headers are rare: they are one binary column of MessagePack, null
+for a record without headers. ``offset`` is only present where offsets have gaps (after compaction); a dense block is
+described by the offset of its first record.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ T = TypeVar("T")
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", pa.binary())])
 SPARSE_SCHEMA = SCHEMA.append(pa.field("offset", pa.int64()))
-_BYTES, _NUMBER = pa.binary(), pa.int64()
+_BINARY, _INT64 = pa.binary(), pa.int64()
 _FEW = 50
-"""For fewer items a loop of Python is quicker than numpy."""
-_FEED = b"\n"
-_LONGEST_COLUMN = (1 << 31) - 1
-"""The ends of items are numbers of 32 bits."""
+"""Below this many items, a Python loop is faster than numpy."""
+_LINE_FEED = b"\n"
+_MAX_COLUMN_BYTES = (1 << 31) - 1
+"""Arrow's offsets into a binary column are 32-bit."""
 
 
 class Rows(NamedTuple):
     """Records as lists of Python objects, one list per column; ``headers`` is None if no record has any."""
 
     keys: list[Any]
-    """Bytes, unless they come from another stage."""
+    """Bytes, unless the records come from another stage."""
     values: list[bytes | None]
     timestamps: list[int]
     headers: list[Headers] | None
 
     def take(self, rows: Sequence[int]) -> Rows:
-        """Return some of the records."""
+        """Return the records at the given indexes."""
         headers = None if self.headers is None else take_items(self.headers, rows)
         keys, values = take_items(self.keys, rows), take_items(self.values, rows)
         return Rows(keys, values, take_items(self.timestamps, rows), headers)
@@ -55,9 +55,9 @@ class Rows(NamedTuple):
         return block_of(*self)
 
 
-def take_items(items: Sequence[T], places: Sequence[int]) -> list[T]:
-    """Return the items at some places; the loop over them is C."""
-    return list(itemgetter(*places)(items)) if len(places) > 1 else [items[place] for place in places]
+def take_items(items: Sequence[T], indexes: Sequence[int]) -> list[T]:
+    """Return the items at the given indexes; the loop runs in C."""
+    return list(itemgetter(*indexes)(items)) if len(indexes) > 1 else [items[index] for index in indexes]
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -70,16 +70,16 @@ def block_of(
     timestamps: Sequence[int],
     headers: Sequence[Headers] | None = None,
 ) -> Block:
-    """Build a block from columns; ``headers=None`` means that no record has any."""
-    packed = pa.nulls(len(keys), _BYTES) if headers is None else binary_column(_packed(headers))
+    """Build a block from columns; ``headers=None`` means that no record has headers."""
+    packed = pa.nulls(len(keys), _BINARY) if headers is None else binary_column(_pack_headers(headers))
     columns = [binary_column(keys), binary_column(values), int_column(timestamps), packed]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 def binary_column(items: Sequence[bytes | None] | Column) -> Column:
-    """Return items as a column of a block.
+    """Return items as a binary column of a block.
 
-    ``pyarrow.array`` does the same, but imports pandas for it, which takes longer than most batches do.
+    ``pyarrow.array`` does the same but imports pandas, which takes longer than most batches.
 
     >>> binary_column([b"a", None, b"bc"]).to_pylist()
     [b'a', None, b'bc']
@@ -89,63 +89,63 @@ def binary_column(items: Sequence[bytes | None] | Column) -> Column:
     try:
         data, present = b"".join(items), None  # type: ignore[arg-type]
         lengths: Iterable[int] = map(len, items)
-    except TypeError:  # quicker than looking for None before
+    except TypeError:  # faster than checking for None first
         data = b"".join(filter(None, items))
         present = pa.py_buffer(np.packbits([item is not None for item in items], bitorder="little"))
         lengths = [0 if item is None else len(item) for item in items]
-    if len(data) > _LONGEST_COLUMN:
+    if len(data) > _MAX_COLUMN_BYTES:
         raise OverflowError(f"a column of {len(data)} bytes is too long for a block")
     if len(items) < _FEW:
         ends: Any = array("i", accumulate(lengths, initial=0))
     else:
         ends = np.zeros(len(items) + 1, np.int32)
         np.cumsum(np.fromiter(lengths, np.int32, len(items)), out=ends[1:])
-    return pa.Array.from_buffers(_BYTES, len(items), [present, pa.py_buffer(ends), pa.py_buffer(data)])
+    return pa.Array.from_buffers(_BINARY, len(items), [present, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def int_column(items: Sequence[int] | Any) -> Column:
-    """Return numbers, which may be an array of int64, as a column of a block."""
+    """Return integers, which may be an int64 array, as a column of a block."""
     if not isinstance(items, np.ndarray):
         items = array("q", items) if len(items) < _FEW else np.array(items, np.int64)
-    return pa.Array.from_buffers(_NUMBER, len(items), [None, pa.py_buffer(items)])
+    return pa.Array.from_buffers(_INT64, len(items), [None, pa.py_buffer(items)])
 
 
 def column_from_lines(lines: bytes, count: int) -> Column | None:
-    """Return lines, each with a line feed at its end, as a column; None if they are not that many or too long.
+    """Return lines that end with a line feed as a column; None if there are not ``count`` lines or they are too long.
 
     >>> column_from_lines(b"a\\nbc\\n", 2).to_pylist()
     [b'a', b'bc']
     """
-    feeds = np.flatnonzero(np.frombuffer(lines, np.uint8) == _FEED[0])
-    if len(feeds) != count or len(lines) > _LONGEST_COLUMN:
+    feeds = np.flatnonzero(np.frombuffer(lines, np.uint8) == _LINE_FEED[0])
+    if len(feeds) != count or len(lines) > _MAX_COLUMN_BYTES:
         return None
     ends = np.zeros(count + 1, np.int32)
     ends[1:] = feeds - np.arange(count)
-    data = lines.replace(_FEED, b"")
-    return pa.Array.from_buffers(_BYTES, count, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    data = lines.replace(_LINE_FEED, b"")
+    return pa.Array.from_buffers(_BINARY, count, [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def max_item_length(column: Column) -> int:
-    """Return the number of bytes of the longest item of a column without nulls."""
+    """Return the length in bytes of the longest item of a column without nulls."""
     return int(np.diff(np.frombuffer(column.buffers()[1], np.int32)[: len(column) + 1]).max(initial=0))
 
 
 def take_rows(block: Block, rows: Sequence[int] | Any) -> Block:
-    """Return some records of a block, in the order of ``rows``."""
+    """Return the records of a block at the indexes ``rows``, in that order."""
     return block.take(int_column(rows))
 
 
 def concat_columns(columns: list[Column]) -> Column:
-    """Return columns as one."""
+    """Concatenate columns."""
     return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
 
 
-def _packed(headers: Iterable[Headers]) -> list[bytes | None]:
-    return [_pack(one) if one else None for one in headers]
+def _pack_headers(headers: Iterable[Headers]) -> list[bytes | None]:
+    return [_pack(pairs) if pairs else None for pairs in headers]
 
 
 def headers_of(block: Block) -> list[Headers] | None:
-    """Return the headers of each record, or None if no record has any."""
+    """Return the headers of each record, or None if no record has headers."""
     column = block.column(3)
     if column.null_count == len(column):
         return None
@@ -164,5 +164,5 @@ def to_bytes(block: Block) -> bytes:
 
 
 def from_bytes(data: Buffer, schema: Any = SCHEMA) -> Block:
-    """Read a block without copying: it lives as long as ``data`` does."""
+    """Read a block without copying it; the block keeps ``data`` alive."""
     return pa.ipc.read_record_batch(pa.py_buffer(data), schema)

@@ -1,4 +1,4 @@
-"""The least rights that an app needs on a Kafka cluster."""
+"""The minimal ACLs that an app needs on a Kafka cluster."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 READER_GROUP = "millstream.readers"
-"""The group that consumers must name though they never join it; no right is needed for that."""
+"""The group that consumers must configure but never join, so it needs no ACL."""
 
 
 class Acl(NamedTuple):
-    """One rule: a user may do ``operation`` with what is named, or with all whose names begin so."""
+    """Allow ``operation`` on the resource ``name``, or on all resources whose name starts with it."""
 
     operation: str
     kind: Literal["topic", "group", "transactional-id"]
@@ -19,24 +19,24 @@ class Acl(NamedTuple):
 
     @property
     def command(self) -> str:
-        """The rule as a call of Kafka's own tool."""
+        """The call of Kafka's ``kafka-acls`` tool that adds the ACL."""
         pattern = " --resource-pattern-type prefixed" if self.is_prefix else ""
-        what = f"--operation {self.operation} --{self.kind} {self.name}{pattern}"
-        return f"kafka-acls --add --allow-principal User:NAME {what}"
+        options = f"--operation {self.operation} --{self.kind} {self.name}{pattern}"
+        return f"kafka-acls --add --allow-principal User:NAME {options}"
 
 
 def required_acls(app: str, reads: Iterable[str], writes: Iterable[str], *, creates: bool) -> list[Acl]:
-    """Return what an app needs in order to read and write these topics, with markers and committed offsets."""
+    """Return the ACLs that an app needs to read and write these topics, with markers and committed offsets."""
     reads, writes = sorted(set(reads)), sorted(set(writes))
-    found = [Acl(operation, "topic", topic) for topic in reads for operation in ("Read", "DescribeConfigs")]
+    acls = [Acl(operation, "topic", topic) for topic in reads for operation in ("Read", "DescribeConfigs")]
     for topic in writes:
         operations = ("Write", "DescribeConfigs") if topic in reads else ("Read", "Write", "DescribeConfigs")
-        found += [Acl(operation, "topic", topic) for operation in operations]
-    found = list(dict.fromkeys(found))
+        acls += [Acl(operation, "topic", topic) for operation in operations]
+    acls = list(dict.fromkeys(acls))
     if creates:
-        found += [Acl("Create", "topic", topic) for topic in sorted({*reads, *writes})]
+        acls += [Acl("Create", "topic", topic) for topic in sorted({*reads, *writes})]
     return [
-        *found,
+        *acls,
         Acl("Read", "group", app),
         Acl("Read", "group", f"{app}.", is_prefix=True),
         Acl("Write", "transactional-id", f"{app}.", is_prefix=True),

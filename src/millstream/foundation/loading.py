@@ -1,7 +1,7 @@
-"""Find an app by file or module, in the command line as in Spark's workers.
+"""Load an app from a file or module, in the command line and in Spark's workers.
 
 Workers import the user's code instead of unpickling it, under the same module name, so that classes are the same on
-both sides. A script that runs itself is imported once more for that reason: ``__main__`` never crosses.
+both sides. A running script is imported a second time for that reason: workers cannot import ``__main__``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from millstream.errors import DefinitionError
 
 APP_MARKER = "__millstream_app__"
-"""Attribute by which an app is recognised without importing its class."""
+"""Attribute that identifies an app without importing its class."""
 
 _loading: list[str] = []
 
@@ -36,15 +36,17 @@ class AppReference(msgspec.Struct, frozen=True):
 
 def load_app(target: str) -> Any:
     """Load an app from ``FILE.py``, ``FILE.py:NAME``, ``MODULE`` or ``MODULE:NAME``."""
-    place, _, name = target.partition(":")
-    if not place:
-        raise DefinitionError(f"{target!r} names no app", hint="give a file such as app.py, or a module as in `import`")
-    if place.endswith(".py"):
-        module = _import_file(Path(place).stem, Path(place))
+    location, _, name = target.partition(":")
+    if not location:
+        raise DefinitionError(
+            f"{target!r} does not name an app", hint="give a file such as app.py, or a module as in `import`"
+        )
+    if location.endswith(".py"):
+        module = _import_file(Path(location).stem, Path(location))
     else:
-        _put_first(str(Path.cwd()))
-        module = _import_module(place)
-    return _app_in(module, name or None, target)
+        _prepend_to_path(str(Path.cwd()))
+        module = _import_module(location)
+    return _find_app(module, name or None, target)
 
 
 def reference_to(app: Any) -> AppReference | None:
@@ -61,7 +63,7 @@ def reference_to(app: Any) -> AppReference | None:
 
 
 def import_app(reference: AppReference) -> Any:
-    """Import the app that a reference names, in whichever process."""
+    """Import the app that a reference names, in any process."""
     for path in reference.paths:
         if path not in sys.path:
             sys.path.append(path)
@@ -75,10 +77,10 @@ def import_app(reference: AppReference) -> Any:
 
 
 def importable_app(app: Any) -> Any:
-    """Return the app as its file defines it when imported, for an app that was made by a running script."""
+    """Return the copy of a running script's app that comes from importing its file; other apps are returned as is."""
     file = getattr(sys.modules["__main__"], "__file__", None)
     if file is None:
-        return app  # a notebook or the interpreter: there is no file to import
+        return app  # a notebook or the interactive interpreter: there is no file to import
     main = vars(sys.modules["__main__"])
     name = next((name for name, value in main.items() if value is app), None)
     if name is None:
@@ -97,29 +99,29 @@ def check_not_loading(verb: str) -> None:
 
 def _import_file(name: str, path: Path) -> ModuleType:
     file = str(path.absolute())
-    known = sys.modules.get(name)
-    if known is not None and getattr(known, "__file__", None) == file:
-        return known
+    previous = sys.modules.get(name)
+    if previous is not None and getattr(previous, "__file__", None) == file:
+        return previous
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not path.is_file():
         raise DefinitionError(f"there is no Python file {str(path)!r}", hint="give the path of a .py file with an App")
-    _put_first(str(_package_root(path.absolute().parent)))
-    _put_first(str(path.absolute().parent))
+    _prepend_to_path(str(_package_root(path.absolute().parent)))
+    _prepend_to_path(str(path.absolute().parent))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with _being_loaded(file):
+        with _mark_loading(file):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
-        if known is not None:
-            sys.modules[name] = known
+        if previous is not None:
+            sys.modules[name] = previous
         raise
     return module
 
 
 def _package_root(directory: Path) -> Path:
-    """Return where a package would be imported from, so that a file in it can import its neighbours by their names."""
+    """Return the directory that a package is imported from, so that a file in it can import its sibling modules."""
     while (directory / "__init__.py").is_file():
         directory = directory.parent
     return directory
@@ -127,7 +129,7 @@ def _package_root(directory: Path) -> Path:
 
 def _import_module(name: str) -> ModuleType:
     try:
-        with _being_loaded(name):
+        with _mark_loading(name):
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
@@ -137,18 +139,18 @@ def _import_module(name: str) -> ModuleType:
         ) from error
 
 
-def _app_in(module: ModuleType, name: str | None, target: str) -> Any:
+def _find_app(module: ModuleType, name: str | None, target: str) -> Any:
     if name is not None:
-        found = getattr(module, name, None)
-        made = found() if callable(found) and not _is_app(found) else found
-        if not _is_app(made):
-            raise DefinitionError(f"{target!r} is not an App", hint=f"apps in it: {_names(module) or 'none'}")
-        return made
+        attribute = getattr(module, name, None)
+        app = attribute() if callable(attribute) and not _is_app(attribute) else attribute
+        if not _is_app(app):
+            raise DefinitionError(f"{target!r} is not an App", hint=f"apps in the module: {_names(module) or 'none'}")
+        return app
     apps = {id(value): value for value in vars(module).values() if _is_app(value)}
     if len(apps) != 1:
         raise DefinitionError(
             f"{target!r} has {len(apps)} apps" + (f": {_names(module)}" if apps else ""),
-            hint=f"name one: {target}:NAME" if apps else "make one at module level: app = App(...)",
+            hint=f"name one: {target}:NAME" if apps else "create one at module level: app = App(...)",
         )
     return next(iter(apps.values()))
 
@@ -158,17 +160,17 @@ def _names(module: ModuleType) -> str:
 
 
 def _is_app(value: object) -> bool:
-    return hasattr(value, APP_MARKER) and not isinstance(value, type)  # the class is imported beside its apps
+    return hasattr(value, APP_MARKER) and not isinstance(value, type)  # modules with apps also import the class
 
 
-def _put_first(path: str) -> None:
+def _prepend_to_path(path: str) -> None:
     if path not in sys.path:
         sys.path.insert(0, path)
 
 
 @contextmanager
-def _being_loaded(what: str) -> Iterator[None]:
-    _loading.append(what)
+def _mark_loading(name: str) -> Iterator[None]:
+    _loading.append(name)
     try:
         yield
     finally:

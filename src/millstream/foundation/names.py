@@ -1,4 +1,4 @@
-"""The one rule for names of topics, apps, stores, stages and groups."""
+"""The rule for names of topics, apps, stores, stages and groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ALLOWED = re.compile(r"(?!\.)[A-Za-z0-9._-]{1,200}")
 
 
 def is_valid_name(name: object) -> bool:
-    """Whether ``name`` is a legal one.
+    """Whether ``name`` is a valid name.
 
     >>> is_valid_name("rides"), is_valid_name("../rides")
     (True, False)
@@ -19,7 +19,7 @@ def is_valid_name(name: object) -> bool:
 
 
 def check_name(kind: str, name: object) -> str:
-    """Return ``name`` if it is a legal name, so that it may become part of a path, a topic or a metric.
+    """Return ``name`` if it is valid as part of a path, a topic or a metric.
 
     >>> check_name("topic", "rides.high-amount_2")
     'rides.high-amount_2'
@@ -34,7 +34,7 @@ def check_name(kind: str, name: object) -> str:
 
 
 def snake_case(name: str) -> str:
-    """Return the name of a class as one of a function.
+    """Convert a class name to snake case.
 
     >>> snake_case("MapValues")
     'map_values'
@@ -43,5 +43,5 @@ def snake_case(name: str) -> str:
 
 
 def producer_prefix(app: str, stage: str) -> str:
-    """Return how the names begin under which tasks of a stage publish; the number of the partition follows."""
+    """Return the prefix of the producer names of a stage's tasks; the partition number follows."""
     return f"{app}.{stage}."

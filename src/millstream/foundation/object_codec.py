@@ -1,10 +1,9 @@
-"""The codecs of state and shuffles: every plain Python object comes back as what it was, and no code can hide in it.
+"""The codecs of state and shuffles: every plain Python object decodes to an equal one, and data never contains code.
 
-Values are MessagePack. An object whose type MessagePack would forget (tuple, set, Struct, dataclass …) is preceded by
-a byte that MessagePack never uses and by the name of its type, and inside of lists, dicts, tuples and sets it is an
-extension that holds the same; decoding looks the name up among the classes that are already loaded and never imports
-anything. Fields of Structs and dataclasses come back as they are declared. Keys are encoded so that the order of bytes
-is the order of keys.
+Values are MessagePack. An object whose type MessagePack would lose (tuple, set, Struct, dataclass …) is preceded by a
+byte that MessagePack never uses and by the name of its type; inside lists, dicts, tuples and sets it is an extension
+with the same content. Decoding looks the name up among the classes that are already loaded and never imports anything.
+Fields of Structs and dataclasses are decoded as declared. Keys are encoded so that their bytes sort like the keys.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from millstream.errors import SerdeError
 from millstream.records import Windowed
 from millstream.serdes import RAW, TEXT, Binary, Json, MessagePack, Serde
 
-_MARK = b"\xc1"
+_TYPE_MARKER = b"\xc1"
 _OBJECT, _PAIRS = 1, 2  # codes of extensions
 _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 _COLLECTIONS = frozenset({list, tuple, set, frozenset})
@@ -37,14 +36,14 @@ _BUILTIN = {
     )
 }  # fmt: skip
 
-_LEAST, _MOST = -(2**63), 2**64 - 1
+_MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 _pack: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 _prefixes: dict[type, bytes] = {}
 _decoders: dict[bytes, Callable[[bytes], Any]] = {}
 
 
 class ObjectCodec:
-    """Self-describing values for state and shuffles, where no type was declared.
+    """Encodes self-describing values for state and shuffles, where no type was declared.
 
     >>> OBJECT_CODEC.decode(OBJECT_CODEC.encode((1, "a")))
     (1, 'a')
@@ -60,15 +59,15 @@ class ObjectCodec:
             if kind in _SCALARS:
                 return _pack(value)
             if kind is list or kind is dict:
-                return _pack(value if _is_plain(value) else _packable(value))
-        except OverflowError:  # MessagePack ends at 64 bits
-            return _encode_huge(value) if kind is int else _pack(_packable(value))
-        items = _packable(value) if kind in _COLLECTIONS else value
+                return _pack(value if _needs_no_wrapping(value) else _to_packable(value))
+        except OverflowError:  # MessagePack integers have at most 64 bits
+            return _encode_big_int(value) if kind is int else _pack(_to_packable(value))
+        items = _to_packable(value) if kind in _COLLECTIONS else value
         return (_prefixes.get(kind) or _prefix_of(kind)) + _pack(items)
 
     @staticmethod
     def decode(data: bytes) -> Any:
-        if data[:1] != _MARK:
+        if data[:1] != _TYPE_MARKER:
             return _unpack(data)
         end = 3 + int.from_bytes(data[1:3], "big")
         name = data[3:end]
@@ -78,71 +77,71 @@ class ObjectCodec:
 OBJECT_CODEC = ObjectCodec()
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether MessagePack alone brings a list or dict back as it was; most are, and this is quick for them."""
+def _needs_no_wrapping(value: Any) -> bool:
+    """Whether MessagePack alone restores a list or dict; a fast check, since this holds for most."""
     if type(value) is dict:
         if not _SCALARS.issuperset(map(type, value)):
             return False
         value = value.values()
     if _SCALARS.issuperset(map(type, value)):
         return True
-    return all(type(item) in _SCALARS or (type(item) in (list, dict) and _is_plain(item)) for item in value)
+    return all(type(item) in _SCALARS or (type(item) in (list, dict) and _needs_no_wrapping(item)) for item in value)
 
 
-def _packable(value: Any) -> Any:
-    """Return the collection with everything in it that MessagePack does not know wrapped as an extension."""
+def _to_packable(value: Any) -> Any:
+    """Return the collection with every object that MessagePack cannot represent wrapped as an extension."""
     if type(value) is dict:
-        if all(map(_is_known, value)):
-            return {key: _packable_item(item) for key, item in value.items()}
-        pairs = [part for key, item in value.items() for part in (_wrapped(key), _packable_item(item))]
+        if all(map(_is_native_scalar, value)):
+            return {key: _item_to_packable(item) for key, item in value.items()}
+        pairs = [part for key, item in value.items() for part in (_wrap(key), _item_to_packable(item))]
         return msgspec.msgpack.Ext(_PAIRS, _pack(pairs))
-    items = [_packable_item(item) for item in value]
-    return items if type(value) in (list, tuple) else sorted(items, key=_pack)  # equal sets are equal bytes, as keys
+    items = [_item_to_packable(item) for item in value]
+    return items if type(value) in (list, tuple) else sorted(items, key=_pack)  # as keys, equal sets need equal bytes
 
 
-def _packable_item(item: Any) -> Any:
-    return _packable(item) if type(item) in (list, dict) else _wrapped(item)
+def _item_to_packable(item: Any) -> Any:
+    return _to_packable(item) if type(item) in (list, dict) else _wrap(item)
 
 
-def _wrapped(item: Any) -> Any:
-    return item if _is_known(item) else msgspec.msgpack.Ext(_OBJECT, ObjectCodec.encode(item))
+def _wrap(item: Any) -> Any:
+    return item if _is_native_scalar(item) else msgspec.msgpack.Ext(_OBJECT, ObjectCodec.encode(item))
 
 
-def _is_known(item: Any) -> bool:
-    """Whether MessagePack brings an object back by itself."""
+def _is_native_scalar(item: Any) -> bool:
+    """Whether MessagePack alone restores an object."""
     kind = type(item)
-    return kind in _SCALARS and (kind is not int or _LEAST <= item <= _MOST)
+    return kind in _SCALARS and (kind is not int or _MIN_INT <= item <= _MAX_INT)
 
 
-def _encode_huge(number: int) -> bytes:
+def _encode_big_int(number: int) -> bytes:
     return _prefix_of(int) + number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
 
 
-def _unwrapped(code: int, data: memoryview) -> Any:
+def _unwrap(code: int, data: memoryview) -> Any:
     if code == _OBJECT:
         return ObjectCodec.decode(bytes(data))
     parts = iter(_unpack(bytes(data)))
     return dict(zip(parts, parts, strict=True))
 
 
-_unpack: Callable[[bytes], Any] = msgspec.msgpack.Decoder(ext_hook=_unwrapped).decode
+_unpack: Callable[[bytes], Any] = msgspec.msgpack.Decoder(ext_hook=_unwrap).decode
 
 
 def _prefix_of(kind: type) -> bytes:
     if _BUILTIN.get(kind.__name__) is kind:
         name = kind.__name__
-    elif _is_data(kind) and "<locals>" not in kind.__qualname__:
+    elif _is_data_class(kind) and "<locals>" not in kind.__qualname__:
         name = f"{kind.__module__}:{kind.__qualname__}"
     else:
         raise SerdeError(
-            f"cannot keep an object of type {kind.__qualname__!r}",
+            f"cannot store an object of type {kind.__qualname__!r}",
             hint="make it a msgspec.Struct or a dataclass at module level, or declare a serde with value=",
         )
     encoded = name.encode()
-    return _prefixes.setdefault(kind, _MARK + len(encoded).to_bytes(2, "big") + encoded)
+    return _prefixes.setdefault(kind, _TYPE_MARKER + len(encoded).to_bytes(2, "big") + encoded)
 
 
-def _is_data(kind: type) -> bool:
+def _is_data_class(kind: type) -> bool:
     named_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
     return issubclass(kind, msgspec.Struct | enum.Enum) or dataclasses.is_dataclass(kind) or named_tuple
 
@@ -154,8 +153,8 @@ def _decoder_of(name: bytes) -> Callable[[bytes], Any]:
         kind = sys.modules.get(module)
         for part in path.split("."):
             kind = getattr(kind, part, None)
-        if not isinstance(kind, type) or not _is_data(kind):
-            return _unpack  # the class is not loaded here, as in the command line: show the plain data
+        if not isinstance(kind, type) or not _is_data_class(kind):
+            return _unpack  # the class is not loaded in this process, for example the CLI: return the plain data
     return _decoders.setdefault(name, _decoder(kind))
 
 
@@ -168,14 +167,14 @@ def _decoder(kind: Any) -> Callable[[bytes], Any]:
 
 
 def value_codec(declared: Serde | None) -> Serde:
-    """Return how values of a declared serde are kept inside; typed MessagePack is quicker than JSON."""
+    """Return the codec for stored values of a declared serde; typed MessagePack is faster than JSON."""
     if isinstance(declared, Json | MessagePack) and declared.type is not Any:
         return MessagePack(declared.type)
     return declared if isinstance(declared, type(TEXT) | type(RAW) | Binary) else OBJECT_CODEC
 
 
 class PresenceCodec:
-    """Keeps of a value only that there is one, for steps that do not look at it."""
+    """Stores only that a value is present, for operators that do not read it."""
 
     __slots__ = ()
     name = "presence"
@@ -192,7 +191,7 @@ class PresenceCodec:
 PRESENCE_CODEC = PresenceCodec()
 
 
-_THEMSELVES = frozenset({str, int})
+_HASHED_AS_IS = frozenset({str, int})
 _SIGN = 1 << 63
 _pack_number = struct.Struct(">Q").pack
 _pack_float = struct.Struct(">d").pack
@@ -200,7 +199,7 @@ _pack_window, _unpack_window = struct.Struct(">QQ").pack, struct.Struct(">QQ").u
 
 
 def encode_key(key: Any) -> bytes:
-    """Encode a key so that it decodes to an equal object of the same type and sorts as it does.
+    """Encode a key so that it decodes to an equal object of the same type and its bytes sort like the keys.
 
     >>> sorted(map(encode_key, [10, 9, -1])) == [encode_key(-1), encode_key(9), encode_key(10)]
     True
@@ -221,10 +220,10 @@ def encode_key(key: Any) -> bytes:
 
 
 def hashable_keys(keys: list[Any]) -> list[Any]:
-    """Return what stands for keys in dictionaries: text and numbers themselves; others their bytes, as True == 1."""
-    if _THEMSELVES.issuperset(map(type, keys)):
+    """Return the keys to use in dicts: str and int as they are, other types as bytes, because True == 1 == 1.0."""
+    if _HASHED_AS_IS.issuperset(map(type, keys)):
         return keys
-    return [key if type(key) in _THEMSELVES else encode_key(key) for key in keys]
+    return [key if type(key) in _HASHED_AS_IS else encode_key(key) for key in keys]
 
 
 def _decode_window(data: bytes) -> Windowed:

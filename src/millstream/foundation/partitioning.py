@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: murmur2 of its bytes, exactly as Kafka's Java client."""
+"""The partition of a key: murmur2 of its bytes, exactly as in Kafka's Java client."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
-_VECTOR_FROM = 64  # below this many keys the plain loop is faster than setting up arrays
-_REMEMBERED = 1 << 14  # keys come again, and looking one up takes a tenth of hashing it
-_LONGEST_REMEMBERED = 256
+_MIN_VECTOR_KEYS = 64  # below this many keys a Python loop is faster than numpy
+_CACHE_SIZE = 1 << 14  # keys repeat, and a lookup needs a tenth of the time of hashing
+_MAX_CACHED_BYTES = 256
 
 
 def murmur2(data: bytes) -> int:
@@ -35,20 +35,20 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
-_remembered = lru_cache(_REMEMBERED)(murmur2)
+_cached_murmur2 = lru_cache(_CACHE_SIZE)(murmur2)
 
 
 def partition_of(key: bytes, partitions: int) -> int:
     """Return the partition of a non-null key."""
-    is_remembered = type(key) is bytes and len(key) <= _LONGEST_REMEMBERED  # a serde may give something like bytes
-    return ((_remembered(key) if is_remembered else murmur2(key)) & 0x7FFFFFFF) % partitions
+    is_cacheable = type(key) is bytes and len(key) <= _MAX_CACHED_BYTES  # a serde may return a bytes-like object
+    return ((_cached_murmur2(key) if is_cacheable else murmur2(key)) & 0x7FFFFFFF) % partitions
 
 
 def partitions_of(keys: Sequence[bytes], partitions: int) -> Any:
-    """Return the partitions of many non-null keys as an array of numbers; vectorised by key length."""
+    """Return the partitions of many non-null keys as an array of integers, vectorised by key length."""
     if partitions == 1:
         return np.zeros(len(keys), np.int64)
-    if len(keys) < _VECTOR_FROM:
+    if len(keys) < _MIN_VECTOR_KEYS:
         return np.array([partition_of(key, partitions) for key in keys], np.int64)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     ends = np.cumsum(lengths)
@@ -62,7 +62,7 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> Any:
 
 
 def _murmur2_rows(rows: Any, length: int) -> Any:
-    """Hash the rows of a matrix of bytes, all of one length."""
+    """Hash the rows of a matrix of bytes."""
     m = np.uint32(_M)
     h = np.full(len(rows), _SEED ^ length, np.uint32)
     words = length // 4

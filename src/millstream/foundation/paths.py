@@ -1,4 +1,4 @@
-"""Where things lie under a data directory: the log, and for each app its lock, its journal and its state."""
+"""Paths in a data directory: for each app its lock, its journal and its state."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def app_dir(data_dir: Path, app: str) -> Path:
 
 
 def lock_file(data_dir: Path, app: str) -> Path:
-    """Return the file whose lock means that the app is running."""
+    """Return the file that is locked while the app runs."""
     return app_dir(data_dir, app) / "lock"
 
 
 def lease_file(data_dir: Path, app: str) -> Path:
-    """Return the file whose lock means that its holder plans the app's batches."""
+    """Return the file that is locked by the process that plans the app's batches."""
     return app_dir(data_dir, app) / "lease"
 
 
 def activity_file(data_dir: Path, app: str) -> Path:
-    """Return the file in which a run shows what it does."""
+    """Return the file to which a run writes its current activity."""
     return app_dir(data_dir, app) / "activity.json"
 
 
@@ -35,17 +35,17 @@ def journal_dir(data_dir: Path, app: str) -> Path:
 
 
 def state_dir(data_dir: Path, app: str) -> Path:
-    """Return the directory with the state of all tasks of an app."""
+    """Return the directory with the state of all the app's tasks."""
     return app_dir(data_dir, app) / "state"
 
 
 def delivery_dir(data_dir: Path, app: str, topic: str) -> Path:
-    """Return the directory with the journal of what an app hands to Spark by a topic."""
+    """Return the directory with the journal of the records that an app delivers to Spark through a topic."""
     return app_dir(data_dir, app) / "deliveries" / check_name("topic", topic)
 
 
 def has_run(data_dir: Path, app: str) -> bool:
-    """Whether an app of that name has run on a data directory; a name that cannot be one has not."""
+    """Whether an app has run on a data directory; False for an invalid name."""
     return is_valid_name(app) and journal_dir(data_dir, app).is_dir()
 
 

@@ -1,4 +1,4 @@
-"""Bytes and values as text that cannot harm a terminal, a page or a log."""
+"""Bytes and values as text that is safe in a terminal, a web page or a log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-# control characters, line and paragraph separators, marks that turn the direction of text, lone surrogates
+# control characters, line and paragraph separators, bidirectional control characters, lone surrogates
 _BEYOND_ASCII = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 UNSAFE_CHARACTERS = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
-_HARMFUL_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")  # the others are escaped there already
+_UNSAFE_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")  # JSON escapes the others already
 
 
 def printable(text: str) -> str:
-    r"""Escape what would move the cursor, break a line or give orders to a terminal.
+    r"""Escape characters that would move the cursor, break a line or control a terminal.
 
     >>> print(printable("two\nlines \x1b[31mred"))
     two\nlines \x1b[31mred
@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 
 def bytes_to_text(data: bytes | None) -> str:
-    r"""Return bytes as text for people: escaped where they are not UTF-8 or not printable.
+    r"""Return bytes as readable text, escaped where they are not UTF-8 or not printable.
 
     >>> print(bytes_to_text(b"caf\xc3\xa9 \xff\t"), bytes_to_text(None))
     café \xff\t null
@@ -33,22 +33,22 @@ def bytes_to_text(data: bytes | None) -> str:
 
 
 def json_line(value: Any) -> str:
-    """Return a value as one line of JSON that is harmless too; what has no form in JSON is shown as Python does.
+    """Return a value as one line of JSON with unsafe characters escaped; values unknown to JSON appear as their repr.
 
     >>> json_line({"when": (1, None)}), json_line({(1, 2): 3j})
     ('{"when":[1,null]}', '{"(1, 2)":"3j"}')
     """
     encoded = msgspec.json.encode(value, enc_hook=repr).decode()
-    return _HARMFUL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded)
+    return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded)
 
 
 def format_value(value: Any) -> str:
-    """Return a value of a table for people: text as it is, anything else as JSON."""
+    """Return a table's value for display: text as it is, anything else as JSON."""
     return printable(value) if isinstance(value, str) else json_line(value)
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return a number with its noun.
+    """Return a number with its noun in the singular or plural.
 
     >>> format_count(1, "batch"), format_count(1200, "record")
     ('1 batch', '1,200 records')
@@ -58,7 +58,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 def parse_json(data: bytes | None) -> Any:
-    """Return JSON as what it means, other text as it is."""
+    """Return the value that JSON text encodes; other bytes as text or base64."""
     try:
         return None if data is None else msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -66,7 +66,7 @@ def parse_json(data: bytes | None) -> Any:
 
 
 def decode_text(data: bytes | None) -> Any:
-    """Return bytes as text, or as base64 where they are none."""
+    """Return bytes as text, or as base64 if they are not UTF-8."""
     try:
         return None if data is None else data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Points in time and spans of it as people write them."""
+"""Parse and format timestamps and durations as people write them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from millstream.durations import milliseconds
 from millstream.errors import DefinitionError
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
-_LONGEST_AGO = 1 << 62
+_MAX_AGE = 1 << 62
 
 
 def parse_timestamp(text: str) -> int | None:
-    """Return the milliseconds since 1970 of an ISO date, or of a duration before now; None if it is neither.
+    """Return the epoch milliseconds of an ISO date, or of a duration before now; None if the text is neither.
 
     >>> parse_timestamp("2025-01-01T00:00:00Z"), parse_timestamp("soon")
     (1735689600000, None)
@@ -23,14 +23,14 @@ def parse_timestamp(text: str) -> int | None:
     except (ValueError, OverflowError, OSError):
         pass
     try:
-        ago = milliseconds(text)
+        age = milliseconds(text)
     except DefinitionError:
         return None
-    return time.time_ns() // 1_000_000 - ago if ago < _LONGEST_AGO else None
+    return time.time_ns() // 1_000_000 - age if age < _MAX_AGE else None
 
 
 def format_timestamp(timestamp: int) -> str:
-    """Return a timestamp as people read it, in UTC.
+    """Format a timestamp as ISO 8601 in UTC.
 
     >>> format_timestamp(1735689600000)
     '2025-01-01T00:00:00.000Z'
@@ -42,10 +42,10 @@ def format_timestamp(timestamp: int) -> str:
 
 
 def format_duration(duration: int) -> str:
-    """Return milliseconds as people write them.
+    """Format milliseconds with the largest unit that divides them.
 
     >>> format_duration(604_800_000), format_duration(90_000), format_duration(1)
     ('7 d', '90 s', '1 ms')
     """
-    length, unit = next(one for one in _UNITS if duration % one[0] == 0)
+    length, unit = next((length, unit) for length, unit in _UNITS if duration % length == 0)
     return f"{duration // length} {unit}"

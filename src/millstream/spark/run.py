@@ -159,7 +159,7 @@ def stop_spark() -> None:
 
 def _locked(app: App) -> FileLock:
     lock = FileLock(lock_file(app.data_dir, app.id))
-    if not lock.acquire(patience=0.1):
+    if not lock.acquire(timeout=0.1):
         raise AlreadyRunningError(
             f"app {app.id!r} is already running on {str(app.data_dir)!r} (process {lock.holder()})",
             hint="stop that run first, or give this one another id or data_dir",
