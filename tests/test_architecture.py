@@ -307,6 +307,14 @@ def test_the_page_names_every_room() -> None:
     assert sorted(unit for unit in units if not re.search(rf"`{unit}(/|\.py|)`", page)) == []
 
 
+def test_the_architecture_page_and_its_picture_name_existing_modules() -> None:
+    docs = ROOT / "docs"
+    text = (docs / "architecture.md").read_text() + (docs / "img" / "architecture.svg").read_text()
+    paths = set(re.findall(r"(?<![\w/.-])((?:[a-z_]+/)*[a-z_]+\.py|(?:[a-z_]+/)+)(?=[`\s<])", text))
+    assert {"batch/loop.py", "operators/aggregates.py", "kafka/", "broker.py"} <= paths
+    assert sorted(path for path in paths if not (SOURCE / path).exists() and not (ROOT / path).exists()) == []
+
+
 def test_names_say_something() -> None:
     files = python_files("src", "tests", "examples", "benchmarks", "docs")
     problems = [f"{path.relative_to(ROOT)}: name of the file" for path in files if path.stem in BANNED_MODULES]
