@@ -9,12 +9,12 @@ from millstream import errors
 from millstream.errors import MillstreamError
 
 PAGE = (Path(__file__).parent.parent / "docs" / "errors.md").read_text()
-CLASSES = [found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, MillstreamError)]
+CLASSES = [member for _, member in inspect.getmembers(errors, inspect.isclass) if issubclass(member, MillstreamError)]
 each_class = pytest.mark.parametrize("kind", CLASSES)
 
 
 def drawn_tree() -> dict[str, tuple[str | None, str | None]]:
-    """Read the tree of the module's docstring: name -> (parent, builtin in brackets)."""
+    """Parse the tree in the module's docstring: name -> (parent, builtin in brackets)."""
     tree: dict[str, tuple[str | None, str | None]] = {}
     above: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -28,7 +28,7 @@ def drawn_tree() -> dict[str, tuple[str | None, str | None]]:
     return tree
 
 
-def test_the_drawn_tree_is_the_real_one() -> None:
+def test_the_tree_in_the_docstring_matches_the_classes() -> None:
     real = {}
     for kind in CLASSES:
         ours = [base.__name__ for base in kind.__bases__ if issubclass(base, MillstreamError)]
@@ -43,22 +43,22 @@ def test_codes_are_unique() -> None:
 
 
 @each_class
-def test_every_class_says_its_own_code(kind: type[MillstreamError]) -> None:
+def test_every_class_has_its_own_code(kind: type[MillstreamError]) -> None:
     assert "code" in vars(kind)
     assert re.fullmatch(r"[a-z_]+", kind.code)
 
 
 @each_class
-def test_an_error_survives_the_way_from_a_worker(kind: type[MillstreamError]) -> None:
+def test_an_error_can_be_pickled(kind: type[MillstreamError]) -> None:
     error = kind("topic 'x' is odd", hint="look at it", topic="x", partition=2)
-    there = pickle.loads(pickle.dumps(error))
-    assert type(there) is kind
-    assert (there.message, there.hint, there.facts) == (error.message, error.hint, error.facts)
-    assert str(there) == "topic 'x' is odd; look at it"
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is kind
+    assert (copy.message, copy.hint, copy.facts) == (error.message, error.hint, error.facts)
+    assert str(copy) == "topic 'x' is odd; look at it"
 
 
 @each_class
-def test_without_a_hint_the_message_stands_alone(kind: type[MillstreamError]) -> None:
+def test_without_a_hint_the_text_is_the_message(kind: type[MillstreamError]) -> None:
     assert str(kind("topic 'x' is odd")) == "topic 'x' is odd"
 
 

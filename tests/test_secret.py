@@ -1,4 +1,4 @@
-"""A secret shows itself to nobody but who asks for it."""
+"""A secret is never printed or pickled; only ``reveal`` returns its value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream.errors import DefinitionError
 CANARY = "canary-3f9a"
 
 
-def hand_out() -> str:
+def return_secret() -> str:
     return CANARY
 
 
@@ -29,11 +29,11 @@ def secret(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
     return {
         "env": Secret.env("SOME_SECRET"),
         "file": Secret.file(tmp_path / "secret"),
-        "call": Secret.call(f"{__name__}:hand_out"),
+        "call": Secret.call(f"{__name__}:return_secret"),
     }[request.param]
 
 
-def test_only_who_asks_gets_it(secret: Secret) -> None:
+def test_only_reveal_returns_the_value(secret: Secret) -> None:
     assert secret.reveal() == CANARY
     shown = [repr(secret), str(secret), f"{secret}", f"{secret:>20}", f"{[secret]}"]
     assert shown == ["***", "***", "***", "***", "[***]"]
@@ -48,7 +48,7 @@ def test_a_value_is_refused_without_repeating_it() -> None:
     assert CANARY not in str(caught.value)
 
 
-def test_a_missing_secret_says_where_it_should_be(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_secret_names_its_reference(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="env:NOT_THERE"):
         Secret.env("NOT_THERE").reveal()
     (tmp_path / "empty").touch()
@@ -56,7 +56,7 @@ def test_a_missing_secret_says_where_it_should_be(tmp_path: Path) -> None:
         Secret.file(tmp_path / "empty").reveal()
 
 
-def test_a_failing_function_does_not_tell_what_it_knew() -> None:
+def test_the_error_of_a_failing_function_does_not_contain_the_secret() -> None:
     with pytest.raises(DefinitionError) as caught:
         Secret.call(f"{__name__}:fail").reveal()
     assert CANARY not in str(caught.value)

@@ -348,5 +348,5 @@ def _source_settings(
 def _silence(idle_after: Duration) -> int:
     length = milliseconds(idle_after)
     if length < 1:
-        raise DefinitionError(f"idle_after={idle_after!r} is not possible", hint='use 1 ms or more, such as "10 s"')
+        raise DefinitionError(f"idle_after={idle_after!r} is not valid", hint='use 1 ms or more, such as "10 s"')
     return length

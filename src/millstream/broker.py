@@ -1,7 +1,7 @@
-"""The protocol between Millstream and a log: the embedded one and Kafka implement it alike.
+"""The broker protocol, implemented by the embedded log and by Kafka.
 
-Offsets grow within a partition but may have gaps (compaction, Kafka's control records): a reader goes on from
-``Chunk.next_offset`` and never counts.
+Offsets grow within a partition but may have gaps (compaction, Kafka's control records): a reader continues from
+``RecordChunk.next_offset`` and never adds up record counts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from millstream.foundation.blocks import Block
 
 Acks = Literal["none", "written", "synced"]
-"""none: fire and forget; written: survives the process; synced: survives the machine."""
+"""none: fire and forget; written: survives a crash of the process; synced: survives a crash of the machine."""
 
 
 class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a topic is told when it is created; durations in milliseconds, None means without limit."""
+    """The settings of a topic; durations in milliseconds, None means unlimited."""
 
     partitions: int = 4
     timestamps: Literal["create", "append"] = "create"
@@ -43,7 +43,7 @@ class Offsets(msgspec.Struct, frozen=True):
 
 
 class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic as it is now; ``offsets`` and ``bytes`` have one entry per partition, ``bytes`` none if not known."""
+    """The current state of a topic; ``offsets`` and ``bytes`` have one entry per partition, ``bytes`` may be empty."""
 
     name: str
     config: TopicConfig
@@ -55,7 +55,7 @@ class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.config.partitions
 
 
-class Chunk(msgspec.Struct, frozen=True):
+class RecordChunk(msgspec.Struct, frozen=True):
     """Consecutive records of one partition, as a block of columns."""
 
     block: Block
@@ -72,7 +72,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A live consumer of a group and the partitions it owns."""
+    """A live member of a consumer group and the partitions it owns."""
 
     id: str
     process: int
@@ -81,7 +81,7 @@ class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A consumer group: who is in it and how far it has read."""
+    """A consumer group: its members and committed offsets."""
 
     name: str
     generation: int
@@ -89,8 +89,8 @@ class GroupInfo(msgspec.Struct, frozen=True, kw_only=True):
     committed: Mapping[TopicPartition, int]
 
 
-class Topics(Protocol):
-    """What every broker can do with topics."""
+class TopicAdmin(Protocol):
+    """Create, change, describe and delete topics."""
 
     def create_topic(self, name: str, config: TopicConfig) -> None: ...
     def delete_topic(self, name: str) -> None: ...
@@ -100,39 +100,39 @@ class Topics(Protocol):
     def delete_before(self, topic: str, partition: int, offset: int) -> None: ...
 
 
-class Reading(Protocol):
-    """What every broker can do for readers."""
+class RecordReader(Protocol):
+    """Read records and look up offsets."""
 
     def offsets(self, topic: str) -> list[Offsets]: ...
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
-        """Return the first offset whose record has ``timestamp`` or later, or None if there is none."""
+        """Return the offset of the first record with ``timestamp`` or later, or None if there is none."""
 
-    def time_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
-        """Return the time of the first record with ``start <= offset < end``, or None if there is none."""
+    def timestamp_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
+        """Return the timestamp of the first record with ``start <= offset < end``, or None if there is none."""
 
-    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[RecordChunk]:
         """Yield the records with ``start <= offset < end`` in order."""
 
     def wait(self, positions: Mapping[TopicPartition, int], timeout: float) -> bool:
-        """Block until a partition has a record at or after its position; False if none came in time."""
+        """Block until a partition has a record at or after its position; False after ``timeout`` seconds."""
 
 
-class Writing(Protocol):
-    """What every broker can do for writers."""
+class RecordWriter(Protocol):
+    """Append records."""
 
     def append(self, outputs: Sequence[Output], *, acks: Acks = "synced") -> list[int]:
-        """Append blocks and return the offset of the first record of each, -1 if it is not known."""
+        """Append blocks and return the offset of the first record of each, -1 if unknown."""
 
     def append_once(self, producer: str, sequence: int, outputs: Sequence[Output], *, acks: Acks = "synced") -> None:
         """Append blocks unless ``producer`` has already appended this or a later ``sequence`` to the partition.
 
-        A producer that begins with ``LINEAGE@`` counts its sequences anew in each lineage.
+        A producer name with the prefix ``LINEAGE@`` has separate sequences in each lineage.
         """
 
 
-class Groups(Protocol):
-    """Committed offsets and membership of consumer groups."""
+class GroupAdmin(Protocol):
+    """List, describe, move and delete consumer groups."""
 
     def group_names(self) -> list[str]: ...
     def group(self, name: str) -> GroupInfo: ...
@@ -141,14 +141,14 @@ class Groups(Protocol):
     def delete_group(self, name: str) -> None: ...
 
     def forget_producers(self, prefixes: Iterable[str]) -> None:
-        """Forget what producers have published whose name, without its lineage, begins with a prefix and a number.
+        """Forget the sequences of producers whose name, without its lineage, is a prefix followed by a number.
 
-        Whoever takes such a name in another lineage may then publish under it.
+        A producer of another lineage can then use such a name.
         """
 
 
-Release: TypeAlias = Callable[[frozenset[TopicPartition]], None]
-"""Called with partitions that a group member is about to lose, while it may still commit them."""
+ReleaseCallback: TypeAlias = Callable[[frozenset[TopicPartition]], None]
+"""Called with the partitions that a group member is about to lose, while it can still commit their offsets."""
 
 
 class Membership(Protocol):
@@ -157,31 +157,31 @@ class Membership(Protocol):
     @property
     def generation(self) -> int: ...
 
-    def refresh(self, release: Release) -> frozenset[TopicPartition]:
-        """Show life and return the partitions owned now; ``release`` is told first which are to be given up."""
+    def refresh(self, release: ReleaseCallback) -> frozenset[TopicPartition]:
+        """Send a heartbeat and return the owned partitions; ``release`` is called first with those to be revoked."""
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets of owned partitions; those of others are a ``RebalancedError``."""
+        """Commit offsets of owned partitions; raise ``RebalancedError`` for others."""
 
     def leave(self) -> None: ...
 
 
 @runtime_checkable
-class Joinable(Protocol):
-    """A broker that shares out partitions among the members of a group."""
+class SupportsMembership(Protocol):
+    """A broker that distributes partitions among the members of a group."""
 
     def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration) -> Membership: ...
 
 
 @runtime_checkable
-class Gathering(Protocol):
-    """A broker for which it is cheaper to append what several producers have at once."""
+class SupportsAppendTogether(Protocol):
+    """A broker that can append the blocks of several producers in one transaction."""
 
     def append_together(self, sequence: int, outputs: Mapping[str, Sequence[Output]]) -> None:
-        """Append the blocks of each producer, as ``append_once`` does for one."""
+        """Append the blocks of each producer as ``append_once`` does."""
 
 
-class Broker(Topics, Reading, Writing, Groups, Protocol):
+class Broker(TopicAdmin, RecordReader, RecordWriter, GroupAdmin, Protocol):
     """A partitioned, ordered, replayable log."""
 
     @property
@@ -190,34 +190,34 @@ class Broker(Topics, Reading, Writing, Groups, Protocol):
 
 
 def append_together(broker: Broker, sequence: int, outputs: Mapping[str, Sequence[Output]]) -> None:
-    """Append blocks of several producers, each once, with as few waits for the broker as it allows."""
-    if isinstance(broker, Gathering):
+    """Append the blocks of several producers exactly once, with as few waits for the broker as possible."""
+    if isinstance(broker, SupportsAppendTogether):
         broker.append_together(sequence, outputs)
         return
-    for producer, own in outputs.items():
-        broker.append_once(producer, sequence, own)
+    for producer, blocks in outputs.items():
+        broker.append_once(producer, sequence, blocks)
 
 
 def check_config(config: TopicConfig) -> None:
-    """Refuse settings that make no sense."""
-    at_least = {
+    """Refuse settings that are out of range."""
+    minimums = {
         "partitions": (config.partitions, 1),
         "retention_ms": (config.retention_ms, 1),
         "retention_bytes": (config.retention_bytes, 1),
         "tombstone_retention_ms": (config.tombstone_retention_ms, 0),
         "max_record_bytes": (config.max_record_bytes, 1),
     }
-    for setting, (value, least) in at_least.items():
-        if value is not None and value < least:
-            raise DefinitionError(f"{setting} is {value!r}", hint=f"it must be at least {least}", setting=setting)
+    for setting, (value, minimum) in minimums.items():
+        if value is not None and value < minimum:
+            raise DefinitionError(f"{setting} is {value!r}", hint=f"it must be at least {minimum}", setting=setting)
 
 
-def changed_config(name: str, config: TopicConfig, changes: Mapping[str, Any]) -> TopicConfig:
-    """Return the settings of a topic after a change; partitions can only grow."""
+def apply_config_changes(name: str, config: TopicConfig, changes: Mapping[str, Any]) -> TopicConfig:
+    """Return the settings of a topic with changes applied; the number of partitions can only grow."""
     unknown = changes.keys() - set(TopicConfig.__struct_fields__)
     if unknown:
         raise DefinitionError(
-            f"topics have no setting {min(unknown)!r}", hint=f"there are {TopicConfig.__struct_fields__!r}"
+            f"unknown topic setting {min(unknown)!r}", hint=f"use one of {TopicConfig.__struct_fields__!r}"
         )
     try:
         changed = msgspec.convert({**msgspec.structs.asdict(config), **changes}, TopicConfig)
@@ -227,7 +227,7 @@ def changed_config(name: str, config: TopicConfig, changes: Mapping[str, Any]) -
     if changed.partitions < config.partitions:
         raise DefinitionError(
             f"topic {name!r} has {config.partitions} partitions and cannot shrink to {changed.partitions}",
-            hint="records would be lost; create another topic",
+            hint="records would be lost; create a new topic",
             topic=name,
         )
     return changed

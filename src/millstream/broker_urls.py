@@ -14,20 +14,20 @@ KAFKA = "kafka://"
 
 
 def open_broker(url: str | None, data_dir: Path, *, durability: Literal["sync", "os"] = "sync") -> Broker:
-    """Return the embedded log of ``data_dir``, or what ``url`` names."""
+    """Open the broker at ``url``, or the embedded log in ``data_dir`` if it is None."""
     if url is None:
         return EmbeddedLog(data_dir, durability=durability)
     if url.startswith(EMBEDDED):
         return EmbeddedLog(Path(url.removeprefix(EMBEDDED)), durability=durability)
     if url.startswith(KAFKA):
-        return _kafka(url)
+        return _open_kafka(url)
     raise DefinitionError(
-        f"broker {url.partition(':')[0]!r} is not known",
-        hint="leave it out for the embedded log, or use embedded:DIRECTORY or kafka://HOST:PORT",
+        f"unknown broker {url.partition(':')[0]!r}",
+        hint="omit it to use the embedded log, or use embedded:DIRECTORY or kafka://HOST:PORT",
     )
 
 
-def _kafka(url: str) -> Broker:
+def _open_kafka(url: str) -> Broker:
     try:
         from millstream.kafka import KafkaBroker
     except ImportError as error:

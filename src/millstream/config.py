@@ -1,4 +1,4 @@
-"""Settings of an app; the defaults suit a single machine."""
+"""Settings of an app; the defaults are meant for a single machine."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             choices = get_args(field.type) if get_origin(field.type) is Literal else ()
             if choices and getattr(self, field.name) not in choices:
                 raise DefinitionError(
-                    f"{field.name}={getattr(self, field.name)!r} is not possible",
+                    f"{field.name}={getattr(self, field.name)!r} is not valid",
                     hint=f"use one of {', '.join(map(repr, choices))}",
                 )
         if self.partitions < 1 or self.max_batch_records < 1:
             name = "partitions" if self.partitions < 1 else "max_batch_records"
-            raise DefinitionError(f"{name}={getattr(self, name)} is not possible", hint="use 1 or more")
+            raise DefinitionError(f"{name}={getattr(self, name)} is not valid", hint="use 1 or more")
         for name, duration in (("target_batch", self.target_batch), ("stuck_after", self.stuck_after)):
             if duration is not None and milliseconds(duration) < 1:
-                raise DefinitionError(f"{name}={duration!r} is not possible", hint='for example "1 s"')
+                raise DefinitionError(f"{name}={duration!r} is not valid", hint='use at least 1 ms, such as "1 s"')

@@ -9,7 +9,7 @@ from itertools import repeat
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from millstream.broker import Joinable, Membership
+from millstream.broker import Membership, SupportsMembership
 from millstream.durations import Duration, milliseconds
 from millstream.errors import BrokerError, DefinitionError, OffsetOutOfRangeError, RebalancedError, SerdeError
 from millstream.foundation.blocks import headers_of
@@ -17,7 +17,7 @@ from millstream.records import Record, TopicPartition
 from millstream.serdes import JSON, RAW, TEXT, Serde, SerdeLike, serde_for
 
 if TYPE_CHECKING:
-    from millstream.broker import Broker, Chunk
+    from millstream.broker import Broker, RecordChunk
 
 Reset: TypeAlias = Literal["earliest", "latest"]
 Seek: TypeAlias = int | Literal["beginning", "end"] | datetime
@@ -94,7 +94,7 @@ class Consumer:
         self._refresh()
 
     def _join(self, group: str, session_timeout: Duration) -> Membership:
-        if not isinstance(self._broker, Joinable):
+        if not isinstance(self._broker, SupportsMembership):
             raise DefinitionError(f"{self._broker.url!r} has no consumer groups", hint="leave out group")
         return self._broker.join_group(group, self._topics, session_timeout=session_timeout)
 
@@ -289,8 +289,8 @@ class _Cursor:
         self.position = position
         self._broker = broker
         self._decoding = decoding
-        self._chunks: Iterator[Chunk] = iter(())
-        self._chunk: Chunk | None = None
+        self._chunks: Iterator[RecordChunk] = iter(())
+        self._chunk: RecordChunk | None = None
         self._row = 0
         self._end = position
 

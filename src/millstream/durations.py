@@ -1,4 +1,4 @@
-"""Spans of time as people write them: ``"5 min"`` or a ``timedelta``; milliseconds inside."""
+"""Durations: text such as ``"5 min"`` or a ``timedelta``, converted to milliseconds."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _WORDS = {
     "week": 604_800_000,
 }
 _MILLISECONDS = {**_SYMBOLS, **_WORDS, **{f"{word}s": length for word, length in _WORDS.items()}}
-_FORM = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-z]+)\s*")
+_PATTERN = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-z]+)\s*")
 
 
 def milliseconds(duration: Duration) -> int:
-    """Return the whole milliseconds of a duration.
+    """Return a duration in whole milliseconds.
 
     >>> milliseconds("5 min"), milliseconds("1.5 s"), milliseconds(timedelta(hours=1))
     (300000, 1500, 3600000)
     """
     if isinstance(duration, timedelta):
         return duration // timedelta(milliseconds=1)
-    match = _FORM.fullmatch(str(duration))
+    match = _PATTERN.fullmatch(str(duration))
     if match is None or match[2] not in _MILLISECONDS:
         raise DefinitionError(
             f"{duration!r} is not a duration", hint='write "500 ms", "10 s", "5 min", "2 h", "7 d" or a timedelta'

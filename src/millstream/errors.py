@@ -1,32 +1,32 @@
-"""Every error a user can meet.
+"""All errors that Millstream raises.
 
     MillstreamError
-    ├── DefinitionError (ValueError)          the topology or a setting is wrong; found before anything runs
+    ├── DefinitionError (ValueError)          the topology or a setting is invalid; raised before anything runs
     │   ├── InvalidNameError                  a topic, app, store or group name has forbidden characters
-    │   └── NoSuchVerbError (AttributeError)  a stream, table or grouping has no such verb
+    │   └── NoSuchVerbError (AttributeError)  a stream, table or grouping has no such method
     ├── SerdeError (ValueError)               bytes cannot be decoded, or an object cannot be encoded
     ├── ProcessingError                       a user function raised; names node, topic, partition and offset
-    │   └── SuppressionFullError              a buffer of suppress is full and was told to fail
+    │   └── SuppressionFullError              the buffer of a suppression is full and configured to fail
     ├── BrokerError
-    │   ├── UnknownTopicError (LookupError)   no such topic
-    │   ├── TopicExistsError                  created twice
-    │   ├── OffsetOutOfRangeError             asked for records that are gone or not there yet
-    │   ├── RecordTooLargeError (ValueError)  one record exceeds the topic's limit
-    │   ├── BufferFullError                   a producer's buffer is full and it was told to raise
+    │   ├── UnknownTopicError (LookupError)   the topic does not exist
+    │   ├── TopicExistsError                  the topic already exists
+    │   ├── OffsetOutOfRangeError             the records have been deleted or do not exist yet
+    │   ├── RecordTooLargeError (ValueError)  a record exceeds the topic's limit
+    │   ├── BufferFullError                   a producer's buffer is full and configured to raise (retryable)
     │   ├── RebalancedError                   a commit for partitions that another group member owns now
-    │   ├── AccessDeniedError                 Kafka does not let us in, or does not allow what we want to do
-    │   └── BrokerUnavailableError            cannot be reached now (retryable)
+    │   ├── AccessDeniedError                 authentication or authorization failed
+    │   └── BrokerUnavailableError            the broker cannot be reached (retryable)
     ├── StorageError (OSError)                the data directory cannot be read or written
-    │   ├── StorageFullError                  no space left (retryable once space is freed)
+    │   ├── StorageFullError                  no disk space left (retryable once space is freed)
     │   └── FormatError                       written by a newer version of Millstream
-    ├── StateError                            stored state does not belong to what is to run
-    │   ├── AlreadyRunningError               a second run of an app on the same state
-    │   ├── UpgradeError                      the topology was changed in a way that its state cannot follow
-    │   └── UnknownTableError (LookupError)   no table of that name
-    └── EngineError                           Spark could not run the batch
+    ├── StateError                            the stored state does not match the app
+    │   ├── AlreadyRunningError               another process runs the app on the same state
+    │   ├── UpgradeError                      the topology has changed incompatibly with its state
+    │   └── UnknownTableError (LookupError)   the table does not exist
+    └── EngineError                           Spark could not run the batch (retryable)
 
-A message is one lower-case sentence with the offending value, then ``; `` and what to do. Facts are kept as
-attributes so that programs need not parse the message.
+A message is one lower-case sentence with the offending value, then ``; `` and what to do. Facts are attributes, so
+that programs need not parse the message.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import Any, ClassVar
 
 
 class MillstreamError(Exception):
-    """Root of all errors raised on purpose; ``code`` is stable, ``retryable`` says if waiting can help."""
+    """Base class of all deliberate errors; ``code`` is stable, ``retryable`` means that the call may succeed later."""
 
     code: ClassVar[str] = "millstream"
     retryable: ClassVar[bool] = False
@@ -47,7 +47,7 @@ class MillstreamError(Exception):
         self.facts = facts
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Survive pickling, since errors travel from Spark's workers to the driver."""
+        """Support pickling, since errors are sent from Spark's workers to the driver."""
         return _rebuild, (type(self), self.message, self.hint, self.facts)
 
 
@@ -56,19 +56,19 @@ def _rebuild(kind: type[MillstreamError], message: str, hint: str | None, facts:
 
 
 class DefinitionError(MillstreamError, ValueError):
-    """The topology or a setting is wrong; nothing has run yet."""
+    """The topology or a setting is invalid; nothing has run yet."""
 
     code = "definition"
 
 
 class InvalidNameError(DefinitionError):
-    """A name has characters that may not appear in topics, files or metrics."""
+    """A name contains characters that are not allowed in topics, paths or metrics."""
 
     code = "invalid_name"
 
 
 class NoSuchVerbError(DefinitionError, AttributeError):
-    """A stream, table or grouping has no verb of that name."""
+    """A stream, table or grouping has no method with that name."""
 
     code = "no_such_verb"
 
@@ -86,37 +86,37 @@ class ProcessingError(MillstreamError):
 
 
 class SuppressionFullError(ProcessingError):
-    """A suppression holds back more than its bounds allow, and was told to stop the app then."""
+    """The buffer of a bounded suppression is full, and it is configured to stop the app in that case."""
 
     code = "suppression_full"
 
 
 class BrokerError(MillstreamError):
-    """The log or Kafka refused a request."""
+    """The broker refused a request."""
 
     code = "broker"
 
 
 class UnknownTopicError(BrokerError, LookupError):
-    """No such topic."""
+    """The topic does not exist."""
 
     code = "unknown_topic"
 
 
 class TopicExistsError(BrokerError):
-    """The topic is there already."""
+    """The topic already exists."""
 
     code = "topic_exists"
 
 
 class OffsetOutOfRangeError(BrokerError):
-    """The wanted records were deleted, or were never written."""
+    """The requested records have been deleted, or have not been written yet."""
 
     code = "offset_out_of_range"
 
 
 class RecordTooLargeError(BrokerError, ValueError):
-    """One record exceeds the topic's limit."""
+    """A record exceeds the topic's limit."""
 
     code = "record_too_large"
 
@@ -124,8 +124,8 @@ class RecordTooLargeError(BrokerError, ValueError):
     def of(cls, topic: str, size: int, limit: int) -> RecordTooLargeError:
         """Build the error for a record of ``size`` bytes."""
         return cls(
-            f"a record of {size} bytes is too large for topic {topic!r}, which takes up to {limit}",
-            hint="send less, or raise max_record_bytes of the topic",
+            f"a record of {size} bytes is too large for topic {topic!r}, which allows up to {limit}",
+            hint="send smaller records, or raise max_record_bytes of the topic",
             topic=topic,
             size=size,
             limit=limit,
@@ -133,26 +133,26 @@ class RecordTooLargeError(BrokerError, ValueError):
 
 
 class BufferFullError(BrokerError):
-    """The producer's buffer is full and it was told to raise rather than to wait."""
+    """The producer's buffer is full, and it is configured to raise instead of wait."""
 
     code = "buffer_full"
     retryable = True
 
 
 class RebalancedError(BrokerError):
-    """The group gave the partition to another member before this commit."""
+    """The partition was assigned to another group member before this commit."""
 
     code = "rebalanced"
 
 
 class AccessDeniedError(BrokerError):
-    """Kafka does not let us in, we do not trust it, or it does not allow what we want to do."""
+    """Authentication with the broker failed, its certificate is not trusted, or the user lacks an ACL."""
 
     code = "access_denied"
 
 
 class BrokerUnavailableError(BrokerError):
-    """The broker cannot be reached at the moment."""
+    """The broker cannot be reached."""
 
     code = "broker_unavailable"
     retryable = True
@@ -168,7 +168,7 @@ class StorageError(MillstreamError, OSError):
 
 
 class StorageFullError(StorageError):
-    """The disk is full; nothing was half-written, and work goes on once there is space."""
+    """The disk is full; no partial data was written, and work continues once there is space."""
 
     code = "storage_full"
     retryable = True
@@ -181,7 +181,7 @@ class FormatError(StorageError):
 
 
 class StateError(MillstreamError):
-    """Stored state does not belong to what is to run."""
+    """The stored state does not match the app."""
 
     code = "state"
 
@@ -193,19 +193,19 @@ class AlreadyRunningError(StateError):
 
 
 class UpgradeError(StateError):
-    """The topology was changed in a way that its state cannot follow; nothing was touched."""
+    """The topology has changed in a way that is incompatible with its state; nothing was modified."""
 
     code = "upgrade"
 
 
 class UnknownTableError(StateError, LookupError):
-    """No table of that name in the app."""
+    """The app has no table with that name."""
 
     code = "unknown_table"
 
 
 class EngineError(MillstreamError):
-    """Spark could not run the batch for a reason outside of user code."""
+    """Spark could not run the batch for a reason outside user code."""
 
     code = "engine"
     retryable = True

@@ -355,5 +355,5 @@ def _needs_start(step: UserStep) -> bool:
 def _positive(what: str, duration: Duration) -> int:
     found = milliseconds(duration)
     if found < 1:
-        raise DefinitionError(f"{what}={duration!r} is not possible", hint='it must be 1 ms or more, such as "5 min"')
+        raise DefinitionError(f"{what}={duration!r} is not valid", hint='it must be 1 ms or more, such as "5 min"')
     return found

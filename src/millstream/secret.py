@@ -1,4 +1,4 @@
-"""Secrets: known by where they are kept, read only where they are used, printed never."""
+"""Secrets: references to where a secret is stored. They are read only where they are used and never printed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MASK = "***"
 
 
 class Secret:
-    """A password, key or token that is kept elsewhere: in the environment, in a file, or behind a function.
+    """A password, key or token in an environment variable, in a file, or returned by a function.
 
-    Only the place travels, into settings, plans and workers; the value is read by the process that uses it, each time
-    anew, so that a changed secret needs no restart. Whatever prints a secret prints ``***``.
+    Settings, plans and workers hold only the reference. The process that uses the secret reads its value each time,
+    so that a changed secret needs no restart. A secret always prints as ``***``.
 
     >>> password = Secret.env("KAFKA_PASSWORD")
     >>> password, f"{password}", password.reference
@@ -27,41 +27,41 @@ class Secret:
     __slots__ = ("reference",)
 
     def __init__(self, reference: str) -> None:
-        kind, _, place = reference.partition(":")
-        if kind not in _SOURCES or not place:
-            raise DefinitionError(  # what was given may be the secret itself, so it is not repeated
-                "a secret is named by where it is kept, not by its value",
+        source, _, location = reference.partition(":")
+        if source not in _SOURCES or not location:
+            raise DefinitionError(  # the argument may be the secret itself, so the message does not repeat it
+                "a secret must be a reference to where it is stored, not its value",
                 hint="write env:NAME, file:PATH or call:MODULE:FUNCTION",
             )
         self.reference = reference
 
     @classmethod
     def env(cls, name: str) -> Secret:
-        """A secret in an environment variable."""
+        """Reference an environment variable."""
         return cls(f"env:{name}")
 
     @classmethod
     def file(cls, path: str | Path) -> Secret:
-        """A secret in a file, without its last line break."""
+        """Reference a file; a trailing line break is removed."""
         return cls(f"file:{path}")
 
     @classmethod
     def call(cls, function: str) -> Secret:
-        """A secret that a function without arguments returns; named ``"module:function"`` so that workers find it."""
+        """Reference a function without arguments as ``"module:function"``, so that workers can import it."""
         return cls(f"call:{function}")
 
     def reveal(self) -> str:
         """Read the value now."""
-        kind, _, place = self.reference.partition(":")
+        source, _, location = self.reference.partition(":")
         try:
-            value = {"env": _from_environment, "file": _from_file, "call": _from_function}[kind](place)
+            value = {"env": _read_environment, "file": _read_file, "call": _call_function}[source](location)
         except Exception as error:
             raise DefinitionError(
                 f"the secret {self.reference!r} cannot be read: {type(error).__name__}",
-                hint="it must be there for every process that uses it, Spark's workers included",
-            ) from None  # the cause could hold what the function was working with
+                hint="it must be available to every process that uses it, including Spark's workers",
+            ) from None  # the cause could contain the secret
         if not isinstance(value, str) or not value:
-            raise DefinitionError(f"the secret {self.reference!r} is empty or not text", hint="set it")
+            raise DefinitionError(f"the secret {self.reference!r} is empty or not text", hint="set it to a text")
         return value
 
     def __repr__(self) -> str:
@@ -80,14 +80,14 @@ class Secret:
         return Secret, (self.reference,)
 
 
-def _from_environment(name: str) -> Any:
+def _read_environment(name: str) -> Any:
     return os.environ[name]
 
 
-def _from_file(path: str) -> Any:
+def _read_file(path: str) -> Any:
     return Path(path).read_text().rstrip("\r\n")
 
 
-def _from_function(name: str) -> Any:
+def _call_function(name: str) -> Any:
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)()

@@ -16,9 +16,9 @@ def test_a_pace_is_a_trigger_or_an_interval() -> None:
 @pytest.mark.parametrize(
     ("trigger", "every", "complaint"),
     [
-        ("fast", None, "trigger='fast' is not possible"),
+        ("fast", None, "trigger='fast' is not valid"),
         ("realtime", "1 s", "exclude each other"),
-        ("auto", "0 s", "every='0 s' is not possible"),
+        ("auto", "0 s", "every='0 s' is not valid"),
         ("auto", "often", "is not a duration"),
     ],
 )

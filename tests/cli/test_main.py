@@ -97,7 +97,7 @@ def test_the_broker_of_the_environment(call: Call, fill: Fill, data_dir: Path, m
 def test_an_unknown_broker(call: Call) -> None:
     refused = call("topics", "list", "--broker", "pigeon://loft")
     assert refused.exit_code == 1
-    assert refused.stderr.startswith("error: broker 'pigeon' is not known")
+    assert refused.stderr.startswith("error: unknown broker 'pigeon'")
 
 
 @pytest.mark.parametrize(

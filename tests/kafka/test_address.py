@@ -29,7 +29,7 @@ def test_a_url_and_its_address_are_the_same_thing(tmp_path: Path) -> None:
         ("kafka://", "HOST:PORT"),
         ("kafka://host", "HOST:PORT"),
         ("kafka://me:hunter2@host:1", "must not contain a user or password"),
-        ("kafka://h:1?sasl=PLAIN&user=me&password=hunter2", "not by its value"),
+        ("kafka://h:1?sasl=PLAIN&user=me&password=hunter2", "not its value"),
         ("kafka://h:1?sasl=PLAIN&user=me&password=env:P", "without TLS"),
         ("kafka://h:1?sasl=OAUTHBEARER&token=env:T", "without TLS"),
         ("kafka://h:1?sasl=GSSAPI&user=me&password=env:P", "not known"),

@@ -80,6 +80,6 @@ def test_what_compaction_has_left_is_read_by_any_ranges(
         assert read(topic, start=start, end=stop) == [one for one in left if start <= one[0] < stop], (start, stop)
 
     assert kafka.offset_at(topic, 0, began + LATER) == left[-2][0]
-    assert kafka.time_at(topic, 0, left[-3][0] + 1, end) == began + LATER
-    assert kafka.time_at(topic, 0, left[-3][0] + 1, left[-2][0]) is None
-    assert kafka.time_at(topic, 0, 0, end) == began + int(left[0][1])
+    assert kafka.timestamp_at(topic, 0, left[-3][0] + 1, end) == began + LATER
+    assert kafka.timestamp_at(topic, 0, left[-3][0] + 1, left[-2][0]) is None
+    assert kafka.timestamp_at(topic, 0, 0, end) == began + int(left[0][1])

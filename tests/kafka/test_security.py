@@ -132,7 +132,7 @@ def test_who_only_reads_needs_no_right_on_a_group(secure: Cluster, certificates:
         assert broker.wait({here: 2}, 20.0)
         for end in (1, 2, 3):
             for number in range(end):
-                assert broker.time_at(name, 0, number, end) == 5 + number
+                assert broker.timestamp_at(name, 0, number, end) == 5 + number
                 found = [chunk for chunk in broker.read(name, 0, number, end) for _ in chunk.offsets]
                 assert len(found) == end - number
 

@@ -11,8 +11,8 @@ from millstream.kafka import KafkaBroker
 
 def test_the_time_of_the_first_record_of_a_range_is_found(kafka: KafkaBroker, topic: str, send: Send) -> None:
     send(topic, "a", "b", "c", times=[10, 30, 20])
-    assert [kafka.time_at(topic, 0, start, 3) for start in range(4)] == [10, 30, 20, None]
-    assert kafka.time_at(topic, 1, 0, 0) is None
+    assert [kafka.timestamp_at(topic, 0, start, 3) for start in range(4)] == [10, 30, 20, None]
+    assert kafka.timestamp_at(topic, 1, 0, 0) is None
 
 
 def test_gaps_are_looked_over_up_to_the_end_of_the_range(
@@ -20,10 +20,10 @@ def test_gaps_are_looked_over_up_to_the_end_of_the_range(
 ) -> None:
     transact(topic, "x", "y").abort_transaction(30)
     after = send(topic, "b", times=[7])
-    assert kafka.time_at(topic, 0, 0, after + 1) == 7
-    assert kafka.time_at(topic, 0, 0, after) is None
+    assert kafka.timestamp_at(topic, 0, 0, after + 1) == 7
+    assert kafka.timestamp_at(topic, 0, 0, after) is None
 
 
 def test_a_topic_that_is_not_there_is_named(kafka: KafkaBroker) -> None:
     with pytest.raises(UnknownTopicError, match="nowhere"):
-        kafka.time_at("nowhere", 0, 0, 1)
+        kafka.timestamp_at("nowhere", 0, 0, 1)

@@ -52,7 +52,7 @@ def test_a_record_over_the_limit_is_refused_by_size(log: EmbeddedLog) -> None:
     values = [b"x" * 50] * 10
     log.append([Output("small", 0, block_of([None] * 10, values, [0] * 10))])
     values[3] = b"x" * 101
-    with pytest.raises(RecordTooLargeError, match=r"a record of 102 bytes .* 'small', which takes up to 100") as info:
+    with pytest.raises(RecordTooLargeError, match=r"a record of 102 bytes .* 'small', which allows up to 100") as info:
         log.append([Output("small", 0, block_of([b"k"] * 10, values, [0] * 10))])
     assert info.value.facts == {"topic": "small", "size": 102, "limit": 100}
 

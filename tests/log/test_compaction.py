@@ -64,7 +64,7 @@ def test_everything_may_go(log: EmbeddedLog, table: str, send: Send, read: Read)
     assert read(table) == []
     assert (log.offsets(table)[0].end, log.topic(table).bytes) == (2, (0,))
     assert log.offset_at(table, 0, 0) is None
-    assert log.time_at(table, 0, 0, 2) is None
+    assert log.timestamp_at(table, 0, 0, 2) is None
 
 
 def test_small_blobs_are_joined_on_the_way(log: EmbeddedLog, table: str, send: Send) -> None:

@@ -24,7 +24,7 @@ def test_deleted_records_are_not_found(log: EmbeddedLog, topic: str, send: Send)
     send(topic, *"abc", times=[90, 10, 20])
     log.delete_before(topic, 0, 1)
     assert log.offset_at(topic, 0, 15) == 2
-    assert [log.time_at(topic, 0, start, 3) for start in (1, 2, 3)] == [10, 20, None]
+    assert [log.timestamp_at(topic, 0, start, 3) for start in (1, 2, 3)] == [10, 20, None]
     assert log.offset_at(topic, 0, 80) is None
 
 

@@ -123,5 +123,5 @@ def test_time_does_not_go_on_behind_a_step_that_holds_records_back() -> None:
 
 
 def test_an_impossible_silence_is_refused() -> None:
-    with pytest.raises(DefinitionError, match="idle_after='0 s' is not possible"):
+    with pytest.raises(DefinitionError, match="idle_after='0 s' is not valid"):
         App("test").stream("n", idle_after="0 s")

@@ -52,5 +52,5 @@ def test_a_topology_may_send_records_over_several_edges() -> None:
 
 @pytest.mark.parametrize("partitions", [0, -1])
 def test_less_than_one_partition_is_refused(partitions: int) -> None:
-    with pytest.raises(DefinitionError, match=rf"repartition\({partitions}\) is not possible; use 1 or more"):
+    with pytest.raises(DefinitionError, match=rf"repartition\({partitions}\) is not valid; use 1 or more"):
         App("test").stream("n").repartition(partitions)

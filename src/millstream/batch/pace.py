@@ -22,14 +22,12 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, trigger: Trigger = "auto", every: Duration | None = None) -> Self:
         """Check and combine both."""
         if trigger not in get_args(Trigger):
-            raise DefinitionError(
-                f"trigger={trigger!r} is not possible", hint='use "auto" or "realtime", or every="10 s"'
-            )
+            raise DefinitionError(f"trigger={trigger!r} is not valid", hint='use "auto" or "realtime", or every="10 s"')
         if every is None:
             return cls(trigger=trigger)
         if trigger == "realtime":
             raise DefinitionError(f'trigger="realtime" and every={every!r} exclude each other', hint="choose one")
         seconds = milliseconds(every) / 1000
         if seconds <= 0:
-            raise DefinitionError(f"every={every!r} is not possible", hint='leave it out, or use every="10 s"')
+            raise DefinitionError(f"every={every!r} is not valid", hint='leave it out, or use every="10 s"')
         return cls(every_seconds=seconds)

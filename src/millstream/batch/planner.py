@@ -208,7 +208,7 @@ class Planner:
 
     def _timestamp_at(self, one: Range, offset: int) -> int:
         """Return the time of the next record from ``offset`` on; offsets may have gaps."""
-        found = self._broker.time_at(one.topic, one.partition, offset, one.stop)
+        found = self._broker.timestamp_at(one.topic, one.partition, offset, one.stop)
         return _NEVER if found is None else found
 
 

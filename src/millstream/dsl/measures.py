@@ -95,14 +95,14 @@ def count_distinct_of(of: Selector = None) -> Measure:
 def quantile_of(q: float, of: Selector = None) -> Measure:
     """Return the quantile ``q`` (0.99: the 99th percentile), within 1 % of the right value."""
     if not 0 <= q <= 1:
-        raise DefinitionError(f"quantile({q!r}) is not possible", hint="q is a share, from 0 to 1: 0.99")
+        raise DefinitionError(f"quantile({q!r}) is not valid", hint="q is a share, from 0 to 1: 0.99")
     return Measure("quantile", Quantile(q), _selected("quantile", of))
 
 
 def top_of(n: int, of: Selector = None, *, by: Selector = None) -> Measure:
     """Return the ``n`` greatest values, the greatest first; ``by`` says what they are compared by."""
     if n < 1:
-        raise DefinitionError(f"top({n!r}) is not possible", hint="n is how many are kept, 1 or more")
+        raise DefinitionError(f"top({n!r}) is not valid", hint="n is how many are kept, 1 or more")
     select = _selected("top", of)
     if by is None:
         return Measure("top", Top(n), select)

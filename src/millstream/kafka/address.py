@@ -103,7 +103,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 def _read(name: str, value: str) -> Any:
     if name in _FLAGS:
         if value.lower() not in ("", "true", "false"):
-            raise DefinitionError(f"{name}={value!r} is not possible", hint=f"write {name}=true or {name}=false")
+            raise DefinitionError(f"{name}={value!r} is not valid", hint=f"write {name}=true or {name}=false")
         return value.lower() != "false"
     if name in _SECRETS:
         return Secret(value)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from millstream.broker import Acks, Chunk, GroupInfo, Offsets, Output, TopicConfig, TopicInfo
+from millstream.broker import Acks, GroupInfo, Offsets, Output, RecordChunk, TopicConfig, TopicInfo
 from millstream.durations import Duration, milliseconds
 from millstream.kafka.address import Address
 from millstream.kafka.clients import Clients
@@ -90,12 +90,12 @@ class KafkaBroker:
         """Return the first offset whose record has ``timestamp`` or later, or None if there is none."""
         return self._all.offsets.at(topic, partition, timestamp)
 
-    def time_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
+    def timestamp_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
         """Return the time of the first record with ``start <= offset < end``, or None if there is none."""
         self._all.offsets.check_partition(topic, partition)
-        return self._all.glance.time_at(topic, partition, start, end)
+        return self._all.glance.timestamp_at(topic, partition, start, end)
 
-    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[RecordChunk]:
         """Yield the records with ``start <= offset < end`` in order, across gaps."""
         self._all.offsets.check_partition(topic, partition)
         return self._all.readers.read(topic, partition, start, end)

@@ -72,7 +72,7 @@ def explained(error: KafkaError, doing: str, topic: str | None = None) -> Millst
         hint = "they were deleted by retention, or the topic was made anew"
         return OffsetOutOfRangeError(f"cannot {doing}: records are gone", hint=hint, topic=topic)
     if code in _TOO_LARGE:
-        hint = "send less, or raise max_record_bytes of the topic"
+        hint = "send smaller records, or raise max_record_bytes of the topic"
         return RecordTooLargeError(f"a record is too large for topic {topic!r}", hint=hint, topic=topic)
     if code in _REBALANCED:
         return RebalancedError(f"cannot {doing}: the group has moved on", hint="poll again")

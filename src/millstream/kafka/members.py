@@ -14,7 +14,7 @@ from millstream.kafka.failures import explained, translated
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
-    from millstream.broker import Release
+    from millstream.broker import ReleaseCallback
     from millstream.kafka.clients import Clients
 
 _LEAST_SESSION_MS = 6_000  # brokers refuse less, unless told otherwise
@@ -30,7 +30,7 @@ class Member:
         self._group = check_name("group", group)
         self._held: frozenset[TopicPartition] = frozenset()
         self._generation = 0
-        self._release: Release | None = None
+        self._release: ReleaseCallback | None = None
         session = max(_LEAST_SESSION_MS, session_ms)
         settings = {"group.id": group, "session.timeout.ms": session, "heartbeat.interval.ms": session // 6}
         self._consumer: Consumer = clients.consumer({**settings, "auto.offset.reset": "latest"})
@@ -44,7 +44,7 @@ class Member:
         """How often this member was given partitions."""
         return self._generation
 
-    def refresh(self, release: Release) -> frozenset[TopicPartition]:
+    def refresh(self, release: ReleaseCallback) -> frozenset[TopicPartition]:
         """Take part in the life of the group and return the partitions held now."""
         self._release = release
         with translated(self._doing):

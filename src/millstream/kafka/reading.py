@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from millstream.broker import Chunk
+from millstream.broker import RecordChunk
 from millstream.errors import BrokerUnavailableError, MillstreamError
 from millstream.foundation.blocks import block_of
 from millstream.kafka.failures import explained, is_about_the_group, translated
@@ -46,7 +46,7 @@ class Readers:
         self._idle: dict[tuple[str, int], _Reader] = {}
         self._lock = threading.Lock()
 
-    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[RecordChunk]:
         """Yield the records with ``start <= offset < end`` in order."""
         if start >= end:
             return
@@ -124,7 +124,7 @@ class _Reader:
     def close(self) -> None:
         self._consumer.close()
 
-    def read(self, start: int, end: int) -> Iterator[Chunk]:
+    def read(self, start: int, end: int) -> Iterator[RecordChunk]:
         """Yield the records of a range, chunk by chunk."""
         position = self._position
         if position is None or not 0 <= start - position <= _SKIPPED_RECORDS:
@@ -196,7 +196,7 @@ def _place_of(messages: list[Message], offset: int) -> int:
     return bisect_left(messages, offset, key=lambda message: message.offset() or 0)
 
 
-def _chunk(messages: list[Message], next_offset: int) -> Chunk:
+def _chunk(messages: list[Message], next_offset: int) -> RecordChunk:
     offsets: Sequence[Any] = [message.offset() for message in messages]
     if offsets[-1] - offsets[0] + 1 == len(offsets):
         offsets = range(offsets[0], offsets[-1] + 1)
@@ -207,4 +207,4 @@ def _chunk(messages: list[Message], next_offset: int) -> Chunk:
         [message.timestamp()[1] for message in messages],
         [tuple(one) if one else () for one in headers] if any(headers) else None,
     )
-    return Chunk(block, offsets, next_offset)
+    return RecordChunk(block, offsets, next_offset)

@@ -33,7 +33,7 @@ class Glance:
         self._lock = threading.Lock()
         self._consumer: Consumer | None = None
 
-    def time_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
+    def timestamp_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
         """Return the time of the first record with ``start <= offset < end``, or None if there is none."""
         if start >= end:
             return None

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from millstream.broker import TopicConfig, changed_config, check_config
+from millstream.broker import TopicConfig, apply_config_changes, check_config
 from millstream.errors import UnknownTopicError
 from millstream.foundation.names import check_name
 from millstream.kafka.clients import REQUEST_SECONDS, Clients
@@ -84,7 +84,7 @@ class Topics:
     def alter(self, name: str, changes: Mapping[str, Any]) -> None:
         """Change settings of a topic; partitions can only grow."""
         before = self.config(name)
-        after = changed_config(name, before, changes)
+        after = apply_config_changes(name, before, changes)
         settings, old = _theirs(after), _theirs(before)
         changed = {key: value for key, value in settings.items() if value != old[key]}
         if changed:

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from millstream.broker import TopicConfig, changed_config, check_config
+from millstream.broker import TopicConfig, apply_config_changes, check_config
 from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.foundation.names import check_name
 from millstream.foundation.storage import Environment, close_environments, open_environment
@@ -110,7 +110,7 @@ class Catalog:
             if stored is None:
                 raise self._unknown(name)
             entry = _unpack(stored)
-            config = changed_config(name, entry.config, changes)
+            config = apply_config_changes(name, entry.config, changes)
             txn.put(name.encode(), _pack(_Entry(entry.id, config)), db=meta.databases["topics"])
 
         meta.update(change)

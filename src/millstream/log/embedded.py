@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from millstream.broker import Acks, Chunk, GroupInfo, Offsets, Output, TopicConfig, TopicInfo
+from millstream.broker import Acks, GroupInfo, Offsets, Output, RecordChunk, TopicConfig, TopicInfo
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError, UnknownTopicError
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
@@ -155,19 +155,19 @@ class EmbeddedLog:
         check_partition(topic, partition, found.config)
         return offset_at(found, partition, timestamp)
 
-    def time_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
+    def timestamp_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
         """Return the time of the first record with ``start <= offset < end``, or None if there is none."""
         for chunk in self.read(topic, partition, start, end):
             return int(chunk.block.column(2)[0].as_py())
         return None
 
-    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Chunk]:
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[RecordChunk]:
         """Yield the records with ``start <= offset < end`` in order; chunks own their memory."""
         found = self._catalog.get(topic)
         check_partition(topic, partition, found.config)
         return read_chunks(found, partition, start, end)
 
-    def view(self, topic: str, partition: int, start: int, end: int) -> AbstractContextManager[Iterator[Chunk]]:
+    def view(self, topic: str, partition: int, start: int, end: int) -> AbstractContextManager[Iterator[RecordChunk]]:
         """Read without any copy: ``with log.view(...) as chunks``; nothing of them may be used after the block."""
         found = self._catalog.get(topic)
         check_partition(topic, partition, found.config)

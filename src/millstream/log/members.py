@@ -24,7 +24,7 @@ from millstream.log.groups import Groups, GroupState, MemberState
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
-    from millstream.broker import Release
+    from millstream.broker import ReleaseCallback
 
 _LOOK_AROUND_SECONDS = 0.2
 _TOUCH_SECONDS = 0.5
@@ -81,7 +81,7 @@ class Member:
         """The generation of the group as this member last saw it."""
         return self._generation
 
-    def refresh(self, release: Release) -> frozenset[TopicPartition]:
+    def refresh(self, release: ReleaseCallback) -> frozenset[TopicPartition]:
         """Show life and return the partitions held now; ``release`` gets those to be given up while it may commit."""
         self._touch()
         if monotonic() - self._looked >= _LOOK_AROUND_SECONDS:
@@ -164,7 +164,7 @@ class Member:
     def _counts(self, members: Collection[MemberState]) -> Mapping[str, int]:
         return self._partitions({topic for each in members for topic in each.topics})
 
-    def _move(self, me: MemberState, release: Release) -> None:
+    def _move(self, me: MemberState, release: ReleaseCallback) -> None:
         """Give up what is no longer wanted, then take what nobody else holds any more."""
         lost = me.held - me.wanted
         if lost:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from millstream.broker import Chunk
+from millstream.broker import RecordChunk
 from millstream.foundation.blocks import SCHEMA, SPARSE_SCHEMA, from_bytes
 from millstream.log.snapshot import out_of_range
 
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
     next_offset: int
 
 
-def read_chunks(topic: Topic, partition: int, start: int, end: int) -> Iterator[Chunk]:
+def read_chunks(topic: Topic, partition: int, start: int, end: int) -> Iterator[RecordChunk]:
     """Yield the records with ``start <= offset < end`` in chunks of convenient size."""
     while start < end:
         with topic.reading() as snapshot:
@@ -50,12 +50,12 @@ def read_chunks(topic: Topic, partition: int, start: int, end: int) -> Iterator[
 
 
 @contextmanager
-def viewed(topic: Topic, partition: int, start: int, end: int) -> Iterator[Iterator[Chunk]]:
+def viewed(topic: Topic, partition: int, start: int, end: int) -> Iterator[Iterator[RecordChunk]]:
     """Give the records as they lie in the map, without a copy; valid inside the block only."""
     with topic.reading(buffers=True) as snapshot:
         check_start(snapshot, topic.name, partition, start)
         fetched = ((span, snapshot.blob(partition, span.base)) for span in _until(snapshot, partition, start, end))
-        yield (Chunk(*piece) for piece in _pieces(fetched, start, end))
+        yield (RecordChunk(*piece) for piece in _pieces(fetched, start, end))
 
 
 def offset_at(topic: Topic, partition: int, timestamp: int) -> int | None:
@@ -134,7 +134,7 @@ def _pieces(fetched: Iterable[tuple[Span, Any]], start: int, end: int) -> Iterat
             yield Piece(block, offsets, next_offset)
 
 
-def _joined(pieces: Iterable[Piece]) -> Iterator[Chunk]:
+def _joined(pieces: Iterable[Piece]) -> Iterator[RecordChunk]:
     waiting: list[Piece] = []
     records = 0
     for piece in pieces:
@@ -146,17 +146,17 @@ def _joined(pieces: Iterable[Piece]) -> Iterator[Chunk]:
             waiting.append(piece)
             records += len(piece.block)
         else:
-            yield Chunk(*piece)
+            yield RecordChunk(*piece)
     if waiting:
         yield _join(waiting)
 
 
-def _join(pieces: Sequence[Piece]) -> Chunk:
+def _join(pieces: Sequence[Piece]) -> RecordChunk:
     if len(pieces) == 1:
-        return Chunk(*pieces[0])
+        return RecordChunk(*pieces[0])
     last = pieces[-1]
     block = pa.concat_batches([piece.block for piece in pieces])
     offsets: Sequence[int] = range(pieces[0].offsets[0], last.offsets[-1] + 1)
     if len(offsets) != len(block):
         offsets = [offset for piece in pieces for offset in piece.offsets]
-    return Chunk(block, offsets, last.next_offset)
+    return RecordChunk(block, offsets, last.next_offset)

@@ -127,8 +127,8 @@ def _refusal(columns: Columns, size: int) -> MillstreamError:
     """Say now what the broker would say after the state is committed, when no policy can help any more."""
     if size > columns.most_bytes:
         return RecordTooLargeError(
-            f"a record of {size} bytes is too large for its topic, which takes up to {columns.most_bytes}",
-            hint="send less, or raise max_record_bytes of the topic",
+            f"a record of {size} bytes is too large for its topic, which allows up to {columns.most_bytes}",
+            hint="send smaller records, or raise max_record_bytes of the topic",
             size=size,
         )
     return SerdeError("a record without a key cannot go to a compacted topic", hint="give it a key: .select_key(...)")

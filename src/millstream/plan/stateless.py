@@ -122,7 +122,7 @@ class Repartition(Node):
 
     def __post_init__(self) -> None:
         if self.partitions is not None and self.partitions < 1:
-            raise DefinitionError(f"repartition({self.partitions}) is not possible", hint="use 1 or more partitions")
+            raise DefinitionError(f"repartition({self.partitions}) is not valid", hint="use 1 or more partitions")
 
 
 STATELESS = (

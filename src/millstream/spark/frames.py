@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from millstream.broker import Chunk, Output, TopicInfo
+from millstream.broker import Output, RecordChunk, TopicInfo
 from millstream.errors import DefinitionError, SerdeError
 from millstream.foundation.blocks import headers_of
 from millstream.operators.runtime import Columns
@@ -70,7 +70,7 @@ class RowReader:
             wanted = [field for field in schema.fields if field.name in self._fields]
             self._decode = msgspec.json.Decoder(_python_type(sql.StructType(wanted))).decode
 
-    def batch(self, partition: int, chunk: Chunk) -> Any:
+    def batch(self, partition: int, chunk: RecordChunk) -> Any:
         """Return the rows of a chunk."""
         if self._is_raw:
             around = _around(partition, chunk)
@@ -83,7 +83,7 @@ class RowReader:
         around = {name: kept[inside] for name, inside in AROUND.items()}
         return self._arranged({**around, **{name: decoded.column(name) for name in self._fields}})
 
-    def _values(self, partition: int, chunk: Chunk) -> tuple[Any, list[dict[str, Any]]]:
+    def _values(self, partition: int, chunk: RecordChunk) -> tuple[Any, list[dict[str, Any]]]:
         """Decode the values; a record without a value is a row of nulls."""
         rows: list[int] = []
         values: list[dict[str, Any]] = []
@@ -109,7 +109,7 @@ def _cast(column: Any, wanted: Any) -> Any:
     return column if column.type == wanted else column.cast(wanted)
 
 
-def _around(partition: int, chunk: Chunk) -> dict[str, Any]:
+def _around(partition: int, chunk: RecordChunk) -> dict[str, Any]:
     count = len(chunk.block)
     return {
         "key": chunk.block.column(0),
@@ -119,7 +119,7 @@ def _around(partition: int, chunk: Chunk) -> dict[str, Any]:
     }
 
 
-def _headers(chunk: Chunk) -> Any:
+def _headers(chunk: RecordChunk) -> Any:
     kind = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
     found = headers_of(chunk.block)
     if found is None:

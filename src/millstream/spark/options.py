@@ -44,7 +44,7 @@ class Options:
     def _choice(self, name: str, *choices: str) -> str:
         value = self._given.get(name, choices[0])
         if value not in choices:
-            raise DefinitionError(f"{name}={value!r} is not possible", hint=f"use {' or '.join(map(repr, choices))}")
+            raise DefinitionError(f"{name}={value!r} is not valid", hint=f"use {' or '.join(map(repr, choices))}")
         return value
 
     @property
