@@ -1,9 +1,9 @@
-"""What a batch costs before it does anything: Millstream beside Structured Streaming, in one run.
+"""The fixed cost of a batch: Millstream compared with Structured Streaming, in one run.
 
 Every batch holds one record. One level: read, map, write. Two levels: the same with a shuffle in between. Millstream
 commits its plan, its state and its output to disk each time; Structured Streaming commits its offsets and writes to
-a sink that drops everything. Each side has a process and a JVM of its own, since ours gets flags for a JVM that only
-schedules. Figures are milliseconds per batch, warm.
+a sink that drops everything. Each side has its own process and JVM, because Millstream sets flags for a JVM that only
+schedules. Results are milliseconds per batch, after a warm-up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ two_levels.stream("in", value=int).select_key(lambda n: n).repartition(2).map_va
 
 
 def millstream_batches(app: App, batches: int, small_batch_records: int) -> list[float]:
-    """Return the seconds of batches of one record each."""
+    """Return the duration of each batch of one record, in seconds."""
     app.config = Config(partitions=2, max_batch_records=1, small_batch_records=small_batch_records)
     broker = app.broker
     broker.append([Output("in", 0, block_of([None] * batches, [b"1"] * batches, [0] * batches))])
@@ -47,14 +47,12 @@ def millstream_batches(app: App, batches: int, small_batch_records: int) -> list
 
 
 def structured_batches(spark: Any, directory: Path, batches: int, levels: int) -> list[float]:
-    """Return the seconds of micro-batches of one row each, from a Python source through ``mapInArrow``."""
+    """Return the duration of each micro-batch of one row, from a Python source through ``mapInArrow``, in seconds."""
     frame = spark.readStream.format("one-row").load()
-    plus_one = frame.mapInArrow(_pass_on, "n long")
+    frame = frame.mapInArrow(_identity, "n long")
     if levels == 2:
-        plus_one = plus_one.repartition(2, "n").mapInArrow(_pass_on, "n long")
-    query = (
-        plus_one.writeStream.format("noop").option("checkpointLocation", str(directory / f"levels-{levels}")).start()
-    )
+        frame = frame.repartition(2, "n").mapInArrow(_identity, "n long")
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(directory / f"levels-{levels}")).start()
     seconds: dict[int, float] = {}
     while len(seconds) < batches:
         query.awaitTermination(1)
@@ -65,12 +63,12 @@ def structured_batches(spark: Any, directory: Path, batches: int, levels: int) -
     return list(seconds.values())
 
 
-def _pass_on(batches: Iterator[Any]) -> Iterator[Any]:
+def _identity(batches: Iterator[Any]) -> Iterator[Any]:
     return batches
 
 
 def register_source(spark: Any) -> None:
-    """Register a streaming source in Python that has one new row for every batch."""
+    """Register a Python streaming source that provides one new row for every batch."""
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
     class Reader(SimpleDataSourceStreamReader):
@@ -105,68 +103,68 @@ def measure_millstream(batches: int, directory: Path) -> dict[str, float]:
     broker.create_topic("in", TopicConfig(partitions=2))
     broker.close()
     return {
-        f"millstream, {word}, {gear}": statistics.median(millstream_batches(app, batches, small)[WARM_UP:]) * 1000
-        for word, app in (("one level", one_level), ("two levels", two_levels))
-        for gear, small in (("parallel", 0), ("single", 10))
+        f"millstream, {levels}, {mode}": statistics.median(millstream_batches(app, batches, small)[WARM_UP:]) * 1000
+        for levels, app in (("one level", one_level), ("two levels", two_levels))
+        for mode, small in (("parallel", 0), ("single", 10))
     }
 
 
 def measure_structured(batches: int, directory: Path) -> dict[str, float]:
-    """Return the median milliseconds of each case, with the settings that Spark has by itself."""
+    """Return the median milliseconds of each case, with Spark's default settings."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = SparkSession.builder.master("local[*]").getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     register_source(spark)
-    figures = {
-        f"structured streaming, {word}": statistics.median(
+    results = {
+        f"structured streaming, {title}": statistics.median(
             structured_batches(spark, directory, batches, levels)[WARM_UP:]
         )
         * 1000
-        for levels, word in ((1, "one level"), (2, "two levels"))
+        for levels, title in ((1, "one level"), (2, "two levels"))
     }
     spark.stop()
-    return figures
+    return results
 
 
 SIDES = {"millstream": measure_millstream, "structured streaming": measure_structured}
 
 
 def in_own_process(side: str, batches: int, directory: Path) -> dict[str, float]:
-    """Measure one side in a fresh Python with a fresh JVM."""
-    figures = directory / f"{side}.json"
-    command = [sys.executable, __file__, "--only", side, "--batches", str(batches), "--json", str(figures)]
+    """Measure one side in a new Python process with a new JVM."""
+    path = directory / f"{side}.json"
+    command = [sys.executable, __file__, "--only", side, "--batches", str(batches), "--json", str(path)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    found: dict[str, float] = json.loads(figures.read_text())
-    return found
+    results: dict[str, float] = json.loads(path.read_text())
+    return results
 
 
 def main() -> None:
-    """Run all cases and print the table."""
+    """Measure all cases and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=200)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument("--only", choices=SIDES)
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="latency-"))
-    figures: dict[str, float] = {}
+    results: dict[str, float] = {}
     try:
         for side in SIDES if arguments.only is None else ():
-            figures.update(in_own_process(side, arguments.batches, directory))
+            results.update(in_own_process(side, arguments.batches, directory))
         if arguments.only is not None:
-            figures = SIDES[arguments.only](arguments.batches, directory)
+            results = SIDES[arguments.only](arguments.batches, directory)
     finally:
         stop_spark()
         shutil.rmtree(directory, ignore_errors=True)
-    for name, milliseconds in figures.items():
+    for name, milliseconds in results.items():
         print(f"{name:<36}{milliseconds:>8.1f} ms")
-    for word in ("one level", "two levels") if arguments.only is None else ():
-        for gear in ("parallel", "single"):
-            ratio = figures[f"millstream, {word}, {gear}"] / figures[f"structured streaming, {word}"]
-            print(f"ratio, {word}, {gear}: {ratio:.2f}")
+    for levels in ("one level", "two levels") if arguments.only is None else ():
+        for mode in ("parallel", "single"):
+            ratio = results[f"millstream, {levels}, {mode}"] / results[f"structured streaming, {levels}"]
+            print(f"ratio, {levels}, {mode}: {ratio:.2f}")
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2))
+        arguments.json.write_text(json.dumps(results, indent=2))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How fast the embedded log is: append, read, produce, consume, wake up.
+"""Throughput of the embedded log (append, read, produce, consume) and wake-up latency.
 
 python benchmarks/log.py [--records 1000000] [--repeat 3] [--json FILE]
 
-Records have 100 bytes, blocks 10,000 records, every append is synced. The best of the repeats counts, since other
-work on the machine only ever slows things down; the worst is shown beside it.
+Records have 100 bytes, blocks have 10,000 records, and every append is synced to disk. The best of the repeats counts,
+because other work on the machine can only slow things down; the worst is printed next to it.
 """
 
 from __future__ import annotations
@@ -58,27 +58,27 @@ def append(log: EmbeddedLog, records: int) -> int:
 
 
 def read_arrow(log: EmbeddedLog, records: int) -> int:
-    seen = 0
-    for partition, there in enumerate(log.offsets("bulk")):
-        start = max(0, there.end - records // 2)
-        seen += sum(len(chunk.block) for chunk in log.read("bulk", partition, start, there.end))
-    return seen
+    count = 0
+    for partition, offsets in enumerate(log.offsets("bulk")):
+        start = max(0, offsets.end - records // 2)
+        count += sum(len(chunk.block) for chunk in log.read("bulk", partition, start, offsets.end))
+    return count
 
 
 def view_arrow(log: EmbeddedLog, records: int) -> int:
-    seen = 0
-    for partition, there in enumerate(log.offsets("bulk")):
-        with log.view("bulk", partition, max(0, there.end - records // 2), there.end) as chunks:
-            seen += sum(len(chunk.block) for chunk in chunks)
-    return seen
+    count = 0
+    for partition, offsets in enumerate(log.offsets("bulk")):
+        with log.view("bulk", partition, max(0, offsets.end - records // 2), offsets.end) as chunks:
+            count += sum(len(chunk.block) for chunk in chunks)
+    return count
 
 
 def read_python(log: EmbeddedLog, records: int) -> int:
     consumer = Consumer(log, topics="bulk", key=bytes, value=bytes)
-    seen = 0
-    while seen < records and (polled := consumer.poll(0)):
-        seen += len(polled)
-    return seen
+    count = 0
+    while count < records and (polled := consumer.poll(0)):
+        count += len(polled)
+    return count
 
 
 def produce(log: EmbeddedLog, records: int) -> int:
@@ -95,14 +95,14 @@ def rate(run: Callable[[EmbeddedLog, int], int], log: EmbeddedLog, records: int,
     """Return the best and the worst records per second."""
     rates = []
     for _ in range(repeat):
-        began = perf_counter()
-        done = run(log, records)
-        rates.append(round(done / (perf_counter() - began)))
+        start = perf_counter()
+        count = run(log, records)
+        rates.append(round(count / (perf_counter() - start)))
     return max(rates), min(rates)
 
 
 def wake_up(log: EmbeddedLog, directory: Path, rounds: int) -> list[float]:
-    """Return sorted milliseconds from a committed append to the moment another process knows of it."""
+    """Return the sorted delays, in milliseconds, between a committed append and the wake-up of another process."""
     block = sample().slice(0, 1)
     delays = []
     with subprocess.Popen(
@@ -110,19 +110,19 @@ def wake_up(log: EmbeddedLog, directory: Path, rounds: int) -> list[float]:
     ) as process:
         assert process.stdout is not None
         for number in range(rounds):
-            sleep(1.0 if number == 0 else 0.002)  # the other side must be waiting again, or there is nothing to measure
+            sleep(1.0 if number == 0 else 0.002)  # the other process must be waiting again before the next append
             log.append([Output("wake", 0, block)])
-            committed = time_ns()
-            delays.append((int(process.stdout.readline()) - committed) / 1e6)
+            committed_at = time_ns()
+            delays.append((int(process.stdout.readline()) - committed_at) / 1e6)
     return sorted(delays)
 
 
 def measure(records: int, repeat: int, rounds: int) -> dict[str, float]:
-    figures: dict[str, float] = {}
+    results: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name, EmbeddedLog(Path(name)) as log:
         for topic, partitions in (("bulk", 2), ("sent", 4), ("wake", 1)):
             log.create_topic(topic, TopicConfig(partitions=partitions))
-        append(log, BLOCK)  # imports and page tables
+        append(log, BLOCK)  # warm up imports and page tables
         produce(log, 1000)
         runs = {
             "append": append,
@@ -136,12 +136,12 @@ def measure(records: int, repeat: int, rounds: int) -> dict[str, float]:
             best, worst = rate(run, log, records // 4 if run is produce else records, repeat)
             target = TARGETS.get(title)
             print(f"{title:24} {best:>12,} {worst:>12,} {target or '':>12,}" if target else f"{title:24} {best:>12,}")
-            figures[title] = best
+            results[title] = best
         delays = wake_up(log, Path(name), rounds)
-        figures["wake-up p50 ms"] = round(delays[len(delays) // 2], 3)
-        figures["wake-up p99 ms"] = round(delays[len(delays) * 99 // 100], 3)
-        print(f"wake-up across processes: p50 {figures['wake-up p50 ms']} ms, p99 {figures['wake-up p99 ms']} ms")
-    return figures
+        results["wake-up p50 ms"] = round(delays[len(delays) // 2], 3)
+        results["wake-up p99 ms"] = round(delays[len(delays) * 99 // 100], 3)
+        print(f"wake-up across processes: p50 {results['wake-up p50 ms']} ms, p99 {results['wake-up p99 ms']} ms")
+    return results
 
 
 def main() -> None:
@@ -149,11 +149,11 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=200, help="wake-ups to measure")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to this file")
     arguments = parser.parse_args()
-    figures = measure(arguments.records, arguments.repeat, arguments.rounds)
+    results = measure(arguments.records, arguments.repeat, arguments.rounds)
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

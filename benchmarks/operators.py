@@ -1,8 +1,8 @@
 """Records per second of each family of operators: the task runner alone, one partition, one core, no Spark.
 
-Typed JSON values of about 60 bytes, 10,000 keys, a record each millisecond of event time, batches of 50,000. The
-figure is records per second of processor time, from reading the log to the outbox in it, so that other work on the
-machine counts little; the first batch, which finds no state, is left out. Best of several rounds.
+Typed JSON values of about 60 bytes, 10,000 keys, one record per millisecond of event time, batches of 50,000. The
+result is records per second of CPU time, from reading the log to writing the outbox to it, which reduces the influence
+of other work on the machine. The first batch, which finds no state, is not counted. Best of several rounds.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ class Trade(msgspec.Struct):
 
 
 def chain(app: App) -> None:
-    """Five steps without state, of which one drops a tenth."""
+    """Five stateless steps, one of which drops a tenth of the records."""
     (
         app.stream("left", value=Trade)
         .filter(lambda trade: trade.shares > 10)
         .map_values(lambda trade: trade.price * trade.shares)
-        .filter_not(lambda worth: worth < 0)
-        .map_values(lambda worth: round(worth, 2))
-        .map(lambda key, worth: (key, worth))
+        .filter_not(lambda total: total < 0)
+        .map_values(lambda total: round(total, 2))
+        .map(lambda key, total: (key, total))
         .to("out")
     )
 
 
 def join_tables(app: App, **options: Any) -> None:
-    """Changes of two tables, half of them on either side."""
+    """Join changes of two tables, half of them on either side."""
     left, right = app.table("left", value=Trade), app.table("right", value=Trade)
-    left.join(right, lambda one, other: one.price + other.price, **options).to_stream().to("out")
+    left.join(right, lambda left, right: left.price + right.price, **options).to_stream().to("out")
 
 
 def windowed(windows: Any) -> Callable[[App], None]:
@@ -77,8 +77,8 @@ def windowed(windows: Any) -> Callable[[App], None]:
     return define
 
 
-def several(app: App) -> None:
-    """Four ready aggregations at once."""
+def four_aggregations(app: App) -> None:
+    """Four built-in aggregations at once."""
     (
         app.stream("left", value=Trade)
         .group_by_key()
@@ -94,7 +94,7 @@ FAMILIES: dict[str, tuple[Callable[[App], None], int | None]] = {
         lambda app: app.stream("left", value=Trade).group_by_key().count(name="counts").to_stream().to("out"),
         400_000,
     ),
-    "four aggregations at once": (several, None),
+    "four aggregations at once": (four_aggregations, None),
     "tumbling count": (windowed(tumbling("1 min", grace="10 s")), 300_000),
     "hopping count, 5 windows": (windowed(hopping("50 s", every="10 s", grace="10 s")), 80_000),
     "sliding count": (windowed(sliding("10 s", grace="10 s")), 60_000),
@@ -102,7 +102,7 @@ FAMILIES: dict[str, tuple[Callable[[App], None], int | None]] = {
     "stream-table join": (
         lambda app: (
             app.stream("left", value=Trade)
-            .join(app.table("right", value=Trade), lambda one, other: one.price + other.price)
+            .join(app.table("right", value=Trade), lambda left, right: left.price + right.price)
             .to("out")
         ),
         300_000,
@@ -111,7 +111,9 @@ FAMILIES: dict[str, tuple[Callable[[App], None], int | None]] = {
         lambda app: (
             app.stream("left", value=Trade)
             .join(
-                app.stream("right", value=Trade), lambda one, other: one.price + other.price, within=join_window("5 s")
+                app.stream("right", value=Trade),
+                lambda left, right: left.price + right.price,
+                within=join_window("5 s"),
             )
             .to("out")
         ),
@@ -120,44 +122,44 @@ FAMILIES: dict[str, tuple[Callable[[App], None], int | None]] = {
     "table-table join": (join_tables, 150_000),
     "foreign-key join": (lambda app: join_tables(app, on=lambda trade: f"k{trade.account:05}"), 80_000),
 }
-"""What a family does, and the target in records per second."""
+"""The topology of each family, and its target in records per second."""
 
 
 def main() -> None:
-    """Measure the families and print a table."""
+    """Measure all families and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=400_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="only families whose name contains this")
-    parser.add_argument("--every-update", action="store_true", help="pass on each update: caching off")
-    parser.add_argument("--profile", action="store_true", help="show where the time goes, instead of how much it is")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--every-update", action="store_true", help="forward every update: disable caching")
+    parser.add_argument("--profile", action="store_true", help="print a profile of each batch")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     arguments = parser.parse_args()
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     with scratch() as directory, EmbeddedLog(directory / "log", durability="os") as log:
         load(log, arguments.records)
         print(f"{'family':<28}{'records/s':>12}{'target':>12}")
         for name, (define, target) in FAMILIES.items():
             if arguments.only is None or arguments.only in name:
-                rounds = [measured(log, define, arguments, directory / "state") for _ in range(arguments.rounds)]
-                found[name] = max(rounds)
-                goal = "" if target is None else f"{target:,}"
-                print(f"{name:<28}{found[name]:>12,.0f}{goal:>12}", flush=True)
+                rounds = [measure(log, define, arguments, directory / "state") for _ in range(arguments.rounds)]
+                results[name] = max(rounds)
+                target_text = "" if target is None else f"{target:,}"
+                print(f"{name:<28}{results[name]:>12,.0f}{target_text:>12}", flush=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=2))
+        arguments.json.write_text(json.dumps(results, indent=2))
 
 
 def load(log: EmbeddedLog, records: int, seed: int = 7) -> None:
-    """Write trades to two topics, by turns, so that joins have equally many on both sides."""
-    pick = random.Random(seed)
+    """Write all trades to one topic, and every other one to each of two topics for the joins."""
+    rng = random.Random(seed)
     for topic in ("left", "right"):
         log.create_topic(topic, TopicConfig(partitions=1))
         log.create_topic(f"{topic}-half", TopicConfig(partitions=1))
     columns = [
         (
-            b"k%05d" % pick.randrange(KEYS),
+            b"k%05d" % rng.randrange(KEYS),
             b'{"symbol":"S%03d","price":%.2f,"shares":%d,"account":%d}'
-            % (pick.randrange(500), pick.randrange(100, 50_000) / 100, pick.randrange(1, 100), pick.randrange(KEYS)),
+            % (rng.randrange(500), rng.randrange(100, 50_000) / 100, rng.randrange(1, 100), rng.randrange(KEYS)),
             FIRST + number,
         )
         for number in range(records)
@@ -168,18 +170,18 @@ def load(log: EmbeddedLog, records: int, seed: int = 7) -> None:
             log.append([Output(topic, 0, block_of(list(keys), list(values), list(times)))])
 
 
-def measured(log: EmbeddedLog, define: Callable[[App], None], arguments: argparse.Namespace, state: Path) -> float:
-    """Return the records per second of processor time of a topology over all records, but for the first batch."""
+def measure(log: EmbeddedLog, define: Callable[[App], None], arguments: argparse.Namespace, state: Path) -> float:
+    """Return the records per second of CPU time of a topology over all batches except the first."""
     app = App("operators")
     define(app)
     plan = app.plan
-    joins = len(plan.source_topics) > 1
-    topics = {"left": "left-half", "right": "right"} if joins else {"left": "left"}
+    is_join = len(plan.source_topics) > 1
+    topics = {"left": "left-half", "right": "right"} if is_join else {"left": "left"}
     with scratch(state) as directory:
-        site = TaskEnvironment(
+        environment = TaskEnvironment(
             app=app.id,
             layout=Layout.of(plan, dict.fromkeys(plan.source_topics, 1)),
-            broker=Renamed(log, topics),
+            broker=RenamedTopics(log, topics),
             state_dir=directory,
             policies=Policies.of(app.id, app.config),
             lineage=directory.name,
@@ -187,14 +189,16 @@ def measured(log: EmbeddedLog, define: Callable[[App], None], arguments: argpars
             durable=False,
             new_topic=TopicConfig(partitions=1),
         )
-        spent = run(site, arguments.records, BATCH // 2 if joins else BATCH, profile=arguments.profile)
+        seconds = run_batches(
+            environment, arguments.records, BATCH // 2 if is_join else BATCH, profile=arguments.profile
+        )
         close_environments(directory)
     records: int = arguments.records
-    return (records - BATCH) / spent
+    return (records - BATCH) / seconds
 
 
-class Renamed:
-    """The log with other names for the topics that are read, so that joins read half of the records on each side."""
+class RenamedTopics:
+    """A log that reads other topics than requested, so that joins read half of the records on each side."""
 
     def __init__(self, log: EmbeddedLog, topics: dict[str, str]) -> None:
         self._log = log
@@ -207,29 +211,30 @@ class Renamed:
         return getattr(self._log, name)
 
 
-def run(site: TaskEnvironment, records: int, step: int, *, profile: bool) -> float:
-    """Run all batches and return the processor seconds of all but the first."""
-    topics, names, progress, spent = site.layout.plan.source_topics, task_names(site.layout), Progress(), 0.0
+def run_batches(environment: TaskEnvironment, records: int, step: int, *, profile: bool) -> float:
+    """Run all batches and return the CPU seconds of all except the first."""
+    topics, names = environment.layout.plan.source_topics, task_names(environment.layout)
+    progress, seconds = Progress(), 0.0
     profiler = cProfile.Profile()
     for number, start in enumerate(range(0, records // len(topics), step), 1):
         plan = Batch(number=number, wall_time=0, ranges=tuple(Range(topic, 0, start, start + step) for topic in topics))
-        began = time.process_time()
+        batch_start = time.process_time()
         reports = (
-            profiler.runcall(run_here, site, plan, progress.versions)
+            profiler.runcall(run_here, environment, plan, progress.versions)
             if profile
-            else run_here(site, plan, progress.versions)
+            else run_here(environment, plan, progress.versions)
         )
         if number > 1:
-            spent += time.process_time() - began
+            seconds += time.process_time() - batch_start
         progress = advanced(progress, plan, names, reports)
     if profile:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(18)
-    return spent
+    return seconds
 
 
 @contextmanager
 def scratch(parent: Path | None = None) -> Iterator[Path]:
-    """A directory that is gone afterwards."""
+    """Provide a temporary directory."""
     if parent is not None:
         parent.mkdir(exist_ok=True)
     path = Path(tempfile.mkdtemp(prefix="operators-", dir=parent))

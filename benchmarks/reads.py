@@ -1,7 +1,7 @@
-"""What it costs to read the row of a key: by REST over one connection, and by ``app.tables`` in the same process.
+"""The latency of reading the row of a key: over REST with one connection, and with ``app.tables`` in the same process.
 
-A count over 100,000 keys in four partitions, random keys, one request after the other. ``busy`` is the same while
-another process makes the app work on new records. The promise is less than 5 ms at the median.
+A count over 100,000 keys in four partitions, random keys, one request after the other. ``busy`` measures the same while
+another process runs the app on new records. The target is a median below 5 ms.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ KEYS = 100_000
 PARTITIONS = 4
 
 
-def reading_app(data_dir: Path) -> App:
-    """Count numbers by key."""
+def counting_app(data_dir: Path) -> App:
+    """Return an app that counts numbers by key."""
     app = App("reads", data_dir=data_dir, config=Config(partitions=PARTITIONS))
     app.stream("numbers", value=int).group_by(lambda number: f"key-{number % KEYS}").count(name="counts")
     return app
 
 
 def feed(app: App, records: int) -> None:
-    """Write so many records, evenly over the partitions."""
+    """Write that many records, evenly distributed over the partitions."""
     with closing(app.broker) as broker:
         if "numbers" not in broker.topic_names():
             broker.create_topic("numbers", TopicConfig(partitions=PARTITIONS))
@@ -48,44 +48,44 @@ def feed(app: App, records: int) -> None:
             broker.append([Output("numbers", partition, block)])
 
 
-def measured(read: Callable[[str], object], requests: int) -> dict[str, float]:
-    """Return milliseconds at the median and the 99th percentile, and those of the processor."""
+def measure(read: Callable[[str], object], requests: int) -> dict[str, float]:
+    """Return the median, the 99th percentile and the CPU time of a read, in milliseconds."""
     rng = random.Random(7)
     keys = [f"key-{rng.randrange(KEYS)}" for _ in range(requests)]
     for key in keys[:100]:
         read(key)
-    times, worked = [], time.process_time()
+    times, cpu_start = [], time.process_time()
     for key in keys:
-        began = time.perf_counter()
+        start = time.perf_counter()
         read(key)
-        times.append((time.perf_counter() - began) * 1000)
-    worked = (time.process_time() - worked) * 1000 / requests
+        times.append((time.perf_counter() - start) * 1000)
+    cpu_ms = (time.process_time() - cpu_start) * 1000 / requests
     p99 = statistics.quantiles(times, n=100)[98]
-    return {"p50": round(statistics.median(times), 2), "p99": round(p99, 2), "processor": round(worked, 2)}
+    return {"p50": round(statistics.median(times), 2), "p99": round(p99, 2), "cpu": round(cpu_ms, 2)}
 
 
 def over_rest(data_dir: Path, requests: int) -> dict[str, float]:
-    """Read over one connection to a server of this process, as a browser or a program would."""
+    """Read over one connection to a server in this process, as a browser or another program would."""
     server = WebServer(data_dir, address=Address(port=0))
     host, _, port = server.url.removeprefix("http://").rpartition(":")
     connection = http.client.HTTPConnection(host, int(port))
 
     def read(key: str) -> None:
         connection.request("GET", f"/api/tables/counts/{key}?app=reads")
-        answer = connection.getresponse()
-        body = answer.read()
-        if answer.status != 200:
+        response = connection.getresponse()
+        body = response.read()
+        if response.status != 200:
             raise RuntimeError(body.decode())
 
     try:
-        return measured(read, requests)
+        return measure(read, requests)
     finally:
         connection.close()
         server.close()
 
 
 def while_busy(data_dir: Path, requests: int) -> dict[str, float]:
-    """Read while another process feeds and runs the app."""
+    """Measure reads while another process feeds and runs the app."""
     worker = subprocess.Popen([sys.executable, __file__, "--work", str(data_dir)], stdout=subprocess.PIPE, text=True)
     try:
         assert worker.stdout is not None
@@ -97,8 +97,8 @@ def while_busy(data_dir: Path, requests: int) -> dict[str, float]:
 
 
 def work(data_dir: Path) -> None:
-    """Feed and run the app until killed, and say when the first batch is done."""
-    app = reading_app(data_dir)
+    """Feed and run the app until killed; print a line after each batch."""
+    app = counting_app(data_dir)
     feed(app, 20 * KEYS)
     app.run("caught-up", on_batch=lambda _: print("working", flush=True))
 
@@ -113,18 +113,18 @@ def main() -> None:
         return
     data_dir = Path(tempfile.mkdtemp(prefix="millstream-reads-"))
     try:
-        app = reading_app(data_dir)
+        app = counting_app(data_dir)
         feed(app, KEYS)
         app.run("caught-up")
         stop_spark()
-        found = {
-            "app.tables": measured(lambda key: app.tables["counts"][key], arguments.requests),
+        results = {
+            "app.tables": measure(lambda key: app.tables["counts"][key], arguments.requests),
             "REST": over_rest(data_dir, arguments.requests),
             "REST, busy": while_busy(data_dir, arguments.requests),
         }
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)
-    print(json.dumps(found, indent=2))
+    print(json.dumps(results, indent=2))
 
 
 if __name__ == "__main__":

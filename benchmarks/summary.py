@@ -1,7 +1,7 @@
-"""All benchmarks in one go: one table, the same as JSON, and a picture for the README.
+"""Run all benchmarks: one table, the same as JSON, and a chart for the documentation.
 
-Each benchmark runs in a process of its own, one after the other, and nothing else should run beside them: at the end
-the table says how busy the machine was. ``--only`` runs some, ``--draw`` draws the picture from the last figures.
+Each benchmark runs in its own process, one after the other. Nothing else should run on the machine at the same time;
+the table ends with the load average. ``--only`` runs some, ``--draw`` draws the chart from the last results.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.picture import Bar, Panel, drawn
+from benchmarks.chart import Bar, Panel, chart_svg
 
 ROOT = Path(__file__).resolve().parents[1]
-FIGURES = ROOT / "docs" / "benchmarks.json"
-PICTURE = ROOT / "docs" / "img" / "benchmarks.svg"
+RESULTS = ROOT / "docs" / "benchmarks.json"
+CHART = ROOT / "docs" / "img" / "benchmarks.svg"
 BENCHMARKS = ("log", "operators", "zone_counts", "end_to_end", "latency", "replay")
 
 
 class Row(NamedTuple):
-    """A line of the table: where its figure stands, and what it should be at least or, for times, at most."""
+    """A row of the table: the path of its value in the results, and the target: a minimum or, for times, a maximum."""
 
     benchmark: str
     path: tuple[str, ...]
@@ -37,12 +37,12 @@ class Row(NamedTuple):
     def title(self) -> str:
         return ", ".join(part for part in self.path if part != "records_per_second")
 
-    def found(self, figures: Mapping[str, Any]) -> float | None:
-        """Return the figure, if its benchmark was run."""
-        found: Any = figures.get(self.benchmark, {})
+    def value(self, results: Mapping[str, Any]) -> float | None:
+        """Return the measured value; None, if the benchmark was not run."""
+        value: Any = results.get(self.benchmark, {})
         for part in self.path:
-            found = found.get(part, {})
-        return None if found == {} else float(found)
+            value = value.get(part, {})
+        return None if value == {} else float(value)
 
 
 def _rate(benchmark: str, *path: str, target: float | None = None) -> Row:
@@ -76,8 +76,8 @@ ROWS = (
     _rate("zone_counts", "millstream, every update", "records_per_second", target=4e5),
     _rate("zone_counts", "millstream, caching", "records_per_second", target=5e5),
     _rate("zone_counts", "structured streaming", "records_per_second"),
-    _time("end_to_end", "real-time", "p50", target=10),
-    _time("end_to_end", "real-time", "p99", target=50),
+    _time("end_to_end", "resident", "p50", target=10),
+    _time("end_to_end", "resident", "p99", target=50),
     _time("end_to_end", "parallel (forced)", "p50", target=100),
     _time("latency", "millstream, one level, single"),
     _time("latency", "millstream, two levels, single"),
@@ -90,74 +90,74 @@ ROWS = (
 )
 
 
-def measured(name: str, directory: Path) -> dict[str, Any]:
-    """Run one benchmark, let it print what it prints, and return its figures."""
-    file = directory / f"{name}.json"
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--json", str(file)]
+def run_benchmark(name: str, directory: Path) -> dict[str, Any]:
+    """Run one benchmark, which prints its own output, and return its results."""
+    path = directory / f"{name}.json"
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--json", str(path)]
     subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}/src"})
-    figures: dict[str, Any] = json.loads(file.read_text())
-    return figures
+    results: dict[str, Any] = json.loads(path.read_text())
+    return results
 
 
-def show(figures: Mapping[str, Any]) -> None:
+def show(results: Mapping[str, Any]) -> None:
     """Print the table."""
-    print(f"\n{'benchmark':<13}{'figure':<36}{'found':>12}{'target':>12}  {'unit':<10}")
+    print(f"\n{'benchmark':<13}{'metric':<36}{'measured':>12}{'target':>12}  {'unit':<10}")
     for row in ROWS:
-        found = row.found(figures)
-        if found is None:
+        value = row.value(results)
+        if value is None:
             continue
-        is_met = row.target is None or (found <= row.target if row.is_time else found >= row.target)
+        is_met = row.target is None or (value <= row.target if row.is_time else value >= row.target)
         target = "" if row.target is None else f"{row.target:,.0f}"
         print(
-            f"{row.benchmark:<13}{row.title:<36}{_readable(found):>12}{target:>12}  "
+            f"{row.benchmark:<13}{row.title:<36}{_readable(value):>12}{target:>12}  "
             f"{row.unit:<10}{'' if is_met else 'missed'}"
         )
-    print(f"\nload of the machine at the end: {figures.get('load', 'unknown')} (this run alone makes one or two)")
+    print(f"\nload average at the end: {results.get('load', 'unknown')} (the benchmarks alone account for one or two)")
 
 
-def _readable(figure: float) -> str:
-    return f"{figure:,.0f}" if figure >= 1_000 or figure == int(figure) else f"{figure:.1f}"
+def _readable(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1_000 or value == int(value) else f"{value:.1f}"
 
 
-def panels(figures: Mapping[str, Any]) -> list[Panel]:
-    """Return what is compared with a peer, as far as it was measured."""
-    found = (
+def panels(results: Mapping[str, Any]) -> list[Panel]:
+    """Return the comparisons with peers, as far as they were measured."""
+    candidates = (
         Panel(
-            "Rides per zone and minute, exactly once: records per second (more is better)",
-            _bars(figures, "zone_counts"),
+            "Rides per zone and minute, exactly once: records per second (higher is better)",
+            _bars(results, "zone_counts"),
         ),
         Panel(
-            "A batch of one record over two levels: milliseconds (less is better)",
-            _bars(figures, "latency", only="two levels"),
+            "A batch of one record over two levels: milliseconds (lower is better)",
+            _bars(results, "latency", only="two levels"),
         ),
     )
-    return [panel for panel in found if panel.bars]
+    return [panel for panel in candidates if panel.bars]
 
 
-def _bars(figures: Mapping[str, Any], benchmark: str, only: str = "") -> tuple[Bar, ...]:
+def _bars(results: Mapping[str, Any], benchmark: str, only: str = "") -> tuple[Bar, ...]:
     rows = [row for row in ROWS if row.benchmark == benchmark and only in row.title]
-    found = ((row.title, row.found(figures)) for row in rows)
-    return tuple(Bar(title, figure, "millstream" in title) for title, figure in found if figure is not None)
+    values = ((row.title, row.value(results)) for row in rows)
+    return tuple(Bar(title, value, "millstream" in title) for title, value in values if value is not None)
 
 
 def main() -> None:
-    """Run the benchmarks, keep their figures, print the table and draw the picture."""
+    """Run the benchmarks, store their results, print the table and draw the chart."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=BENCHMARKS, action="append", help="run this one; may be repeated")
-    parser.add_argument("--draw", action="store_true", help="run nothing, draw and print the last figures again")
+    parser.add_argument("--only", choices=BENCHMARKS, action="append", help="run only this benchmark; may be repeated")
+    parser.add_argument("--draw", action="store_true", help="run nothing; print and draw the last results")
     arguments = parser.parse_args()
-    figures: dict[str, Any] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    chosen = () if arguments.draw else arguments.only or BENCHMARKS
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    selected = () if arguments.draw else arguments.only or BENCHMARKS
     directory = ROOT / "build" / "benchmarks"
     directory.mkdir(parents=True, exist_ok=True)
-    for number, name in enumerate(chosen, 1):
-        print(f"\n[{number}/{len(chosen)}] {name}", flush=True)
-        figures[name] = measured(name, directory)
-        figures |= {"at": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1)}
-        FIGURES.write_text(json.dumps(figures, indent=2, sort_keys=True) + "\n")
-    show(figures)
-    if compared := panels(figures):
-        PICTURE.write_text(drawn(compared))
+    for number, name in enumerate(selected, 1):
+        print(f"\n[{number}/{len(selected)}] {name}", flush=True)
+        results[name] = run_benchmark(name, directory)
+        results |= {"at": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1)}
+        RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
+    show(results)
+    if comparisons := panels(results):
+        CHART.write_text(chart_svg(comparisons))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Rides per zone and minute from JSON, exactly once: Millstream beside its peers, in one run.
+"""Rides per zone and minute from JSON, exactly once: Millstream compared with its peers, in one run.
 
 JSON taxi rides of 85 bytes → amount > 1 → re-key by zone → 1-minute tumbling count with 1 minute of grace → out; once
 with every update, once with caching. On the embedded log the peer is plain Structured Streaming, which reads the same
-records from files; each side runs in a process of its own, since a JVM that computes must not run with the flags that
-we give to one that only schedules. The figure is records per second over all batches but the first two, which start
-the workers; the counts of both sides are checked. With ``--broker kafka`` the peers are Kafka Streams and, with
-``--all-peers``, others on the same broker, and latency is measured too (benchmarks/peers/compare.py, which takes the
-arguments that are not known here).
+records from files. Each side runs in its own process, because a JVM that computes must not run with the flags that
+Millstream sets for a JVM that only schedules. The result is records per second over all batches except the first two,
+which start the workers; Millstream's counts are verified. With ``--broker kafka`` the peers are Kafka Streams and, with
+``--all-peers``, others on the same broker, and latency is measured too (benchmarks/peers/compare.py, which receives
+the arguments that are unknown here).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Ride(msgspec.Struct):
 
 
 class ZoneCount(msgspec.Struct):
-    """Rides of a zone in the minute that begins at ``start``."""
+    """Number of rides of a zone in the minute that starts at ``start``."""
 
     zone: int
     start: int
@@ -61,7 +61,7 @@ class ZoneCount(msgspec.Struct):
 
 
 def zone_count(window: Windowed, count: int) -> tuple[int, ZoneCount]:
-    """Return a count as it is written out."""
+    """Return a count as a key and an output value."""
     return window.key, ZoneCount(window.key, window.start, count)
 
 
@@ -84,9 +84,9 @@ SOURCE, TARGET = os.environ.get("ZONE_COUNTS_TOPICS", "rides,zone-counts").split
 
 def ride_lines(count: int, seed: int = 7) -> Iterator[bytes]:
     """Yield rides of about 85 bytes, 100 per second of event time."""
-    pick = random.Random(seed)
+    rng = random.Random(seed)
     for number in range(count):
-        zone, amount = pick.randrange(1, ZONES + 1), pick.randrange(50, 6_000) / 100
+        zone, amount = rng.randrange(1, ZONES + 1), rng.randrange(50, 6_000) / 100
         yield (
             b'{"ride_id":"r%08d","vendor_id":%d,"zone":%d,"amount":%.2f,"pickup":%d}'
             % (number, 1 + number % 2, zone, amount, FIRST_PICKUP + number * 10)
@@ -94,24 +94,26 @@ def ride_lines(count: int, seed: int = 7) -> Iterator[bytes]:
 
 
 def ride_timestamp(number: int) -> int:
-    """Return the event time of the ride with that number."""
+    """Return the event time of a ride."""
     return FIRST_PICKUP + number * 10
 
 
 def load(broker: Broker, lines: list[bytes], topic: str) -> None:
-    """Write rides to a new topic, in turn to its partitions."""
+    """Write rides to a new topic, alternating between its partitions."""
     broker.create_topic(topic, TopicConfig(partitions=PARTITIONS))
     for start in range(0, len(lines), BLOCK):
         outputs = []
         for partition in range(PARTITIONS):
             numbers = range(start + partition, min(start + BLOCK, len(lines)), PARTITIONS)
-            block = block_of([None] * len(numbers), [lines[one] for one in numbers], [*map(ride_timestamp, numbers)])
+            block = block_of(
+                [None] * len(numbers), [lines[number] for number in numbers], [*map(ride_timestamp, numbers)]
+            )
             outputs.append(Output(topic, partition, block))
         broker.append(outputs)
 
 
-def counted(lines: list[bytes]) -> Counter[tuple[int, int]]:
-    """Return the right counts by zone and begin of the minute."""
+def expected_counts(lines: list[bytes]) -> Counter[tuple[int, int]]:
+    """Return the correct counts by zone and start of the minute."""
     rides = map(msgspec.json.Decoder(Ride).decode, lines)
     return Counter((ride.zone, ride.pickup // MINUTE * MINUTE) for ride in rides if ride.amount > 1.0)
 
@@ -119,38 +121,38 @@ def counted(lines: list[bytes]) -> Counter[tuple[int, int]]:
 AnyCount = TypeVar("AnyCount", bound=ZoneCount)
 
 
-def counts_out(broker: Broker, topic: str, form: type[AnyCount]) -> Iterator[tuple[int, int, AnyCount]]:
-    """Yield partition, offset and count of everything that is in a topic, partition by partition."""
+def read_counts(broker: Broker, topic: str, form: type[AnyCount]) -> Iterator[tuple[int, int, AnyCount]]:
+    """Yield partition, offset and count of all records in a topic, partition by partition."""
     decode = msgspec.json.Decoder(form).decode
-    for partition, there in enumerate(broker.offsets(topic)):
-        for chunk in broker.read(topic, partition, there.begin, there.end):
+    for partition, offsets in enumerate(broker.offsets(topic)):
+        for chunk in broker.read(topic, partition, offsets.begin, offsets.end):
             for offset, value in zip(chunk.offsets, chunk.block.column(1).to_pylist(), strict=True):
                 yield partition, offset, decode(value)
 
 
 def run_millstream(records: int, directory: Path) -> dict[str, Any]:
-    """Process the backlog and return the figures."""
+    """Process the backlog with Millstream and return the results."""
     app.data_dir = directory
     lines = list(ride_lines(records))
     load(app.broker, lines, SOURCE)
-    expected = counted(lines)
+    expected = expected_counts(lines)
     reports: list[BatchReport] = []
-    began = time.perf_counter()
+    start = time.perf_counter()
     app.run("caught-up", on_batch=reports.append)
-    whole = time.perf_counter() - began
-    found = {(one.zone, one.start): one.count for _, _, one in counts_out(app.broker, TARGET, ZoneCount)}
-    assert found == expected, "the counts are wrong"
+    seconds = time.perf_counter() - start
+    counts = {(count.zone, count.start): count.count for _, _, count in read_counts(app.broker, TARGET, ZoneCount)}
+    assert counts == expected, "the counts are wrong"
     warm = reports[2:]
     return {
         "records_per_second": sum(report.records_in for report in warm) / sum(report.seconds for report in warm),
-        "from_start": records / whole,
+        "from_start": records / seconds,
         "batches": len(reports),
         "records_out": sum(report.records_out for report in reports),
     }
 
 
 def run_structured_streaming(records: int, directory: Path) -> dict[str, Any]:
-    """Do the same with a Structured Streaming query that reads files."""
+    """Process the backlog with a Structured Streaming query that reads files."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
 
@@ -174,7 +176,7 @@ def run_structured_streaming(records: int, directory: Path) -> dict[str, Any]:
         .groupBy(f.window("time", "1 minute"), "zone")
         .agg(f.count("*").alias("count"))
     )
-    began = time.perf_counter()
+    start = time.perf_counter()
     query = (
         counts.writeStream.outputMode("update")
         .option("checkpointLocation", str(directory / "checkpoint"))
@@ -183,19 +185,19 @@ def run_structured_streaming(records: int, directory: Path) -> dict[str, Any]:
         .start()
     )
     query.awaitTermination()
-    whole = time.perf_counter() - began
-    warm = [json.loads(one.json) for one in query.recentProgress if one["numInputRows"] > 0][2:]
-    seconds = sum(one["durationMs"]["triggerExecution"] for one in warm) / 1000
+    seconds = time.perf_counter() - start
+    warm = [json.loads(progress.json) for progress in query.recentProgress if progress["numInputRows"] > 0][2:]
+    warm_seconds = sum(progress["durationMs"]["triggerExecution"] for progress in warm) / 1000
     return {
-        "records_per_second": sum(one["numInputRows"] for one in warm) / seconds,
-        "from_start": records / whole,
+        "records_per_second": sum(progress["numInputRows"] for progress in warm) / warm_seconds,
+        "from_start": records / seconds,
         "batches": len(warm) + 2,
     }
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory for one side, gone afterwards."""
+    """Provide a temporary directory for one side."""
     path = Path(tempfile.mkdtemp(prefix="zone-counts-"))
     try:
         yield path
@@ -204,52 +206,52 @@ def scratch() -> Iterator[Path]:
 
 
 def in_own_process(side: str, records: int) -> dict[str, Any]:
-    """Run one side in a fresh Python with a fresh JVM and return its figures."""
+    """Run one side in a new Python process with a new JVM and return its results."""
     with scratch() as directory:
-        figures = directory / "figures.json"
-        command = [sys.executable, __file__, "--only", side, "--records", str(records), "--json", str(figures)]
+        path = directory / "results.json"
+        command = [sys.executable, __file__, "--only", side, "--records", str(records), "--json", str(path)]
         environment = {**os.environ, "ZONE_COUNTS_CACHING": str(int("caching" in side))}
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
-        found: dict[str, Any] = json.loads(figures.read_text())[side]
-        return found
+        results: dict[str, Any] = json.loads(path.read_text())[side]
+        return results
 
 
-def on_kafka(records: int | None, figures: Path | None, others: list[str]) -> None:
-    """Do it on a Kafka broker, beside the peers that can be run there."""
-    command = [sys.executable, "-m", "benchmarks.peers.compare", *others]
+def on_kafka(records: int | None, results: Path | None, other_arguments: list[str]) -> None:
+    """Compare Millstream with its peers on a Kafka broker."""
+    command = [sys.executable, "-m", "benchmarks.peers.compare", *other_arguments]
     command += [] if records is None else ["--records", str(records)]
-    command += [] if figures is None else ["--json", str(figures.absolute())]
-    ended = subprocess.run(command, check=False, cwd=Path(__file__).parents[1])
-    sys.exit(ended.returncode)
+    command += [] if results is None else ["--json", str(results.absolute())]
+    completed = subprocess.run(command, check=False, cwd=Path(__file__).parents[1])
+    sys.exit(completed.returncode)
 
 
 def show(results: dict[str, dict[str, Any]]) -> None:
-    """Print the figures as a table, with the ratios to the peer if it was run."""
+    """Print the results as a table, with ratios to the peer if it was measured."""
     peer = results.get(SIDES[-1], {}).get("records_per_second")
     print(f"{'side':<26}{'records/s':>12}{'from start':>12}{'batches':>9}{'ratio':>7}")
-    for side, one in results.items():
-        rate = one["records_per_second"]
+    for side, result in results.items():
+        rate = result["records_per_second"]
         ratio = "" if peer is None else f"{rate / peer:.2f}"
-        print(f"{side:<26}{rate:>12,.0f}{one['from_start']:>12,.0f}{one['batches']:>9}{ratio:>7}")
+        print(f"{side:<26}{rate:>12,.0f}{result['from_start']:>12,.0f}{result['batches']:>9}{ratio:>7}")
 
 
 def main() -> None:
-    """Run all sides and print the table."""
+    """Measure all sides and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, help="3 million on the embedded log, 1 million on Kafka")
+    parser.add_argument("--records", type=int, help="default: 3 million on the embedded log, 1 million on Kafka")
     parser.add_argument("--only", choices=SIDES)
     parser.add_argument("--broker", choices=["embedded", "kafka"], default="embedded")
     parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    arguments, others = parser.parse_known_args()
-    if others and arguments.broker != "kafka":
-        parser.error(f"not known without --broker kafka: {' '.join(others)}")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    arguments, other_arguments = parser.parse_known_args()
+    if other_arguments and arguments.broker != "kafka":
+        parser.error(f"unrecognized without --broker kafka: {' '.join(other_arguments)}")
     records = arguments.records or 3_000_000
     if arguments.run:
         app.run()
         return
     if arguments.broker == "kafka":
-        on_kafka(arguments.records, arguments.json, others)
+        on_kafka(arguments.records, arguments.json, other_arguments)
         return
     if arguments.only is None:
         results = {side: in_own_process(side, records) for side in SIDES}

@@ -1,7 +1,7 @@
-"""A virtual environment for each peer, made the first time and kept in the user's cache.
+"""A virtual environment for each peer, created on first use and kept in the user's cache.
 
-Peers are not dependencies of this project, and theirs must not be mixed with ours: some want older versions of the
-same packages. Besides a peer itself the Kafka client below it is pinned, since much of the speed is its.
+Peers are not dependencies of this project, and their dependencies must not be mixed with ours: some require older
+versions of the same packages. The Kafka client of a peer is pinned too, because it determines much of the speed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from millstream.testing.kafka.artifacts import cache_dir
 
-SPARK_VERSION = "4.0.0"  # there is a connector for Kafka of this one
+SPARK_VERSION = "4.0.0"  # a version with a published Kafka connector
 PACKAGES = {
     "quix": ("quixstreams==3.28.1", "confluent-kafka==2.12.2"),
     "bytewax": ("bytewax[kafka]==0.21.1", "confluent-kafka==2.12.2"),
@@ -26,26 +26,26 @@ _OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
 
 def python_of(peer: str) -> str:
-    """Return the Python that has the packages of a peer."""
-    place = cache_dir() / "peers" / peer
-    holds, wanted = place / "holds", "\n".join([sys.version, *PACKAGES[peer]])
-    python = place / "bin" / "python"
-    if not holds.exists() or holds.read_text() != wanted:
-        print(f"making an environment for {peer}", file=sys.stderr, flush=True)
-        venv.create(place, clear=True, with_pip=True)
+    """Return the Python interpreter with the packages of a peer; create its environment if needed."""
+    directory = cache_dir() / "peers" / peer
+    marker, contents = directory / "installed", "\n".join([sys.version, *PACKAGES[peer]])
+    python = directory / "bin" / "python"
+    if not marker.exists() or marker.read_text() != contents:
+        print(f"creating an environment for {peer}", file=sys.stderr, flush=True)
+        venv.create(directory, clear=True, with_pip=True)
         install = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
         subprocess.run([*install, *PACKAGES[peer]], check=True, env=clean_environment())
-        holds.write_text(wanted)  # last, so that an interrupted installation is done again
+        marker.write_text(contents)  # last, so that an interrupted installation is repeated
     return str(python)
 
 
 def clean_environment() -> dict[str, str]:
-    """Return our environment without what would lead another Python to our packages."""
+    """Return the environment without the variables that would make another Python use our packages."""
     return {name: value for name, value in os.environ.items() if name not in _OURS}
 
 
 def main() -> None:
-    """Make all environments, so that a later run need not wait for them."""
+    """Create all environments in advance."""
     for peer in PACKAGES:
         print(f"{peer}: {Path(python_of(peer)).parents[1]}")
 

@@ -1,6 +1,6 @@
-"""How long it takes until a ride is counted, at a steady rate: until a reader of committed records sees such a count.
+"""Latency at a steady rate: the time until a reader of committed records sees a count that includes a ride.
 
-Nothing is carried through the program: the first count of a window that is at least a ride's rank in it includes it.
+Rides carry no marker through the program. The n-th ride of a window is included in the first count of at least n.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from millstream.broker import TopicConfig
 from millstream.kafka import KafkaBroker
 
-_LONGEST_SECONDS = 240.0
+_TIMEOUT_SECONDS = 240.0
 _RATE = 1_000
-_PULSE_SECONDS = 0.005
+_SEND_INTERVAL_SECONDS = 0.005
 _WARM_UP_SECONDS = 8.0
 _LATENCY_SECONDS = 15.0
 _PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
 _NEVER = float("inf")
-Sent = Mapping[Window, Sequence[tuple[float, bool]]]
-"""When the rides of a window were sent, and whether they are measured."""
-Seen = Mapping[Window, Sequence[tuple[float, int]]]
-"""When which counts of a window were seen."""
+SendTimes = Mapping[Window, Sequence[tuple[float, bool]]]
+"""By window: when each ride was sent, and whether it is measured."""
+SeenCounts = Mapping[Window, Sequence[tuple[float, int]]]
+"""By window: when each count was seen, and the count."""
 
 
 def latency(broker: KafkaBroker, side: Side, task: Task) -> dict[str, Any]:
-    """Feed a side at a steady rate and return how long it took until each ride was counted."""
+    """Feed a side at a steady rate and return the latency percentiles."""
     for topic in (task.source, task.target):
         broker.create_topic(topic, TopicConfig(partitions=PARTITIONS))
     sent: dict[Window, list[tuple[float, bool]]] = defaultdict(list)
@@ -48,24 +48,24 @@ def latency(broker: KafkaBroker, side: Side, task: Task) -> dict[str, Any]:
         finally:
             stop.set()
             sender.join()
-    found = ages(sent, seen)
+    measured = latencies(sent, seen)
     return {
-        **percentiles(found),
-        "rides": len(found),
-        "not_seen": found.count(_NEVER) / len(found),
+        **percentiles(measured),
+        "rides": len(measured),
+        "not_seen": measured.count(_NEVER) / len(measured),
     }
 
 
 def _send(
     task: Task, sent: dict[Window, list[tuple[float, bool]]], measuring: threading.Event, stop: threading.Event
 ) -> None:
-    """Send rides at a steady rate, noting when each of them was sent and whether it is to be measured."""
+    """Send rides at a steady rate; record when each was sent and whether it is measured."""
     producer = Producer({"bootstrap.servers": task.bootstrap, "linger.ms": 1})
-    pick, done, began = random.Random(11), 0, time.perf_counter()
-    while not stop.wait(_PULSE_SECONDS):
-        due = int((time.perf_counter() - began) * _RATE)
+    rng, done, start = random.Random(11), 0, time.perf_counter()
+    while not stop.wait(_SEND_INTERVAL_SECONDS):
+        due = int((time.perf_counter() - start) * _RATE)
         for number in range(done, due):
-            zone, amount, now = pick.randrange(1, ZONES + 1), pick.randrange(50, 6_000) / 100, time.time()
+            zone, amount, now = rng.randrange(1, ZONES + 1), rng.randrange(50, 6_000) / 100, time.time()
             pickup = int(now * 1000)
             ride = b'{"ride_id":"r%08d","vendor_id":%d,"zone":%d,"amount":%.2f,"pickup":%d}'
             value = ride % (number, 1 + number % 2, zone, amount, pickup)
@@ -77,15 +77,15 @@ def _send(
     producer.flush()
 
 
-def _watch(side: Side, task: Task, run: Run, measuring: threading.Event, stop: threading.Event) -> Seen:
-    """Read counts as they are committed, for a while after the first has come."""
+def _watch(side: Side, task: Task, run: Run, measuring: threading.Event, stop: threading.Event) -> SeenCounts:
+    """Read counts as they are committed, until the measurement that follows the first count is complete."""
     seen: dict[Window, list[tuple[float, int]]] = defaultdict(list)
     decode = msgspec.json.Decoder(Update).decode
     reader = Consumer(
         {"bootstrap.servers": task.bootstrap, "group.id": "watch", "enable.auto.commit": False, "fetch.wait.max.ms": 50}
     )
     reader.assign([TopicPartition(task.target, partition, 0) for partition in range(PARTITIONS)])
-    begin = end = _NEVER
+    start = end = _NEVER
     while time.perf_counter() < end + side.quiet_seconds:
         messages = reader.consume(1_000, 0.005)
         now = time.perf_counter()
@@ -93,32 +93,32 @@ def _watch(side: Side, task: Task, run: Run, measuring: threading.Event, stop: t
             if message.error() is None:
                 update = decode(message.value() or b"")
                 seen[update.zone, update.start].append((now, update.count))
-        if seen and begin == _NEVER:
-            begin, end = now + _WARM_UP_SECONDS, now + _WARM_UP_SECONDS + _LATENCY_SECONDS
+        if seen and start == _NEVER:
+            start, end = now + _WARM_UP_SECONDS, now + _WARM_UP_SECONDS + _LATENCY_SECONDS
         if now > end:
             stop.set()
-        elif now > begin:
+        elif now > start:
             measuring.set()
-        if not run.is_alive() or (begin == _NEVER and now - run.began > _LONGEST_SECONDS):
-            raise run.failed("it ended" if seen else "no count has come")
+        if not run.is_alive() or (start == _NEVER and now - run.started_at > _TIMEOUT_SECONDS):
+            raise run.failure("it exited" if seen else "no count was written")
     reader.close()
     return seen
 
 
-def ages(sent: Sent, seen: Seen) -> list[float]:
-    """Return the ages of rides at the first count that includes them, without end for those never seen."""
-    found: list[float] = []
+def latencies(sent: SendTimes, seen: SeenCounts) -> list[float]:
+    """Return the seconds until the first count that includes each measured ride; infinity if there was none."""
+    measured: list[float] = []
     for window, rides in sent.items():
-        shown: list[float] = []
-        for moment, count in seen.get(window, ()):  # one that is taken back is smaller than one seen before
-            shown += [moment] * (count - len(shown))
-        shown += [_NEVER] * (len(rides) - len(shown))
-        found += [shown[rank] - moment for rank, (moment, is_measured) in enumerate(rides) if is_measured]
-    return found
+        seen_at: list[float] = []
+        for moment, count in seen.get(window, ()):  # a retracted count is smaller than one seen before
+            seen_at += [moment] * (count - len(seen_at))
+        seen_at += [_NEVER] * (len(rides) - len(seen_at))
+        measured += [seen_at[rank] - sent_at for rank, (sent_at, is_measured) in enumerate(rides) if is_measured]
+    return measured
 
 
-def percentiles(found: list[float]) -> dict[str, float | None]:
-    """Return percentiles in milliseconds; None where that ride was not seen before the end."""
-    ordered = sorted(found)
-    picked = {name: ordered[int(part * len(ordered))] for name, part in _PERCENTILES.items()}
-    return {name: None if age == _NEVER else age * 1000 for name, age in picked.items()}
+def percentiles(measured: list[float]) -> dict[str, float | None]:
+    """Return percentiles in milliseconds; None for a percentile that falls on a ride that was not seen."""
+    ordered = sorted(measured)
+    seconds = {name: ordered[int(level * len(ordered))] for name, level in _PERCENTILES.items()}
+    return {name: None if value == _NEVER else value * 1000 for name, value in seconds.items()}

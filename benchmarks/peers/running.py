@@ -1,4 +1,4 @@
-"""Programs that are measured: started from outside, watched, and ended with all that they have started."""
+"""Run the programs to be measured: start them, watch them, and stop them with all their child processes."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _STOP_SECONDS = 20.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class DidNotEndError(Exception):
-    """A program died, or takes too long; what it has said is in the text."""
+class SideFailedError(Exception):
+    """A program exited or timed out; the message contains the end of its output."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a program is asked to do: to count the rides of one topic into another."""
+    """The task of a program: count the rides of one topic and write the counts to another."""
 
     bootstrap: str
     source: str
     target: str
     group: str
-    """Its name, which is that of its consumer group."""
-    place: Path
-    """A directory of its own."""
+    """The name of the program and of its consumer group."""
+    directory: Path
+    """A directory for its state and log."""
 
 
 class Command(NamedTuple):
-    """How one process of a program is started."""
+    """The command and the environment of one process of a program."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
@@ -43,34 +43,34 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True)
 class Side:
-    """A program in one of its variants, and how it has to be measured."""
+    """A program in one of its variants, and how to measure it."""
 
     name: str
     variant: str
     guarantee: str
     """As configured, not as tested."""
     commands: Callable[[Task], Sequence[Command]]
-    """Make ready what it needs and return what has to be started, all at the same time."""
-    most_records: int | None = None
-    """A slow one takes the beginning of the backlog only."""
+    """Prepare its prerequisites and return the commands to start at the same time."""
+    max_records: int | None = None
+    """Slow programs process only the start of the backlog."""
     commits: bool = True
-    """Whether its group commits offsets, by which one can see that it has read everything."""
+    """Whether its group commits offsets, which show whether it has read all records."""
     quiet_seconds: float = 5.0
-    """How long it has to be silent, or is waited for after the last ride, until it is taken to be done."""
+    """The program is done when it has written nothing for this long."""
 
-    def records(self, given: int) -> int:
-        """Return how many rides it takes of those given."""
-        return min(given, self.most_records or given)
+    def records(self, available: int) -> int:
+        """Return how many of the available rides it processes."""
+        return min(available, self.max_records or available)
 
 
 class Run:
-    """The processes of a side at work."""
+    """The running processes of a side."""
 
     def __init__(self, side: Side, task: Task) -> None:
-        task.place.mkdir()
+        task.directory.mkdir()
         commands = side.commands(task)
-        self._log = task.place / "log"
-        self.began = time.perf_counter()
+        self._log = task.directory / "log"
+        self.started_at = time.perf_counter()
         with self._log.open("ab") as log:
             self._processes = [
                 subprocess.Popen(
@@ -78,25 +78,25 @@ class Run:
                     env=command.environment,
                     stdout=log,
                     stderr=log,
-                    start_new_session=True,  # so that all that it starts can be ended with it
+                    start_new_session=True,  # so that its child processes can be killed with it
                 )
                 for command in commands
             ]
 
     def is_alive(self) -> bool:
-        """Whether none of the processes has ended."""
+        """Return whether all processes are running."""
         return all(process.poll() is None for process in self._processes)
 
-    def processor_seconds(self) -> float:
-        """Return the processor time that was used so far."""
-        return processor_seconds([process.pid for process in self._processes])
+    def cpu_seconds(self) -> float:
+        """Return the CPU time used so far."""
+        return cpu_seconds([process.pid for process in self._processes])
 
-    def failed(self, what: str) -> DidNotEndError:
-        """Build the error, with the last lines that were printed."""
-        return DidNotEndError(f"{what}: {self._log.read_text(errors='replace')[-2000:]}")
+    def failure(self, reason: str) -> SideFailedError:
+        """Return an error with the reason and the end of the output."""
+        return SideFailedError(f"{reason}: {self._log.read_text(errors='replace')[-2000:]}")
 
-    def end(self) -> None:
-        """Ask all processes to end, and see to it that nothing of them is left."""
+    def stop(self) -> None:
+        """Terminate all processes, and kill them and their children if they do not exit."""
         for process in self._processes:
             process.terminate()
         deadline = time.monotonic() + _STOP_SECONDS
@@ -110,16 +110,16 @@ class Run:
 
 @contextmanager
 def running(side: Side, task: Task) -> Iterator[Run]:
-    """Let a side work for as long as the block."""
+    """Run a side for the duration of the block."""
     run = Run(side, task)
     try:
         yield run
     finally:
-        run.end()
+        run.stop()
 
 
-def processor_seconds(roots: Sequence[int]) -> float:
-    """Return the processor time that processes and all below them have used, with those that have ended."""
+def cpu_seconds(roots: Sequence[int]) -> float:
+    """Return the CPU time used by processes and their descendants, including those that have exited."""
     children: dict[int, list[int]] = defaultdict(list)
     used: dict[int, float] = {}
     for entry in Path("/proc").iterdir():
@@ -127,12 +127,12 @@ def processor_seconds(roots: Sequence[int]) -> float:
             try:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
-                continue  # it has just ended
+                continue  # the process has just exited
             children[int(fields[1])].append(int(entry.name))
             used[int(entry.name)] = sum(map(int, fields[11:15])) / _TICKS
-    waiting, total = [*roots], 0.0
-    while waiting:
-        process = waiting.pop()
-        total += used.get(process, 0.0)
-        waiting += children[process]
+    pending, total = [*roots], 0.0
+    while pending:
+        pid = pending.pop()
+        total += used.get(pid, 0.0)
+        pending += children[pid]
     return total

@@ -1,7 +1,7 @@
-"""The sides of the comparison: how each is started, with which settings, and how it has to be measured.
+"""The sides of the comparison: how each is started, with which settings, and how to measure it.
 
-A job in Python is a plain script of its peer (``jobs/``), run by the Python of that peer's environment. It is told
-what to do by its own environment: BOOTSTRAP, SOURCE, TARGET, GROUP, STATE_DIR and GRACE_MS.
+A Python job is a plain script that uses its peer's library (``jobs/``), run by the Python of that peer's environment.
+Environment variables configure it: BOOTSTRAP, SOURCE, TARGET, GROUP, STATE_DIR and GRACE_MS.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _millstream(task: Task, *, caching: bool) -> list[Command]:
     environment = {
         **os.environ,
         "MILLSTREAM_BROKER": f"kafka://{task.bootstrap}",
-        "MILLSTREAM_DATA_DIR": str(task.place),
+        "MILLSTREAM_DATA_DIR": str(task.directory),
         "ZONE_COUNTS_CACHING": str(int(caching)),
         "ZONE_COUNTS_TOPICS": f"{task.source},{task.target}",
         "ZONE_COUNTS_APP": task.group,
@@ -39,23 +39,23 @@ def _millstream(task: Task, *, caching: bool) -> list[Command]:
 
 
 def _kafka_streams(task: Task, *, caching: bool) -> list[Command]:
-    classes = task.place / "classes"
+    classes = task.directory / "classes"
     _compile(_JOBS / "ZoneCounts.java", classes)
     command = [java_program(), "-Xmx1g", "-cp", f"{classes}:{kafka_jars()}/*", "ZoneCounts", task.bootstrap]
-    command += [task.group, task.source, task.target, "-" if caching else "0", str(task.place)]
+    command += [task.group, task.source, task.target, "-" if caching else "0", str(task.directory)]
     return [Command(command, os.environ)]
 
 
 def _compile(source: Path, target: Path) -> None:
-    """Compile a Java program, with a compiler that needs only a Java runtime."""
+    """Compile a Java program with a compiler that only needs a Java runtime."""
     path = os.pathsep.join(map(str, kafka_jars().glob("*.jar")))
     compiler = [java_program(), "-cp", path, "org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-nowarn"]
     subprocess.run([*compiler, "-proc:none", "-cp", path, "-d", str(target), str(source)], check=True)
 
 
 def _script(peer: str, task: Task, arguments: Sequence[str], *, process: int = 0, **settings: str) -> Command:
-    """Return how the Python of a peer is started, with the settings that every job takes and some of its own."""
-    state = task.place / str(process)
+    """Return the command that runs a job with the Python of its peer, with the common and additional settings."""
+    state = task.directory / str(process)
     state.mkdir()
     environment = clean_environment() | {
         "BOOTSTRAP": task.bootstrap,
@@ -69,8 +69,8 @@ def _script(peer: str, task: Task, arguments: Sequence[str], *, process: int = 0
 
 
 def _quix(task: Task, *, commit_seconds: float) -> list[Command]:
-    program, often = [str(_JOBS / "quix_job.py")], str(commit_seconds)
-    return [_script("quix", task, program, process=process, COMMIT_SECONDS=often) for process in _PROCESSES]
+    program, interval = [str(_JOBS / "quix_job.py")], str(commit_seconds)
+    return [_script("quix", task, program, process=process, COMMIT_SECONDS=interval) for process in _PROCESSES]
 
 
 def _bytewax(task: Task) -> list[Command]:
@@ -97,7 +97,7 @@ def _faust(task: Task) -> list[Command]:
 
 def _quix_side(name: str, *, commit_seconds: float, quiet_seconds: float) -> Side:
     start = partial(_quix, commit_seconds=commit_seconds)
-    return Side(name, EVERY_UPDATE, "exactly once", start, most_records=200_000, quiet_seconds=quiet_seconds)
+    return Side(name, EVERY_UPDATE, "exactly once", start, max_records=200_000, quiet_seconds=quiet_seconds)
 
 
 SIDES = (
@@ -105,11 +105,11 @@ SIDES = (
     Side("millstream", EVERY_UPDATE, "exactly once", partial(_millstream, caching=False)),
     Side("kafka streams", CACHING, "exactly once", partial(_kafka_streams, caching=True)),
     Side("kafka streams", EVERY_UPDATE, "exactly once", partial(_kafka_streams, caching=False)),
-    _quix_side("quix streams", commit_seconds=5, quiet_seconds=12),  # its default, over two steps
-    _quix_side("quix at 0.1 s", commit_seconds=0.1, quiet_seconds=5),  # as often as Kafka Streams
+    _quix_side("quix streams", commit_seconds=5, quiet_seconds=12),  # the default interval, for each of two steps
+    _quix_side("quix at 0.1 s", commit_seconds=0.1, quiet_seconds=5),  # the interval of Kafka Streams
     Side("bytewax", EVERY_UPDATE, "none", _bytewax, commits=False, quiet_seconds=10),
     Side("pathway", CACHING, "none", _pathway, commits=False, quiet_seconds=10),
     Side("spark", CACHING, "at least once", _spark, commits=False, quiet_seconds=15),
-    Side("faust", EVERY_UPDATE, "at least once", _faust, most_records=50_000),
+    Side("faust", EVERY_UPDATE, "at least once", _faust, max_records=50_000),
 )
 NAMES = tuple(dict.fromkeys(side.name for side in SIDES))

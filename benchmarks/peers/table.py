@@ -1,6 +1,6 @@
-"""The figures of a comparison as lines for a terminal and, by ``python -m benchmarks.peers.table FILE``, for the book.
+"""The results of a comparison as lines for a terminal and, with ``python -m benchmarks.peers.table FILE``, as Markdown.
 
-FILE is what ``--json`` has written; the table of the book has the throughput and the latency of a side in one line.
+FILE was written by ``--json``; the Markdown table has the throughput and the latency of a side in one row.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-Figures = Mapping[str, Any]
+Result = Mapping[str, Any]
 
 
 class Column(NamedTuple):
-    """A figure: where it stands, what it is called, and how it is written."""
+    """A metric: its name in the results, its title, and its format."""
 
     name: str
     title: str
-    form: str
+    format_spec: str
 
-    def cell(self, figures: Figures) -> str:
-        """Return the figure, nothing if it is not there."""
-        found = figures.get(self.name)
-        return "" if found is None else format(found, self.form)
+    def cell(self, result: Result) -> str:
+        """Return the formatted value; an empty string, if there is none."""
+        value = result.get(self.name)
+        return "" if value is None else format(value, self.format_spec)
 
 
 _COLUMNS = (
     Column("records", "records", ","),
     Column("records_per_second", "records/s", ",.0f"),
     Column("from_start", "from start", ",.0f"),
-    Column("processor_seconds", "cpu s/1M", ".1f"),
+    Column("cpu_seconds", "cpu s/1M", ".1f"),
     Column("updates", "updates", ","),
     Column("missing", "missing", ".1%"),
     Column("extra", "extra", ".1%"),
@@ -45,32 +45,32 @@ _WIDTH = 11
 
 
 def head() -> str:
-    """Return the heads of the columns for a terminal."""
+    """Return the column titles for a terminal."""
     return " " * sum(width for _, width in _NAMES) + "".join(f"{column.title:>{_WIDTH}}" for column in _COLUMNS)
 
 
-def line(figures: Figures) -> str:
-    """Return a part of the comparison as a line for a terminal."""
-    names = "".join(f"{figures.get(name, ''):<{width}}" for name, width in _NAMES)
-    if "failure" in figures:
-        return f"{names}did not end: {figures['failure']}"
-    return names + "".join(f"{column.cell(figures):>{_WIDTH}}" for column in _COLUMNS)
+def line(result: Result) -> str:
+    """Return a result as a line for a terminal."""
+    names = "".join(f"{result.get(name, ''):<{width}}" for name, width in _NAMES)
+    if "failure" in result:
+        return f"{names}failed: {result['failure']}"
+    return names + "".join(f"{column.cell(result):>{_WIDTH}}" for column in _COLUMNS)
 
 
-def markdown(found: Iterable[Figures]) -> str:
-    """Return a table for the book, with a line for each side and variant."""
+def markdown(results: Iterable[Result]) -> str:
+    """Return a Markdown table with a row for each side and variant."""
     names = [name for name, _ in _NAMES[1:]]
     sides: dict[tuple[str, ...], dict[str, Any]] = {}
-    for figures in found:
-        if figures["measure"] != "reading":
-            sides.setdefault(tuple(figures[name] for name in names), {}).update(figures)
+    for result in results:
+        if result["measure"] != "reading":
+            sides.setdefault(tuple(result[name] for name in names), {}).update(result)
     rows = [[*names, *(column.title for column in _COLUMNS)], ["---"] * (len(names) + len(_COLUMNS))]
-    rows += [[*side, *(column.cell(figures) for column in _COLUMNS)] for side, figures in sides.items()]
+    rows += [[*side, *(column.cell(result) for column in _COLUMNS)] for side, result in sides.items()]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def main() -> None:
-    """Print the table for the book."""
+    """Print the Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     print(markdown(json.loads(parser.parse_args().file.read_text())))

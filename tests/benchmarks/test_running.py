@@ -9,17 +9,17 @@ CHILD = "import signal, sys; out = open(sys.argv[1], 'wb', buffering=0); out.wri
 PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
 
 
-def test_all_that_a_side_has_started_ends_with_it(tmp_path: Path) -> None:
-    held = tmp_path / "held by the children"
-    os.mkfifo(held)
-    command = Command([sys.executable, "-c", PARENT, CHILD, str(held)], os.environ)
+def test_stopping_a_side_kills_its_child_processes(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = Command([sys.executable, "-c", PARENT, CHILD, str(pipe)], os.environ)
     side = Side("a side", "caching", "none", lambda _: [command, command])
-    with running(side, Task("", "", "", "", tmp_path / "place")) as run, held.open("rb", buffering=0) as signs:
-        assert signs.read(1) + signs.read(1) == b".."
+    with running(side, Task("", "", "", "", tmp_path / "directory")) as run, pipe.open("rb", buffering=0) as reader:
+        assert reader.read(1) + reader.read(1) == b".."
         assert run.is_alive()
-        run.end()
+        run.stop()
         assert not run.is_alive()
-        ended = select.poll()  # select() itself knows no descriptors from 1024 on
-        ended.register(signs)
-        assert ended.poll(20_000), "a child is still there"
-        assert signs.read() == b"", "nobody holds the other end any more"
+        poller = select.poll()  # select() does not support descriptors above 1023
+        poller.register(reader)
+        assert poller.poll(20_000), "a child process is still running"
+        assert reader.read() == b"", "the other end is still open"

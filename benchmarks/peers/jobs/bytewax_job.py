@@ -1,6 +1,6 @@
-"""Rides per zone and minute with Bytewax, without recovery; run by ``python -m bytewax.run``, in two processes.
+"""Rides per zone and minute with Bytewax, without recovery; run with ``python -m bytewax.run`` in two processes.
 
-Its own ``count_window`` gives a count when a window closes, so a small logic of a window gives every update.
+Bytewax's ``count_window`` emits a count only when a window closes, so a custom window logic emits every update.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ brokers = [settings["BOOTSTRAP"]]
 
 
 class EveryCount(windowing.WindowLogic):
-    """The begin of the window and its count, after each ride."""
+    """Emits the start of the window and its count after each ride."""
 
     def __init__(self, count: int | None) -> None:
         self._count = count or 0
@@ -38,11 +38,11 @@ class EveryCount(windowing.WindowLogic):
         return ()
 
     def on_close(self) -> Iterable[tuple[int, int]]:
-        """Do nothing: the last count is out."""
+        """Do nothing: the last count was already emitted."""
         return ()
 
     def snapshot(self) -> int:
-        """Return what recovery would keep."""
+        """Return the state for recovery."""
         return self._count
 
 
@@ -51,9 +51,9 @@ def pickup(ride: dict[str, Any]) -> datetime:
     return datetime.fromtimestamp(ride["pickup"] / 1000, UTC)
 
 
-def message(counted: tuple[str, tuple[int, tuple[int, int]]]) -> Any:
-    """Return a count as it is written out."""
-    zone, (_, (start, count)) = counted
+def message(window_count: tuple[str, tuple[int, tuple[int, int]]]) -> Any:
+    """Return a count as an output message."""
+    zone, (_, (start, count)) = window_count
     value = {"zone": int(zone), "start": start, "count": count}
     return KafkaSinkMessage(zone.encode(), json.dumps(value).encode())
 
@@ -61,7 +61,7 @@ def message(counted: tuple[str, tuple[int, tuple[int, int]]]) -> Any:
 flow = Dataflow("zone_counts")
 lines = kafka.input("rides", flow, brokers=brokers, topics=[settings["SOURCE"]])
 rides = op.map("decode", lines.oks, lambda line: json.loads(line.value))
-rides = op.filter("worth more than 1", rides, lambda ride: ride["amount"] > 1.0)
+rides = op.filter("amount above 1", rides, lambda ride: ride["amount"] > 1.0)
 by_zone = op.key_on("by zone", rides, lambda ride: str(ride["zone"]))
 clock = windowing.EventClock(pickup, wait_for_system_duration=timedelta(milliseconds=int(settings["GRACE_MS"])))
 windower = windowing.TumblingWindower(align_to=datetime(2020, 1, 1, tzinfo=UTC), length=timedelta(minutes=1))

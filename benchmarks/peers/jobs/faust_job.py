@@ -1,6 +1,6 @@
-"""Rides per zone and minute with faust-streaming, at least once; run by ``worker``, twice, with state in memory.
+"""Rides per zone and minute with faust-streaming, at least once; run with ``worker`` in two processes, state in memory.
 
-It has no grace: a window takes what is late for as long as it is kept, which is for its minute and the grace.
+faust-streaming has no grace period: a window accepts late rides until it expires, here after its minute and the grace.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ app = faust.App(
     settings["GROUP"],
     broker=f"kafka://{settings['BOOTSTRAP']}",
     store="memory://",
-    key_serializer="json",  # by default keys have to be bytes
+    key_serializer="json",  # by default keys must be bytes
     topic_partitions=2,
-    producer_linger=0.02,  # its default of 0 sends each record by itself, which is slower
+    producer_linger=0.02,  # the default of 0 sends each record separately, which is slower
     consumer_auto_offset_reset="earliest",
     datadir=settings["STATE_DIR"],
     web_enabled=False,
@@ -32,7 +32,7 @@ class Ride(faust.Record):
     vendor_id: int
     zone: int
     amount: float
-    pickup: float  # milliseconds, as are the lengths of the windows
+    pickup: float  # in milliseconds, like the window sizes
 
 
 rides = app.topic(settings["SOURCE"], value_type=Ride)
@@ -44,9 +44,9 @@ counts = windows.tumbling(MINUTE, expires=MINUTE + int(settings["GRACE_MS"])).re
 @app.agent(rides)
 async def count(stream: Any) -> None:
     """Count rides."""
-    worth = stream.filter(lambda ride: ride.amount > 1.0)
-    # without a name of its own another app would read the same re-keyed topic
-    async for ride in worth.group_by(Ride.zone, name=settings["GROUP"]):
+    billed = stream.filter(lambda ride: ride.amount > 1.0)
+    # without its own name, another app would use the same repartition topic
+    async for ride in billed.group_by(Ride.zone, name=settings["GROUP"]):
         counts[ride.zone] += 1
         start = int(ride.pickup // MINUTE * MINUTE)
         await target.send(key=ride.zone, value={"zone": ride.zone, "start": start, "count": counts[ride.zone].value()})

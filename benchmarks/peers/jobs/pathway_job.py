@@ -1,6 +1,6 @@
 """Rides per zone and minute with Pathway, without persistence, on two threads (``PATHWAY_THREADS``).
 
-What has changed is committed every 0.1 seconds: a new count with a ``diff`` of 1, and the one before it with -1.
+Changes are committed every 0.1 seconds: a new count with a ``diff`` of 1, and the previous count with -1.
 """
 
 from __future__ import annotations

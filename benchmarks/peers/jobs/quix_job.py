@@ -1,6 +1,6 @@
 """Rides per zone and minute with Quix Streams, exactly once; one of two processes of a consumer group.
 
-COMMIT_SECONDS says how often it commits, which is how long a reader waits: 5 by default.
+COMMIT_SECONDS is the commit interval, which is how long a reader waits; Quix's default is 5.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ app = Application(
 )
 rides = app.dataframe(app.topic(settings["SOURCE"], value_deserializer="json"))
 rides = rides[rides["amount"] > 1.0].group_by("zone")
-# what is late leaves no line in the log
+# do not log late rides
 windows = rides.tumbling_window(60_000, grace_ms=int(settings["GRACE_MS"]), on_late=lambda *_: False)
 counts = windows.count().current()
 counts = counts.apply(

@@ -1,4 +1,4 @@
-"""Rides per zone and minute with Structured Streaming, all of it in the JVM; its sink for Kafka is at least once."""
+"""Rides per zone and minute with Structured Streaming, entirely in the JVM; its Kafka sink is at least once."""
 
 from __future__ import annotations
 
