@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.operators import BATCH, FIRST, scratch
 
-from millstream import App, Config
+from millstream import App, Config, Stream
 from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_here, task_names
 from millstream.batch.report import BatchReport
@@ -97,7 +97,7 @@ def counting(levels: int) -> Callable[[App], None]:
     """Return a function that builds a topology with that many levels of re-keying and counting."""
 
     def define(app: App) -> None:
-        stream = app.stream("n", value=int)
+        stream: Stream[str | int, int] = app.stream("n", value=int)
         for level in range(levels):
             mapper = functools.partial(key_of, 10 ** (level + 1))
             stream = stream.group_by(mapper).count(name=f"level-{level}").to_stream()

@@ -31,7 +31,7 @@ def test_a_stream_asked_for_twice_is_read_once() -> None:
 
 
 def test_a_stream_needs_a_topic() -> None:
-    with pytest.raises(DefinitionError, match=r"stream\(\) wants topics or a pattern; for example"):
+    with pytest.raises(DefinitionError, match=r"stream\(\) needs topics or a pattern; for example"):
         App("test").stream()
 
 

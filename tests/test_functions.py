@@ -49,7 +49,7 @@ def test_a_wrong_number_is_refused_where_the_topology_is_built(call: Any) -> Non
 
 
 def test_what_is_no_function_is_refused() -> None:
-    with pytest.raises(DefinitionError, match=r"filter\(\) wants a function, not 'x > 1'"):
+    with pytest.raises(DefinitionError, match=r"filter\(\) expects a function, not 'x > 1'"):
         by_arity("filter", "x > 1")
 
 

@@ -1,4 +1,4 @@
-"""The app: where a topology is written, run, read and fed."""
+"""The app: define a topology, run it, read its tables, and produce to and consume from its topics."""
 
 from __future__ import annotations
 
@@ -6,25 +6,17 @@ import os
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from millstream.batch.pace import Pace, Trigger
 from millstream.config import Config
-from millstream.dsl.global_table import GlobalTable
-from millstream.dsl.handle import Handle
-from millstream.dsl.stream import Stream
-from millstream.dsl.table import Table
-from millstream.durations import Duration, milliseconds
-from millstream.errors import DefinitionError
+from millstream.dsl.sources import Sources
+from millstream.durations import Duration
 from millstream.foundation.loading import check_not_loading, importable_app
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import DEFAULT_DATA_DIR
 from millstream.plan.describe import Format, describe
-from millstream.plan.histories import checked_history
-from millstream.plan.sources import GlobalTableSource, Source, StreamSource, TableSource
-from millstream.plan.topology import Draft, Plan, SparkDelivery
-from millstream.serdes import JSON, READABLE, SerdeLike, serde_for
-from millstream.timestamps import OnInvalid, TimestampLike, checked_on_invalid, timestamp_source
+from millstream.plan.topology import Plan, SparkDelivery
 
 if TYPE_CHECKING:
     from millstream.batch.loop import Until
@@ -37,11 +29,8 @@ if TYPE_CHECKING:
     from millstream.tables.rows import TableReader
 
 
-H = TypeVar("H", bound=Handle)
-
-
-class App:
-    """A topology with a name; its state and its output belong to that name.
+class App(Sources):
+    """A named topology; its state and its output belong to that name.
 
     >>> app = App("shout")
     >>> app.stream("words", value=str).map_values(str.upper).to("loud")
@@ -62,118 +51,18 @@ class App:
         data_dir: str | Path | None = None,
         config: Config | None = None,
     ) -> None:
-        self.id = check_name("app", id)
+        super().__init__(check_name("app", id))
+        self.id = id
         self.broker_url = broker or os.environ.get("MILLSTREAM_BROKER") or None
         self.data_dir = Path(data_dir or os.environ.get("MILLSTREAM_DATA_DIR") or DEFAULT_DATA_DIR).absolute()
         self.config = config or Config()
         self.defined_in: str = sys._getframe(1).f_globals.get("__name__", "__main__")
-        self._draft = Draft(self.id)
-        self._sources: dict[frozenset[str], Handle] = {}
         self._run: SparkRun | None = None
 
     def __repr__(self) -> str:
         return f"<App {self.id}>"
 
-    # Writing the topology
-
-    def stream(
-        self,
-        *topics: str,
-        pattern: str | None = None,
-        key: SerdeLike = None,
-        value: SerdeLike = None,
-        timestamp: TimestampLike = None,
-        on_invalid: OnInvalid = "fail",
-        idle_after: Duration | None = None,
-        name: str | None = None,
-    ) -> Stream:
-        """Read one topic, or several as one stream, or all topics whose whole name matches ``pattern``.
-
-        ``timestamp`` computes event time from a record, as a datetime or in milliseconds; by default it is the
-        record's own, ``"append"`` is the log's and ``"wall_clock"`` that of processing. ``on_invalid`` says what
-        becomes of a record without a valid time: the app fails, or the record is skipped, or it gets the latest time
-        of its partition. Without a record for ``idle_after`` time follows the wall clock, so much behind it. Asking for
-        the same topics again gives the same stream. Topics that match a pattern and come later join the next batch.
-        """
-        if bool(topics) is (pattern is not None):
-            raise DefinitionError(
-                "stream() wants topics or a pattern" if not topics else "stream() takes topics or a pattern, not both",
-                hint='for example app.stream("rides") or app.stream(pattern="rides-.*")',
-            )
-        node = StreamSource(
-            topics=topics, pattern=pattern, name=name, **_source_settings(key, value, timestamp, on_invalid, idle_after)
-        )
-        return self._source(node, Stream)
-
-    def table(
-        self,
-        topic: str,
-        *,
-        key: SerdeLike = None,
-        value: SerdeLike = None,
-        timestamp: TimestampLike = None,
-        on_invalid: OnInvalid = "fail",
-        idle_after: Duration | None = None,
-        history: Duration | None = None,
-        name: str | None = None,
-    ) -> Table:
-        """Read a topic as a table: the newest record of a key is its row, a null value deletes it.
-
-        Records without key are dropped and counted. The last record by offset wins, whatever its timestamp. With
-        ``history`` the last one by timestamp wins, and streams are joined with the row that was valid at their time;
-        records older than the history are dropped and counted.
-
-        >>> app = App("doc")
-        >>> prices = app.table("prices", value=int, history="5 min")
-        >>> app.stream("sales", value=str).join(prices, lambda sale, price: f"{sale} for {price}").to("out")
-        >>> from millstream.testing import TestDriver
-        >>> with TestDriver(app) as driver:
-        ...     driver.topic("prices").pipe(10, key="pen", timestamp=0)
-        ...     driver.topic("prices").pipe(12, key="pen", timestamp=60_000)
-        ...     driver.topic("sales").pipe("ann", key="pen", timestamp=30_000)
-        ...     driver.topic("out").read_values()
-        ['ann for 10']
-        """
-        node = TableSource(
-            topics=(topic,),
-            name=name,
-            named=name is not None,
-            history=checked_history("table", history),
-            **_source_settings(key, value, timestamp, on_invalid, idle_after),
-        )
-        return self._source(node, Table)
-
-    def global_table(
-        self, topic: str, *, key: SerdeLike = None, value: SerdeLike = None, name: str | None = None
-    ) -> GlobalTable:
-        """Read a topic as a table of which every task sees all rows, so that streams can look up any key.
-
-        It is read to its end before each batch; its time has nothing to do with that of streams. The last record by
-        offset wins, a null value deletes the row, records without key are dropped and counted.
-
-        >>> app = App("doc")
-        >>> rates = app.global_table("rates", value=float)
-        >>> sales = app.stream("sales", value=str)
-        >>> sales.join(rates, lambda sale, rate: f"{sale} at {rate}", key=lambda sale: sale[-3:]).to("out")
-        >>> outputs(app, rates=[("EUR", 1.1)], sales=["9 EUR", "9 CHF"])
-        [(None, '9 EUR at 1.1')]
-        """
-        node = GlobalTableSource(topics=(topic,), name=name, **_source_settings(key, value))
-        return self._source(node, GlobalTable)
-
-    def _source(self, node: Source, kind: type[H]) -> H:
-        topics = frozenset(node.topics or (f"pattern {node.pattern}",))
-        known = self._sources.get(topics)
-        if isinstance(known, Table) and kind is Table:
-            raise DefinitionError(
-                f"topic {node.topics[0]!r} is read as a table twice", hint="keep the first table and use it twice"
-            )
-        if isinstance(known, kind):
-            _check_same(known, node)
-            return known
-        handle = kind(self._draft, node)
-        self._sources[topics] = handle
-        return handle
+    # The topology
 
     @property
     def plan(self) -> Plan:
@@ -312,41 +201,3 @@ class App:
         from millstream.cli.main import main_for
 
         main_for(self._twin())
-
-
-def _check_same(known: Handle, node: Source) -> None:
-    """Refuse to read the same topics in two ways; what is not said again stays as it was."""
-    first = known._node
-    assert isinstance(first, Source)
-    for setting, default in (("key", READABLE), ("value", JSON)):
-        before, now = getattr(first, setting), getattr(node, setting)
-        if now is not default and before.name != now.name:
-            raise DefinitionError(
-                f"topic {node.topics[0]!r} is read with {setting}={before.name} and with {setting}={now.name}",
-                hint="read it once and use the result twice",
-            )
-
-
-def _source_settings(
-    key: SerdeLike,
-    value: SerdeLike,
-    timestamp: TimestampLike = None,
-    on_invalid: OnInvalid = "fail",
-    idle_after: Duration | None = None,
-) -> dict[str, Any]:
-    """Return what all sources have; what is as by default stays out of the plan."""
-    found, policy = timestamp_source(timestamp), checked_on_invalid(on_invalid)
-    return {
-        "key": serde_for(key) or READABLE,
-        "value": serde_for(value) or JSON,
-        "timestamp": None if found == "record" else found,
-        "on_invalid": None if policy == "fail" else policy,
-        "idle_after": None if idle_after is None else _silence(idle_after),
-    }
-
-
-def _silence(idle_after: Duration) -> int:
-    length = milliseconds(idle_after)
-    if length < 1:
-        raise DefinitionError(f"idle_after={idle_after!r} is not valid", hint='use 1 ms or more, such as "10 s"')
-    return length

@@ -1,6 +1,7 @@
-"""User functions: how many parameters they take is looked at once, when the topology is built.
+"""Functions that users pass to verbs.
 
-One parameter gets the value, two get key and value, three also the record's context.
+A function takes ``(value)``, ``(key, value)`` or ``(key, value, context)``. Its parameters are counted once, when the
+topology is built.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from millstream.errors import DefinitionError
+from millstream.foundation.type_variables import K2, V2, A, R
 from millstream.records import Headers
 
-AnyFunction: TypeAlias = Callable[..., Any]
-
-_WHAT = {1: "(value)", 2: "(key, value)", 3: "(key, value, context)"}
+_FORMS = {1: "(value)", 2: "(key, value)", 3: "(key, value, context)"}
 
 
 class Context(Protocol):
-    """Where the record at hand comes from; valid during the call only."""
+    """Timestamp, headers and position of the current record; valid during the call only."""
 
     @property
     def timestamp(self) -> int: ...
@@ -32,8 +32,37 @@ class Context(Protocol):
     def offset(self) -> int: ...
 
 
+AnyFunction: TypeAlias = Callable[..., Any]
+
+ValueFunction: TypeAlias = Callable[[V2], R]
+"""A function of ``(value)``."""
+PairFunction: TypeAlias = Callable[[K2, V2], R]
+"""A function of ``(key, value)``."""
+ContextFunction: TypeAlias = Callable[[K2, V2, Context], R]
+"""A function of ``(key, value, context)``."""
+KeyedFunction: TypeAlias = PairFunction[K2, V2, R] | ContextFunction[K2, V2, R]
+"""A function that takes the key too; for parameters whose overloads would be too many."""
+
+Joiner: TypeAlias = Callable[[A, V2], R]
+"""A function of ``(left value, right value)``."""
+KeyedJoiner: TypeAlias = Callable[[K2, A, V2], R]
+"""A function of ``(key, left value, right value)``."""
+
+Adder: TypeAlias = Callable[[A, V2], A | None]
+"""A function of ``(aggregate, value)`` that returns the new aggregate, or None to delete it."""
+KeyedAdder: TypeAlias = Callable[[K2, A, V2], A | None]
+"""A function of ``(key, aggregate, value)`` that returns the new aggregate, or None to delete it."""
+
+Merger: TypeAlias = Callable[[A, A], object]
+"""A function of ``(aggregate, aggregate)`` that returns the aggregate of a merged session.
+
+What it returns is left out of the type: mypy would take the result of a lambda for ``Any`` and infer nothing."""
+KeyedMerger: TypeAlias = Callable[[K2, A, A], object]
+"""A function of ``(key, aggregate, aggregate)`` that returns the aggregate of a merged session."""
+
+
 class Function:
-    """A user function together with the number of arguments it is called with."""
+    """A user function and the number of arguments it is called with."""
 
     __slots__ = ("arity", "call")
 
@@ -43,14 +72,14 @@ class Function:
 
     @property
     def name(self) -> str:
-        """A stable name for plans: ``module:qualname:line``."""
+        """The name in plans: ``module:qualname:line``."""
         code = getattr(self.call, "__code__", None)
         name = getattr(self.call, "__qualname__", type(self.call).__qualname__)
         module = getattr(self.call, "__module__", None) or "builtins"
         return f"{module}:{name}" if code is None else f"{module}:{name}:{code.co_firstlineno}"
 
     def bind(self, context: Context) -> Callable[[Any, Any], Any]:
-        """Return the function as one of key and value, whatever it takes."""
+        """Return a function of ``(key, value)`` that calls this one with the arguments it takes."""
         call = self.call
         if self.arity == 1:
             return lambda _, value: call(value)
@@ -60,15 +89,15 @@ class Function:
 
 
 def by_arity(verb: str, call: object, allowed: dict[int, str] | None = None) -> Function:
-    """Check a user function and find out how it wants to be called."""
-    allowed = allowed or _WHAT
+    """Check a user function and count its parameters; ``allowed`` maps numbers of them to forms for messages."""
+    allowed = allowed or _FORMS
     if not callable(call):
-        raise DefinitionError(f"{verb}() wants a function, not {call!r}", hint=_wanted(call, allowed))
+        raise DefinitionError(f"{verb}() expects a function, not {call!r}", hint=_call_hint(call, allowed))
     arity = _required_arguments(call, otherwise=min(allowed))
     if arity not in allowed:
         raise DefinitionError(
             f"{verb}() cannot call {_describe(call)}: it takes {arity} argument{'' if arity == 1 else 's'}",
-            hint=f"it must take {_forms(allowed)}" if any(allowed) else "it must take none, as lambda: 0 does",
+            hint=f"it must take {_forms(allowed)}" if any(allowed) else "it must take none, like lambda: 0",
         )
     return Function(call, arity)
 
@@ -77,7 +106,7 @@ def _forms(allowed: dict[int, str]) -> str:
     return " or ".join(allowed.values())
 
 
-def _wanted(given: object, allowed: dict[int, str]) -> str:
+def _call_hint(given: object, allowed: dict[int, str]) -> str:
     if any(allowed):
         return f"pass one that takes {_forms(allowed)}"
     return f"pass a function without arguments, for example lambda: {given!r}"
@@ -90,11 +119,11 @@ def _describe(call: AnyFunction) -> str:
 
 
 def _required_arguments(call: AnyFunction, *, otherwise: int) -> int:
-    """Count the arguments without default, or return ``otherwise`` for a function that leaves its number open."""
+    """Count the parameters without default; ``otherwise`` if any number of arguments is accepted."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):
-        return otherwise  # builtins such as int or max tell nothing about themselves
+        return otherwise  # builtins such as int or max have no signature
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = sum(p.default is p.empty for p in positional)
     takes_some = bool(positional) or any(p.kind is p.VAR_POSITIONAL for p in parameters)

@@ -1,22 +1,23 @@
-"""What users write who need more than verbs: processors, value transformers, their stores and their timers."""
+"""Processors and value transformers, for what verbs cannot express, with their stores and timers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
 from millstream.foundation.names import check_name, snake_case
+from millstream.foundation.type_variables import Key, KeyIn, Result, T, Value, ValueIn
 from millstream.records import Headers, Record
 from millstream.serdes import Serde, SerdeLike, serde_for
 
 Clock: TypeAlias = Literal["stream", "wall"]
 M = TypeVar("M", bound=Callable[..., Any])
 SAME: Any = type("Same", (), {"__repr__": lambda _: "SAME"})()
-"""Stands for a part of a record that is passed on as it came."""
+"""Stands for a part of a record that is passed on unchanged."""
 
 _MARK = "__millstream_punctuations__"
 
@@ -26,7 +27,7 @@ _MARK = "__millstream_punctuations__"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSpec:
-    """What a processor says about a store; with ``name`` it is shared by all who ask for that name."""
+    """A store that a processor declares; with ``name`` all processors that declare the name share it."""
 
     name: str | None = None
     value: Serde | None = None
@@ -37,14 +38,14 @@ class StoreSpec:
 
     @property
     def kind(self) -> str:
-        """The word for this kind of store in plans and messages."""
+        """The name of this kind of store in plans and messages."""
         return snake_case(type(self).__name__.removesuffix("Spec")) + "_store"
 
     @property
     def kept_for(self) -> int | None:
-        """For how many milliseconds entries are kept, None for always; it decides how they are stored."""
-        kept: int | None = getattr(self, "retention", None) or getattr(self, "history", None)
-        return kept
+        """How many milliseconds entries are kept, None for always; decides how they are stored."""
+        duration: int | None = getattr(self, "retention", None) or getattr(self, "history", None)
+        return duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,41 +69,41 @@ class SessionSpec(StoreSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedSpec(StoreSpec):
-    """Values of each key and when they were valid, for ``history`` milliseconds back."""
+    """Values of each key with the time when they were valid, kept for ``history`` milliseconds."""
 
     history: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec(StoreSpec):
-    """The rows of a table of the app, which is named by ``name``; read only."""
+    """The rows of the app's table ``name``; read only."""
 
 
 def key_value_store(*, value: SerdeLike = None, name: str | None = None) -> KeyValueSpec:
     """Declare a store with one value for each key.
 
-    It belongs to the step that uses the processor, unless ``name`` makes it one that several steps share.
+    It belongs to the step that uses the processor; with ``name`` several steps can share it.
     """
     return KeyValueSpec(name=name, value=serde_for(value))
 
 
 def window_store(*, retention: Duration, value: SerdeLike = None, name: str | None = None) -> WindowSpec:
-    """Declare a store of values by key and time; entries older than ``retention`` go by themselves."""
+    """Declare a store of values by key and time; entries older than ``retention`` are deleted."""
     return WindowSpec(name=name, value=serde_for(value), retention=_positive("retention", retention))
 
 
 def session_store(*, retention: Duration, value: SerdeLike = None, name: str | None = None) -> SessionSpec:
-    """Declare a store of values by key, start and end; what ended longer than ``retention`` ago goes by itself."""
+    """Declare a store of values by key, start and end; entries that ended ``retention`` ago are deleted."""
     return SessionSpec(name=name, value=serde_for(value), retention=_positive("retention", retention))
 
 
 def versioned_store(*, history: Duration, value: SerdeLike = None, name: str | None = None) -> VersionedSpec:
-    """Declare a store of values by key that also knows which value was valid at a time, ``history`` back."""
+    """Declare a store that also finds the value of a key that was valid at a time, up to ``history`` ago."""
     return VersionedSpec(name=name, value=serde_for(value), history=_positive("history", history))
 
 
 def table_store(name: str) -> TableSpec:
-    """Ask for the rows of a table of the same app, read only; the table and the processor then share their tasks."""
+    """Declare read-only access to a table of the same app; the table and the processor then share tasks."""
     return TableSpec(name=name)
 
 
@@ -111,7 +112,7 @@ def table_store(name: str) -> TableSpec:
 
 @dataclass(frozen=True, slots=True)
 class Punctuation:
-    """When a method is to be called: every so many milliseconds of stream time or of the wall clock."""
+    """When a method is called: every ``every`` milliseconds of stream time or wall-clock time."""
 
     name: str
     method: str
@@ -123,46 +124,46 @@ class Punctuation:
 def punctuation(
     method: str, every: Duration, on: Clock = "stream", start: int | None = None, name: str | None = None
 ) -> Punctuation:
-    """Check when a method is to be called."""
+    """Return a checked punctuation."""
     if on not in ("stream", "wall"):
-        raise DefinitionError(f"there is no clock {on!r} to punctuate on", hint='use on="stream" or on="wall"')
+        raise DefinitionError(f"clock {on!r} is unknown", hint='use on="stream" or on="wall"')
     return Punctuation(name or method, method, _positive("every", every), on, start)
 
 
 def punctuate(
     *, every: Duration, on: Clock = "stream", start: int | None = None, name: str | None = None
 ) -> Callable[[M], M]:
-    """Have a method of a processor called with the time, again and again.
+    """Call a method of a processor periodically, with the time.
 
     On ``"stream"`` time it is called after the first record and then whenever stream time has passed a multiple of
-    ``every``; only records move that time. On the ``"wall"`` clock it is called although no record comes. A time that
-    was missed is not made up for. ``start`` (milliseconds since 1970) moves the grid.
+    ``every``; only records advance that time. On the ``"wall"`` clock it is also called while no records arrive.
+    Missed calls are not made up for. ``start`` (milliseconds since 1970) shifts the multiples.
     """
 
     def mark(method: M) -> M:
-        known: tuple[Punctuation, ...] = getattr(method, _MARK, ())
-        setattr(method, _MARK, (punctuation(method.__name__, every, on, start, name), *known))
+        marked: tuple[Punctuation, ...] = getattr(method, _MARK, ())
+        setattr(method, _MARK, (punctuation(method.__name__, every, on, start, name), *marked))
         return method
 
     return mark
 
 
 def punctuations_of(kind: type) -> tuple[Punctuation, ...]:
-    """Return what ``@punctuate`` says in a class, in the order of writing."""
-    methods = {name: method for one in reversed(kind.__mro__) for name, method in vars(one).items()}
-    found = tuple(each for method in methods.values() for each in getattr(method, _MARK, ()))
-    names = [each.name for each in found]
+    """Return the punctuations of a class, in the order of definition."""
+    methods = {name: method for base in reversed(kind.__mro__) for name, method in vars(base).items()}
+    punctuations = tuple(each for method in methods.values() for each in getattr(method, _MARK, ()))
+    names = [each.name for each in punctuations]
     for name in names:
         if names.count(name) > 1:
             raise DefinitionError(f"{kind.__name__} has two punctuations {name!r}", hint="give one of them name=")
-    return found
+    return punctuations
 
 
-# What user code derives from
+# Base classes for user code
 
 
-class ProcessorContext(Protocol):
-    """What a processor knows and can do; ``self.context``."""
+class ProcessorContext(Protocol[KeyIn, ValueIn]):
+    """The surroundings of a processor, ``self.context``; ``KeyIn`` and ``ValueIn`` are what it forwards."""
 
     @property
     def app(self) -> str:
@@ -174,50 +175,50 @@ class ProcessorContext(Protocol):
 
     @property
     def task(self) -> str:
-        """The stage and the partition that this runs for, ``stage/partition``."""
+        """The stage and partition of the task, ``stage/partition``."""
 
     @property
     def partition(self) -> int:
-        """The partition that this runs for."""
+        """The partition of the task."""
 
     @property
     def stream_time(self) -> int:
-        """The highest timestamp that the task has met, the record at hand included; -1 before the first record."""
+        """The highest timestamp that the task has seen, the current record included; -1 before the first record."""
 
     @property
     def wall_time(self) -> int:
-        """The time of the batch; it stands still while a batch runs, so that a batch that runs again sees the same."""
+        """The wall-clock time of the batch; constant during a batch, and the same if the batch runs again."""
 
     @property
     def timestamp(self) -> int:
-        """The timestamp of the record at hand; in a punctuation its time."""
+        """The timestamp of the current record; in a punctuation its time."""
 
     @property
     def headers(self) -> Headers:
-        """The headers of the record at hand."""
+        """The headers of the current record."""
 
     @property
     def schedules(self) -> tuple[str, ...]:
         """The names of the punctuations that are active."""
 
     def store(self, name: str) -> Any:
-        """Return a store by the name under which the processor declares it."""
+        """Return the store that the processor declares under this name."""
 
     def forward(
         self,
         record: Record | None = None,
         /,
         *,
-        key: Any = SAME,
-        value: Any = SAME,
+        key: KeyIn = SAME,
+        value: ValueIn = SAME,
         timestamp: int = SAME,
         headers: Headers = SAME,
         to: str | None = None,
     ) -> None:
-        """Pass a record on, with other parts where they are given; without ``record`` it is a new one.
+        """Forward a record, with the given parts replaced; without ``record`` a new one.
 
-        A new record has no headers, and the timestamp of the record or punctuation at hand. ``to`` names one of the
-        steps that read from this one; by default all of them get it.
+        A new record has no headers, and the timestamp of the current record or punctuation. ``to`` names the only
+        following step that gets it; by default all of them do.
         """
 
     def schedule(
@@ -229,9 +230,9 @@ class ProcessorContext(Protocol):
         start: int | None = None,
         name: str | None = None,
     ) -> None:
-        """Have a method of this processor called from now on, also by later batches; see ``punctuate``.
+        """Call a method of this processor periodically, in later batches too; see ``punctuate``.
 
-        Its name, by default that of the method, is how it is cancelled. Asking for what is active changes nothing.
+        ``name``, by default that of the method, is for ``cancel``. Scheduling an active name again changes nothing.
         """
 
     def cancel(self, method: Callable[[int], Any] | str) -> bool:
@@ -239,23 +240,24 @@ class ProcessorContext(Protocol):
 
 
 class UserStep:
-    """What processors and transformers have in common: declared stores, a context, a life of one batch."""
+    """Base of processors and transformers: declared stores and a context; an object lives for one batch."""
 
     stores: ClassVar[Mapping[str, StoreSpec]] = MappingProxyType({})
-    """The stores that it uses, by the names that it calls them."""
+    """The stores that it uses, by local name."""
     context: ProcessorContext
 
     def init(self) -> None:
-        """Prepare for a batch; context and stores are there."""
+        """Prepare for a batch; context and stores are available."""
 
     def close(self) -> None:
         """End a batch, before it is committed; records can still be forwarded."""
 
 
-class Processor(UserStep):
-    """A step in your own words: look at each record, keep what you need in stores, forward what you like.
+class Processor(UserStep, Generic[KeyIn, ValueIn, Key, Value]):
+    """A custom step: process each record, keep state in stores, forward any records.
 
-    An object lives for one batch: what has to last belongs in a store.
+    An object lives for one batch, so keep lasting state in a store. ``Processor[str, Ride, str, float]`` gets records
+    of ``str`` and ``Ride`` and forwards ``str`` and ``float``.
 
     >>> class Dedupe(Processor):
     ...     stores = {"seen": key_value_store()}
@@ -267,40 +269,43 @@ class Processor(UserStep):
     ...             self.context.forward(record)
     """
 
-    def process(self, record: Record) -> None:
-        """Deal with a record."""
+    context: ProcessorContext[Key, Value]
+
+    def process(self, record: Record[KeyIn, ValueIn]) -> None:
+        """Process a record."""
         raise NotImplementedError
 
 
-class ValueTransformer(UserStep):
-    """Computes the value of a table's row from its key and value, with the help of stores.
+class ValueTransformer(UserStep, Generic[KeyIn, ValueIn, Result]):
+    """Computes the value of a table's row from its key and value; can use stores.
 
-    An object lives for one batch: what has to last belongs in a store.
+    An object lives for one batch, so keep lasting state in a store.
     """
 
-    def transform(self, key: Any, value: Any) -> Any:
-        """Return the new value; ``value`` None is a deleted row, and returning None deletes it in the result."""
+    def transform(self, key: KeyIn, value: ValueIn | None) -> Result | None:
+        """Return the new value; ``value`` is None for a deleted row, and returning None deletes the result's row."""
         raise NotImplementedError
 
 
-Factory: TypeAlias = Callable[[], Any]
+Factory: TypeAlias = Callable[[], T]
+"""A class, or a function without arguments, that creates a processor or transformer."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreUse:
-    """A store by the name that a processor calls it."""
+    """A store and its local name in a processor."""
 
     local: str
     spec: StoreSpec
 
     def __str__(self) -> str:
-        known = {fact: getattr(self.spec, fact, None) for fact in ("name", "retention", "history")}
-        facts = [f"{name}={fact}" for name, fact in known.items() if fact is not None]
-        return " ".join([f"{self.local}:", self.spec.kind, *facts])
+        options = {name: getattr(self.spec, name, None) for name in ("name", "retention", "history")}
+        given = [f"{name}={value}" for name, value in options.items() if value is not None]
+        return " ".join([f"{self.local}:", self.spec.kind, *given])
 
 
-def checked(verb: str, factory: Factory, kind: type[UserStep]) -> dict[str, Any]:
-    """Return what a plan has to know of a processor, if it is one."""
+def checked(verb: str, factory: Factory[UserStep], kind: type[UserStep]) -> dict[str, Any]:
+    """Return what a plan needs to know about a processor; raise if ``factory`` creates none."""
     step = _sample(verb, factory, kind)
     facts = {"factory": factory, "stores": _uses_of(step), "starts": _needs_start(step)}
     for base, method in ((Processor, "process"), (ValueTransformer, "transform")):
@@ -312,26 +317,26 @@ def checked(verb: str, factory: Factory, kind: type[UserStep]) -> dict[str, Any]
 
 
 def _sample(verb: str, factory: Any, kind: type[UserStep]) -> UserStep:
-    """Make one object of a processor in order to see what it is."""
-    what = "class" if isinstance(factory, type) else "function"
+    """Create one object of a processor for inspection."""
+    noun = "class" if isinstance(factory, type) else "function"
     if not callable(factory):
         raise DefinitionError(
-            f"{verb}() wants a class derived from {kind.__name__}, not {factory!r}",
-            hint="pass the class itself: a fresh object is made of it for each batch",
+            f"{verb}() expects a subclass of {kind.__name__}, not {factory!r}",
+            hint="pass the class itself: an object of it is created for each batch",
         )
     try:
-        made = factory()
+        step = factory()
     except TypeError as error:
         raise DefinitionError(
-            f"{verb}() cannot make a {kind.__name__} with the {what} {factory!r}: {error}",
+            f"{verb}() cannot create a {kind.__name__} with the {noun} {factory!r}: {error}",
             hint="it must take no arguments; wrap it if it needs some: lambda: Mine(3)",
         ) from error
-    if not isinstance(made, kind):
+    if not isinstance(step, kind):
         raise DefinitionError(
-            f"{verb}() wants a {kind.__name__}, but {factory!r} makes {made!r:.60}",
-            hint=f"derive it: class Mine({kind.__name__})",
+            f"{verb}() expects a {kind.__name__}, but {factory!r} creates {step!r:.60}",
+            hint=f"make it a subclass: class Mine({kind.__name__})",
         )
-    return made
+    return step
 
 
 def _uses_of(step: UserStep) -> tuple[StoreUse, ...]:
@@ -347,13 +352,13 @@ def _uses_of(step: UserStep) -> tuple[StoreUse, ...]:
 
 
 def _needs_start(step: UserStep) -> bool:
-    """Whether a step has something to do before the first record: timers on the wall clock, or what ``init`` does."""
-    on_the_wall = any(each.on == "wall" for each in punctuations_of(type(step)))
-    return on_the_wall or type(step).init is not UserStep.init
+    """Return whether a step has work before the first record: wall-clock timers, or its own ``init``."""
+    has_wall_timers = any(each.on == "wall" for each in punctuations_of(type(step)))
+    return has_wall_timers or type(step).init is not UserStep.init
 
 
-def _positive(what: str, duration: Duration) -> int:
-    found = milliseconds(duration)
-    if found < 1:
-        raise DefinitionError(f"{what}={duration!r} is not valid", hint='it must be 1 ms or more, such as "5 min"')
-    return found
+def _positive(option: str, duration: Duration) -> int:
+    length = milliseconds(duration)
+    if length < 1:
+        raise DefinitionError(f"{option}={duration!r} is not valid", hint='use 1 ms or more, such as "5 min"')
+    return length

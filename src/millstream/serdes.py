@@ -1,39 +1,50 @@
-"""How keys and values become bytes in topics, and back.
+"""Serdes: how keys and values are encoded in topics and decoded again.
 
-A type is enough in most places: ``value=TaxiRide`` is JSON checked by msgspec, ``str`` and ``bytes`` are raw, and
-``int`` and ``float`` are their JSON text, readable in any console consumer. Java's binary numbers have their own
-serdes. ``None`` is never handed to a serde: a missing key or value is null in the log too.
+Usually a type is enough: ``value=TaxiRide`` is JSON that msgspec checks while decoding, ``str`` and ``bytes`` are
+written as they are, ``int`` and ``float`` as JSON text that any console consumer can show. Java's binary numbers have
+serdes of their own. A serde never gets ``None``: a missing key or value is null in the log too.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, get_origin, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, get_origin, overload, runtime_checkable
 
 import msgspec
 from msgspec import inspect
 
 from millstream.errors import DefinitionError, SerdeError
+from millstream.foundation.type_variables import T, T_in, T_out
 
 
 @runtime_checkable
-class Serde(Protocol):
-    """Turns objects into bytes and back; both may raise any exception, which becomes a ``SerdeError``."""
+class Serde(Protocol[T]):
+    """Encodes objects as bytes and decodes them; an exception of either becomes a ``SerdeError``."""
 
     @property
     def name(self) -> str: ...
-    @property
-    def encode(self) -> Callable[[Any], bytes]: ...
-    @property
-    def decode(self) -> Callable[[bytes], Any]: ...
+    def encode(self, value: T, /) -> bytes: ...
+    def decode(self, data: bytes, /) -> T: ...
 
 
-SerdeLike: TypeAlias = type | Serde | None
-"""What ``key=`` and ``value=`` take; ``None`` means the default of the place."""
+class Encoder(Protocol[T_in]):
+    """The ``encode`` of a serde that keeps it as an attribute."""
+
+    def __call__(self, value: T_in, /) -> bytes: ...
 
 
-class Json:
+class Decoder(Protocol[T_out]):
+    """The ``decode`` of a serde that keeps it as an attribute."""
+
+    def __call__(self, data: bytes, /) -> T_out: ...
+
+
+SerdeLike: TypeAlias = type[T] | Serde[T] | None
+"""What ``key=`` and ``value=`` take: a type, a serde, or None for the default."""
+
+
+class Json(Generic[T]):
     """JSON by msgspec, untyped or checked against a type while decoding.
 
     >>> Json(int).decode(b"3"), Json().encode({"a": [1, None]})
@@ -42,13 +53,17 @@ class Json:
 
     __slots__ = ("decode", "decode_lines", "encode", "encode_lines", "type")
 
+    @overload
+    def __init__(self, type: type[T]) -> None: ...
+    @overload
+    def __init__(self: Json[Any], type: object = ...) -> None: ...
     def __init__(self, type: Any = Any) -> None:
         encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder(type)
         self.type = type
-        self.encode: Callable[[Any], bytes] = encoder.encode
-        self.encode_lines: Callable[[list[Any]], bytes] = encoder.encode_lines
-        self.decode: Callable[[bytes], Any] = decoder.decode
-        self.decode_lines: Callable[[bytes], list[Any]] = decoder.decode_lines
+        self.encode: Encoder[T] = encoder.encode
+        self.encode_lines: Callable[[list[T]], bytes] = encoder.encode_lines
+        self.decode: Decoder[T] = decoder.decode
+        self.decode_lines: Callable[[bytes], list[T]] = decoder.decode_lines
 
     @property
     def name(self) -> str:
@@ -58,15 +73,19 @@ class Json:
         return Json, (self.type,)
 
 
-class MessagePack:
+class MessagePack(Generic[T]):
     """MessagePack by msgspec, untyped or checked against a type while decoding."""
 
     __slots__ = ("decode", "encode", "type")
 
+    @overload
+    def __init__(self, type: type[T]) -> None: ...
+    @overload
+    def __init__(self: MessagePack[Any], type: object = ...) -> None: ...
     def __init__(self, type: Any = Any) -> None:
         self.type = type
-        self.encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
-        self.decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(type).decode
+        self.encode: Encoder[T] = msgspec.msgpack.Encoder().encode
+        self.decode: Decoder[T] = msgspec.msgpack.Decoder(type).decode
 
     @property
     def name(self) -> str:
@@ -81,8 +100,8 @@ class Text:
 
     __slots__ = ()
     name = "str"
-    encode: Callable[[str], bytes] = staticmethod(str.encode)
-    decode: Callable[[bytes], str] = staticmethod(bytes.decode)
+    encode: staticmethod[[str], bytes] = staticmethod(str.encode)
+    decode: staticmethod[[bytes], str] = staticmethod(bytes.decode)
 
 
 class Raw:
@@ -90,7 +109,7 @@ class Raw:
 
     __slots__ = ()
     name = "bytes"
-    decode: Callable[[bytes], bytes] = staticmethod(bytes)
+    decode: staticmethod[[bytes], bytes] = staticmethod(bytes)
 
     @staticmethod
     def encode(value: Any) -> bytes:
@@ -98,14 +117,14 @@ class Raw:
 
 
 class Readable:
-    """The default for keys: text and bytes raw, everything else as JSON; decodes to text.
+    """The default for keys: text and bytes as they are, everything else as JSON; decodes to text.
 
-    So that keys look in a topic as people expect them, and partition as Kafka's own tools would.
+    Keys look in a topic as people expect, and go to the partition that Kafka's own tools would choose.
     """
 
     __slots__ = ()
     name = "readable"
-    decode: Callable[[bytes], str] = staticmethod(bytes.decode)
+    decode: staticmethod[[bytes], str] = staticmethod(bytes.decode)
 
     @staticmethod
     def encode(key: Any) -> bytes:
@@ -114,7 +133,7 @@ class Readable:
         return key if type(key) is bytes else _encode_json(key)
 
 
-class Binary:
+class Binary(Generic[T]):
     """A big-endian number of fixed size, as Kafka's Java serializers write it."""
 
     __slots__ = ("decode", "encode", "name")
@@ -122,8 +141,8 @@ class Binary:
     def __init__(self, name: str, format: str) -> None:
         layout = struct.Struct(format)
         self.name = name
-        self.encode: Callable[[Any], bytes] = layout.pack
-        self.decode: Callable[[bytes], Any] = lambda data: layout.unpack(data)[0]
+        self.encode: Encoder[T] = layout.pack
+        self.decode: Decoder[T] = lambda data: layout.unpack(data)[0]
 
     def __reduce__(self) -> str:
         return self.name.upper()
@@ -133,23 +152,29 @@ TEXT = Text()
 RAW = Raw()
 JSON = Json()
 READABLE = Readable()
-INT32 = Binary("int32", ">i")
-INT64 = Binary("int64", ">q")
-FLOAT64 = Binary("float64", ">d")
+INT32: Binary[int] = Binary("int32", ">i")
+INT64: Binary[int] = Binary("int64", ">q")
+FLOAT64: Binary[float] = Binary("float64", ">d")
 
 _encode_json = JSON.encode
 _WITHOUT_QUOTES: dict[Any, Serde] = {str: TEXT, bytes: RAW}
 
 
+@overload
+def serde_for(declared: None) -> None: ...
+@overload
+def serde_for(declared: type[T] | Serde[T]) -> Serde[T]: ...
+@overload
+def serde_for(declared: SerdeLike[T]) -> Serde[T] | None: ...
 def serde_for(declared: SerdeLike) -> Serde | None:
-    """Return the serde that a user's ``key=`` or ``value=`` means, or None for "not said"."""
+    """Return the serde for what a user passed as ``key=`` or ``value=``; None stays None."""
     if declared is None:
         return None
     if not isinstance(declared, type) and isinstance(declared, Serde):
         return declared
     try:
         if isinstance(inspect.type_info(declared), inspect.CustomType):
-            raise TypeError("msgspec does not know how to build it")
+            raise TypeError("msgspec cannot decode it")
         return _WITHOUT_QUOTES.get(declared) or Json(declared)
     except TypeError as error:
         raise DefinitionError(
@@ -158,10 +183,10 @@ def serde_for(declared: SerdeLike) -> Serde | None:
         ) from error
 
 
-def encode_error(what: str, value: object, serde: Serde, cause: Exception) -> SerdeError:
-    """Build the error for an object that its serde refuses."""
+def encode_error(part: str, value: object, serde: Serde, cause: Exception) -> SerdeError:
+    """Return the error for a key or value that its serde cannot encode."""
     return SerdeError(
-        f"cannot encode {what} {value!r:.80} as {serde.name}: {cause}",
+        f"cannot encode {part} {value!r:.80} as {serde.name}: {cause}",
         hint="declare the type where the record is produced, for example value=MyType",
         serde=serde.name,
     )
@@ -177,7 +202,7 @@ def type_name(type: Any) -> str:
 
 
 def serde_named(name: str) -> Serde | None:
-    """Return the serde that calls itself ``name``, untyped if it was for a class, or None for one of the user's."""
+    """Return the built-in serde of this name, untyped if it was declared with a class; None for a user's own serde."""
     kind = name.partition(":")[0]
-    known: tuple[Serde, ...] = (JSON, MessagePack(), TEXT, RAW, READABLE, INT32, INT64, FLOAT64)
-    return next((one for one in known if one.name == kind), None)
+    built_in: tuple[Serde, ...] = (JSON, MessagePack(), TEXT, RAW, READABLE, INT32, INT64, FLOAT64)
+    return next((serde for serde in built_in if serde.name == kind), None)

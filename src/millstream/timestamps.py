@@ -1,4 +1,4 @@
-"""Where event time comes from, and what becomes of records that have none."""
+"""Where event time comes from, and what happens to records without a valid time."""
 
 from __future__ import annotations
 
@@ -7,51 +7,57 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
 from millstream.errors import DefinitionError
-from millstream.functions import AnyFunction, Context, Function, by_arity
+from millstream.foundation.type_variables import K2, V2
+from millstream.functions import AnyFunction, Context, Function, KeyedFunction, ValueFunction, by_arity
 
 Clock: TypeAlias = Literal["record", "append", "wall_clock"]
-"""record: the time that the record has; append: when the log took it; wall_clock: when its batch was planned."""
+"""record: the record's own time; append: when the log appended it; wall_clock: when its batch was planned."""
 
 OnInvalid: TypeAlias = Literal["fail", "skip", "partition_time"]
-"""What becomes of a record whose time is missing or before 1970."""
+"""What happens to a record whose time is missing or before 1970."""
 
 TimestampLike: TypeAlias = AnyFunction | Clock | None
 """What ``timestamp=`` takes."""
+
+Moment: TypeAlias = datetime | float | None
+"""What a timestamp function returns: a datetime, milliseconds since 1970, or None if there is none."""
+ValueTimestamp: TypeAlias = ValueFunction[V2, Moment] | Clock | None
+KeyedTimestamp: TypeAlias = KeyedFunction[K2, V2, Moment]
 
 Part: TypeAlias = str | Callable[[Any], Any]
 """A field of the value by name, or a function of the value."""
 
 
 def not_whole(timestamp: object) -> DefinitionError:
-    """Build the error for a record's time that is no number of milliseconds."""
-    return DefinitionError(f"timestamp {timestamp!r} is not a whole number", hint="give milliseconds since 1970")
+    """Return the error for a timestamp that is not a whole number."""
+    return DefinitionError(f"timestamp {timestamp!r} is not a whole number", hint="pass milliseconds since 1970")
 
 
 def timestamp_source(given: TimestampLike) -> Function | Clock:
-    """Check what a user has said about event time."""
+    """Return the checked ``timestamp=`` of a source."""
     if isinstance(given, str):
         if given not in get_args(Clock):
             raise DefinitionError(
-                f"timestamp={given!r} is not known", hint='use "record", "append", "wall_clock" or a function'
+                f"timestamp={given!r} is unknown", hint='use "record", "append", "wall_clock" or a function'
             )
         return given
     return "record" if given is None else by_arity("timestamp", given)
 
 
 def checked_on_invalid(given: str) -> OnInvalid:
-    """Check what a user has said about records without a time."""
-    for known in get_args(OnInvalid):
-        if given == known:
-            return known  # type: ignore[no-any-return]
-    raise DefinitionError(f"on_invalid={given!r} is not known", hint='use "fail", "skip" or "partition_time"')
+    """Return the checked ``on_invalid=`` of a source."""
+    for policy in get_args(OnInvalid):
+        if given == policy:
+            return policy  # type: ignore[no-any-return]
+    raise DefinitionError(f"on_invalid={given!r} is unknown", hint='use "fail", "skip" or "partition_time"')
 
 
 def device_clock(*, occurred: Part, sent: Part, received: Part | None = None) -> Callable[[Any, Any, Context], int]:
-    """Correct the clock of a device by what it thought the time was when it sent the record.
+    """Correct timestamps of devices whose clocks are wrong.
 
-    A device says when something ``occurred`` and when it ``sent`` the record, both by its own clock; the record was
-    ``received`` by a clock that is right, by default the record's timestamp. What passed between the two on the device
-    is trusted, the device's idea of the time is not: event time is received - (sent - occurred).
+    A device reports when something ``occurred`` and when it ``sent`` the record, both by its own clock. The record was
+    ``received`` by a correct clock, by default the record's timestamp. The time between the two on the device is
+    trusted, the device's clock is not: event time is received - (sent - occurred).
 
     >>> app = App("doc")
     >>> app.stream("sensor", timestamp=device_clock(occurred="at", sent="sent")).to("out")
@@ -61,8 +67,8 @@ def device_clock(*, occurred: Part, sent: Part, received: Part | None = None) ->
     ...     driver.topic("out").read()[0].timestamp
     59700
     """
-    occurred_at, sent_at = _reading(occurred), _reading(sent)
-    received_at = None if received is None else _reading(received)
+    occurred_at, sent_at = _getter(occurred), _getter(sent)
+    received_at = None if received is None else _getter(received)
 
     def corrected(_key: Any, value: Any, context: Context) -> int:
         arrived = context.timestamp if received_at is None else milliseconds_of(received_at(value))
@@ -71,20 +77,20 @@ def device_clock(*, occurred: Part, sent: Part, received: Part | None = None) ->
     return corrected
 
 
-def _reading(part: Part) -> Callable[[Any], Any]:
+def _getter(part: Part) -> Callable[[Any], Any]:
     if not isinstance(part, str):
         return part
     return lambda value: value[part] if isinstance(value, dict) else getattr(value, part)
 
 
 def milliseconds_of(moment: Any) -> int:
-    """Return a moment in milliseconds since 1970: a number as it is, a datetime by its instant; none is -1."""
+    """Return a datetime or a number as milliseconds since 1970; -1 for None and NaN."""
     if isinstance(moment, int):
         return moment
-    if moment is None or moment != moment:  # the second is true for a number that is not one
+    if moment is None or moment != moment:  # NaN differs from itself
         return -1
     if isinstance(moment, float):
         return int(moment)
     if isinstance(moment, datetime):
         return round(moment.timestamp() * 1000)
-    raise TypeError(f"{moment!r:.60} is no time: a timestamp is a datetime or a number of milliseconds since 1970")
+    raise TypeError(f"{moment!r:.60} is not a timestamp: return a datetime or milliseconds since 1970")

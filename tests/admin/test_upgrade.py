@@ -260,7 +260,7 @@ def test_a_stage_can_be_dropped_while_a_batch_with_letters_for_it_is_not_finishe
     def failing(app: App) -> None:
         words = app.stream("words", value=str)
         words.group_by(lambda word: word).count(name="seen")
-        words.group_by(lambda word: word).reduce(lambda a, b: 1 / 0, name="broken")
+        words.group_by(lambda word: word).reduce(lambda a, b: a + 1 // 0 * b, name="broken")
 
     with pytest.raises(Exception, match="broken"):
         start(failing)

@@ -30,7 +30,7 @@ from millstream.cli.loading import LoadError
                 '  File "{}", line 1, in <module>',
                 "    from millstream import App; App('a').stream('n').group_by_key().aggregate(0, max)",
             ],
-            "aggregate() wants a function, not 0; pass a function without arguments, for example lambda: 0",
+            "aggregate() expects a function, not 0; pass a function without arguments, for example lambda: 0",
         ),
         (
             "from millstream import App; App('a').stream('n').group_by_key().aggregate(lambda v: v, max)",
@@ -38,7 +38,7 @@ from millstream.cli.loading import LoadError
                 '  File "{}", line 1, in <module>',
                 "    from millstream import App; App('a').stream('n').group_by_key().aggregate(lambda v: v, max)",
             ],
-            "aggregate() cannot call <lambda> ({}:1): it takes 1 argument; it must take none, as lambda: 0 does",
+            "aggregate() cannot call <lambda> ({}:1): it takes 1 argument; it must take none, like lambda: 0",
         ),
     ],
     ids=["syntax", "import", "bare", "definition", "arity"],

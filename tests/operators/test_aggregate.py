@@ -76,7 +76,11 @@ def test_what_cannot_be_kept_is_named() -> None:
 
 def test_an_aggregate_of_another_type_than_declared_is_named_when_it_is_read() -> None:
     app = App("test")
-    app.stream("n", value=int).group_by_key().reduce(lambda one, two: (one + two) / 2, name="mean")
+
+    def mean(a: int, b: int) -> Any:
+        return (a + b) / 2
+
+    app.stream("n", value=int).group_by_key().reduce(mean, name="mean")
     with TestDriver(app) as driver:
         driver.topic("n").pipe(1, 2, key="k")
         with pytest.raises(SerdeError, match="row 'k' of table 'mean' cannot be read as msgpack:int"):
@@ -98,4 +102,4 @@ def test_the_initial_value_takes_no_argument() -> None:
     with pytest.raises(
         DefinitionError, match=r"aggregate\(\) cannot call .*<lambda> .*: it takes 1 argument; it must take none"
     ):
-        grouped.aggregate(lambda first: first, lambda total, _: total)
+        grouped.aggregate(lambda first: first, lambda total, _: total)  # type: ignore[arg-type, misc]

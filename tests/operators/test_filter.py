@@ -26,8 +26,13 @@ def test_any_true_or_false_object_is_an_answer() -> None:
 @pytest.mark.parametrize(("key", "value"), [(None, "v"), ("k", None), (None, None)])
 def test_the_predicate_sees_null_keys_and_values(key: str | None, value: str | None) -> None:
     seen: list[object] = []
+
+    def note(key: str | None, value: str | None) -> bool:
+        seen.append((key, value))
+        return True
+
     app = App("test")
-    app.stream("lines", value=str).filter(lambda key, value: not seen.append((key, value))).to("out")  # type: ignore[func-returns-value]
+    app.stream("lines", value=str).filter(note).to("out")
     with TestDriver(app) as driver:
         driver.topic("lines").pipe(value, key=key)
         assert driver.topic("out").read_key_values() == [(key, value)]

@@ -103,13 +103,13 @@ def test_definition_errors() -> None:
     app, other = App("test"), App("other")
     stream, table = app.stream("s"), app.global_table("t")
     with pytest.raises(DefinitionError, match="cannot have a window"):
-        stream.join(table, max, within=join_window("1 s"))
+        stream.join(table, max, within=join_window("1 s"))  # type: ignore[call-overload]
     with pytest.raises(DefinitionError, match="cannot wait"):
         stream.join(table, max, grace="1 s")
     with pytest.raises(DefinitionError, match="another app"):
         stream.join(other.global_table("t"), max)
     with pytest.raises(DefinitionError, match="is for global tables"):
-        stream.join(app.table("u"), max, key=lambda value: value)
+        stream.join(app.table("u"), max, key=lambda value: value)  # type: ignore[call-overload]
     declared = type("Declared", (Lookup,), {"stores": {"rates": table_store("t")}})
     stream.process(declared)
     with pytest.raises(DefinitionError, match="which all can read without that"):

@@ -121,5 +121,5 @@ def test_functions_that_raise_cost_their_row_only() -> None:
 
 def test_the_other_side_must_be_a_table() -> None:
     app = App("test")
-    with pytest.raises(DefinitionError, match=r"join\(\) wants a table"):
-        app.table("left").join(app.stream("right"), max, on=str)  # type: ignore[arg-type]
+    with pytest.raises(DefinitionError, match=r"join\(\) expects a table"):
+        app.table("left").join(app.stream("right"), max, on=str)  # type: ignore[call-overload]

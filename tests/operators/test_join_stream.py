@@ -116,13 +116,13 @@ def test_a_join_says_what_it_needs() -> None:
     app = App("refused")
     left, right, table = app.stream("left"), app.stream("right"), app.table("rows")
     with pytest.raises(DefinitionError, match="within=join_window"):
-        left.join(right, joiner)
+        left.join(right, joiner)  # type: ignore[call-overload]
     with pytest.raises(DefinitionError, match="cannot have a window"):
-        left.join(table, joiner, within=join_window("1 s"))
-    with pytest.raises(DefinitionError, match="cannot have an outer join"):
-        left.outer_join(table, joiner, within=join_window("1 s"))  # type: ignore[arg-type]
-    with pytest.raises(DefinitionError, match="wants a stream or a table"):
-        left.join("right", joiner)  # type: ignore[arg-type]
+        left.join(table, joiner, within=join_window("1 s"))  # type: ignore[call-overload]
+    with pytest.raises(DefinitionError, match="cannot be an outer join"):
+        left.outer_join(table, joiner, within=join_window("1 s"))  # type: ignore[call-overload]
+    with pytest.raises(DefinitionError, match="expects a stream or a table"):
+        left.join("right", joiner)  # type: ignore[call-overload]
 
 
 def test_streams_with_unequal_partitions_cannot_meet() -> None:

@@ -27,7 +27,8 @@ def test_map_may_return_nulls(pair: tuple[Any, Any]) -> None:
 
 def test_map_that_returns_no_pair_is_an_error_of_that_node() -> None:
     app = App("test")
-    app.stream("words", value=str).map(lambda word: [word, 1, 2], name="wrong").to("out")
+    words = app.stream("words", value=str)
+    words.map(lambda word: [word, 1, 2], name="wrong").to("out")  # type: ignore[arg-type, return-value]
     with (
         TestDriver(app) as driver,
         pytest.raises(ProcessingError, match="node 'wrong' failed on record words") as caught,

@@ -20,7 +20,11 @@ def test_map_values_keeps_key_timestamp_and_headers() -> None:
 
 def test_map_values_sees_null_and_may_return_it() -> None:
     app = App("test")
-    app.stream("n", value=int).map_values(lambda n: 0 if n is None else None).to("out")
+
+    def swap(n: int | None) -> int | None:
+        return 0 if n is None else None
+
+    app.stream("n", value=int).map_values(swap).to("out")
     with TestDriver(app) as driver:
         driver.topic("n").pipe(None, 5, key="k")
         assert driver.topic("out").read_key_values() == [("k", 0), ("k", None)]

@@ -349,10 +349,10 @@ def test_a_processor_that_cannot_begin_says_so() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (Dedupe(), "wants a class derived from Processor"),
-        (lambda: 5, "makes 5"),
+        (Dedupe(), "expects a subclass of Processor"),
+        (lambda: 5, "creates 5"),
         (lambda one: Dedupe(), "missing 1 required positional argument: 'one'"),
-        (str, "makes ''"),
+        (str, "creates ''"),
     ],
 )
 def test_what_is_not_a_processor_is_refused(given: Any, message: str) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from millstream import App, session, sliding, tumbling
+from millstream import App, Table, session, sliding, tumbling
 from millstream.config import Config
 from millstream.testing import TestDriver
 
@@ -27,6 +27,7 @@ def joined(one: list[int], other: list[int]) -> list[int]:
 def test_an_aggregate_that_was_changed_before_an_error_is_as_before(windows: Any, caching: bool) -> None:
     app = App("test", config=Config(on_error="skip"))
     grouped = app.stream("n", value=int).group_by_key()
+    table: Table
     if windows is None:
         table = grouped.aggregate(list, appending, name="seen")
     else:

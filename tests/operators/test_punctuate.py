@@ -249,7 +249,7 @@ def test_stages_share_their_stream_time_only_if_asked_to() -> None:
 
 
 def test_a_timer_is_declared_with_a_clock_and_an_interval() -> None:
-    with pytest.raises(DefinitionError, match="there is no clock 'moon'"):
+    with pytest.raises(DefinitionError, match="clock 'moon' is unknown"):
         punctuate(every="1 s", on="moon")(lambda now: None)  # type: ignore[arg-type]
     with pytest.raises(DefinitionError, match="every='0 ms' is not valid"):
         punctuate(every="0 ms")(lambda now: None)

@@ -162,7 +162,7 @@ def test_a_wrong_field_names_the_record() -> None:
     ("wrong", "message"),
     [
         (lambda grouped: grouped.sum("price", retention="1 h"), "for windows only"),
-        (lambda grouped: grouped.quantile(99, "price"), "share, from 0 to 1"),
+        (lambda grouped: grouped.quantile(99, "price"), "share from 0 to 1"),
         (lambda grouped: grouped.top(0), "1 or more"),
         (lambda grouped: grouped.agg(), "nothing to aggregate"),
         (lambda grouped: grouped.agg(low="price"), "not an aggregation"),

@@ -44,5 +44,5 @@ def test_the_later_timestamp_counts() -> None:
 
 def test_only_tables_can_be_joined_with_a_table() -> None:
     app = App("test")
-    with pytest.raises(DefinitionError, match="wants a table"):
-        app.table(L).join(app.stream(R), lambda a, b: a)  # type: ignore[arg-type]
+    with pytest.raises(DefinitionError, match="expects a table"):
+        app.table(L).join(app.stream(R), lambda a, b: a)  # type: ignore[call-overload]

@@ -35,7 +35,7 @@ def test_event_time_may_be_computed_from_the_record(extract: Any, expected: int)
         assert [record.timestamp for record in driver.topic("out").read()] == [expected]
 
 
-def without_time(found: object, **settings: Any) -> App:
+def without_time(found: Any, **settings: Any) -> App:
     """Return an app whose records have their value as time, but for 2, which has ``found``."""
     app = App("test", config=Config(on_error="dead_letter"))
     app.stream("n", value=int, timestamp=lambda value: found if value == 2 else value, **settings).to("out")
@@ -110,7 +110,7 @@ def test_the_time_of_the_log_can_be_event_time() -> None:
 
 @pytest.mark.parametrize(("setting", "value"), [("timestamp", "sun"), ("on_invalid", "pray")])
 def test_settings_that_are_not_known_are_refused(setting: str, value: Any) -> None:
-    with pytest.raises(DefinitionError, match=f"{setting}='{value}' is not known"):
+    with pytest.raises(DefinitionError, match=f"{setting}='{value}' is unknown"):
         App("test").stream("n", **{setting: value})
 
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from millstream import App, Config
@@ -27,7 +29,7 @@ def test_the_topic_may_be_computed_and_is_made_when_it_is_named_first() -> None:
 
 
 @pytest.mark.parametrize("name", ["../up", "", None, 7])
-def test_a_computed_topic_with_a_wrong_name_is_an_error_of_the_record(name: object) -> None:
+def test_a_computed_topic_with_a_wrong_name_is_an_error_of_the_record(name: Any) -> None:
     app = App("test")
     app.stream("n", value=int).to(lambda _: name)
     with TestDriver(app) as driver, pytest.raises(ProcessingError, match=r"topic name .* is not allowed"):

@@ -103,5 +103,5 @@ def test_errors_name_the_step() -> None:
 
 
 def test_it_wants_a_transformer() -> None:
-    with pytest.raises(DefinitionError, match="wants a ValueTransformer"):
-        App("test").table("t").transform_values(dict)
+    with pytest.raises(DefinitionError, match="expects a ValueTransformer"):
+        App("test").table("t").transform_values(dict)  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ def rides() -> App:
     zones = app.table("zones", key=int, value=str)
     app.stream("old-rides", name="old").merge(app.stream("older-rides")).to("archive")
     by_zone = app.stream("rides", "late-rides").filter(bool).select_key(len, key=int, name="by_zone")
-    by_zone.left_join(zones, operator.concat, name="enriched").to("enriched")
+    by_zone.left_join(zones, operator.concat, name="enriched").to("enriched")  # type: ignore[arg-type]
     parts = by_zone.split().branch(bool, name="good")
     parts.branches["good"].group_by_key().reduce(max, name="largest").to_stream().to(str)
     parts.default(

@@ -12,7 +12,7 @@ from millstream.testing import TestDriver
 def test_sides_that_are_read_with_different_keys_are_refused() -> None:
     app = App("test")
     numbers, texts = app.stream("numbers", key=int), app.table("texts")
-    numbers.filter(bool).join(texts.filter(bool), lambda a, b: a)
+    numbers.filter(bool).join(texts.filter(bool), lambda a, b: a)  # type: ignore[arg-type]
     with pytest.raises(DefinitionError, match=r"'numbers', whose keys are int, with 'texts', whose keys are str"):
         _ = app.plan
 
@@ -21,9 +21,9 @@ def test_sides_that_are_read_with_different_keys_are_refused() -> None:
 def test_so_are_two_streams_and_two_tables(kind: str) -> None:
     app = App("test")
     if kind == "streams":
-        app.stream("a").join(app.stream("b", key=bytes), max, within=join_window("1 s"))
+        app.stream("a").join(app.stream("b", key=bytes), max, within=join_window("1 s"))  # type: ignore[arg-type]
     else:
-        app.table("a").join(app.table("b", key=bytes), max)
+        app.table("a").join(app.table("b", key=bytes), max)  # type: ignore[arg-type]
     with pytest.raises(DefinitionError, match="no key of one is ever equal"):
         _ = app.plan
 
@@ -46,7 +46,8 @@ def test_a_new_key_of_another_type_is_an_error_where_it_finds_nothing(side: str)
         if side == "global"
         else app.table("users", value=str, history="1 s" if side == "history" else None)
     )
-    app.stream("ids", value=int).select_key(lambda n: n).left_join(table, lambda n, user: user).to("out")
+    ids = app.stream("ids", value=int).select_key(lambda n: n)
+    ids.left_join(table, lambda n, user: user).to("out")  # type: ignore[arg-type]
     with TestDriver(app) as driver:
         driver.topic("users").pipe("Ann", key="5")
         with pytest.raises(ProcessingError, match="the key is int, but the keys of 'users' are str") as caught:
@@ -57,7 +58,7 @@ def test_a_new_key_of_another_type_is_an_error_where_it_finds_nothing(side: str)
 def test_so_is_a_foreign_key_of_another_type() -> None:
     app = App("test")
     orders, users = app.table("orders", value=int), app.table("users", value=str)
-    orders.join(users, lambda user, name: name, on=lambda user: user, name="named")
+    orders.join(users, lambda user, name: name, on=lambda user: user, name="named")  # type: ignore[arg-type, return-value]
     with TestDriver(app) as driver, pytest.raises(ProcessingError, match="the keys of 'users' are str"):
         driver.topic("orders").pipe(5, key="o1")
 

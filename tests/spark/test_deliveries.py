@@ -82,7 +82,7 @@ def test_a_stop_delivers_no_more_and_loses_nothing(tmp_path: Path, feed: Feed, l
 def test_the_guarantee_is_told_and_names_are_unique(tmp_path: Path, lake: Lake) -> None:
     app = app_to(lake, tmp_path)
     assert "→ topic lake-app.to-spark.lake (the same rows for the same batch id, at least once)" in app.describe()
-    with pytest.raises(DefinitionError, match="two to_spark steps of the name 'lake'"):
+    with pytest.raises(DefinitionError, match="two to_spark steps are named 'lake'"):
         app.stream("numbers", value=int).to_spark(lake, name="lake")
 
 

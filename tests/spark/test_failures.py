@@ -93,4 +93,4 @@ def test_deleted_state_is_refused_and_not_taken_for_empty(tmp_path: Path, feed: 
 def test_a_broken_topology_is_refused_before_spark_is_asked(tmp_path: Path) -> None:
     words.data_dir = tmp_path
     with pytest.raises(DefinitionError, match=r"filter\(\) cannot call"):
-        words.stream("lines", value=str).filter(lambda a, b, c, d: True)
+        words.stream("lines", value=str).filter(lambda a, b, c, d: True)  # type: ignore[arg-type, misc]

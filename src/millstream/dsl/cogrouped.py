@@ -1,17 +1,20 @@
-"""The handle of cogrouped streams: several streams that add to one aggregate."""
+"""The handles of cogrouped streams: several streams that are aggregated into one table."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, overload
 
 from millstream.dsl.handle import Verbs
 from millstream.dsl.table import Table
 from millstream.durations import Duration, milliseconds
-from millstream.functions import AnyFunction, Function, by_arity
+from millstream.foundation.type_variables import V2, K, Value
+from millstream.functions import Adder, AnyFunction, Function, KeyedAdder, KeyedMerger, Merger, by_arity
 from millstream.plan.node import Node
 from millstream.plan.stateful import Aggregate, WindowedAggregate
 from millstream.plan.topology import Draft
+from millstream.records import Windowed
 from millstream.serdes import SerdeLike, serde_for
 from millstream.windows import Windows
 
@@ -23,23 +26,29 @@ _MERGER = {2: "(aggregate, aggregate)", 3: "(key, aggregate, aggregate)"}
 
 
 @dataclasses.dataclass(frozen=True)
-class CogroupedStream(Verbs):
-    """Grouped streams on their way into one aggregate, each with a function that adds its values."""
+class CogroupedStream(Verbs, Generic[K, Value]):
+    """Grouped streams that share one aggregate, each with a function that adds its values."""
 
     _draft: Draft
     _sources: tuple[Node, ...]
     _adders: tuple[Function, ...]
 
-    def cogroup(self, grouped: GroupedStream, add: AnyFunction) -> CogroupedStream:
-        """Take one more grouped stream in; ``add`` adds its values to the aggregate."""
+    @overload
+    def cogroup(self, grouped: GroupedStream[K, V2], add: Adder[Value, V2]) -> CogroupedStream[K, Value]: ...
+    @overload
+    def cogroup(self, grouped: GroupedStream[K, V2], add: KeyedAdder[K, Value, V2]) -> CogroupedStream[K, Value]: ...
+    def cogroup(self, grouped: GroupedStream, add: AnyFunction) -> CogroupedStream[K, Value]:
+        """Include another grouped stream; ``add`` adds its values to the aggregate."""
         adder = by_arity("cogroup", add, _ADDER)
         return dataclasses.replace(self, _sources=(*self._sources, grouped._node), _adders=(*self._adders, adder))
 
-    def windowed_by(self, windows: Windows, *, late_to: str | None = None) -> WindowedCogroup:
-        """Aggregate by key and window; records that come too late can go to the topic ``late_to``."""
+    def windowed_by(self, windows: Windows, *, late_to: str | None = None) -> WindowedCogroup[K, Value]:
+        """Aggregate by key and window; records that are too late also go to the topic ``late_to``."""
         return WindowedCogroup(self, windows, late_to)
 
-    def aggregate(self, initial: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Table:
+    def aggregate(
+        self, initial: Callable[[], Value], *, value: SerdeLike[Value] = None, name: str | None = None
+    ) -> Table[K, Value]:
         """Aggregate the records of all streams by key; records without key or value are dropped and counted.
 
         >>> app = App("doc")
@@ -49,7 +58,7 @@ class CogroupedStream(Verbs):
         >>> outputs(app, buys=[("pen", 5)], sells=[("pen", 2)])
         [('pen', 5), ('pen', 3)]
         """
-        by_arity("aggregate", initial, {0: "none, as lambda: 0 does"})
+        by_arity("aggregate", initial, {0: "()"})
         node = Aggregate(
             source=self._sources[0],
             others=self._sources[1:],
@@ -63,13 +72,33 @@ class CogroupedStream(Verbs):
 
 
 @dataclasses.dataclass(frozen=True)
-class WindowedCogroup(Verbs):
+class WindowedCogroup(Verbs, Generic[K, Value]):
     """Cogrouped streams by key and window."""
 
-    _streams: CogroupedStream
+    _streams: CogroupedStream[K, Value]
     _windows: Windows
     _late_to: str | None = None
 
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], Value],
+        merge: Merger[Value] | None = None,
+        *,
+        value: SerdeLike[Value] = None,
+        retention: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[Windowed[K], Value]: ...
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], Value],
+        merge: KeyedMerger[K, Value],
+        *,
+        value: SerdeLike[Value] = None,
+        retention: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[Windowed[K], Value]: ...
     def aggregate(
         self,
         initial: AnyFunction,
@@ -79,7 +108,7 @@ class WindowedCogroup(Verbs):
         retention: Duration | None = None,
         name: str | None = None,
     ) -> Table:
-        """Aggregate the records of all streams by key and window; sessions also need ``merge``, which joins two."""
+        """Aggregate the records of all streams by key and window; ``merge`` combines two sessions."""
         streams = self._streams
         node = WindowedAggregate(
             source=streams._sources[0],

@@ -1,6 +1,9 @@
-"""The handle of a grouped stream: records that meet by key."""
+"""The handle of a grouped stream."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import overload
 
 from millstream.dsl.cogrouped import CogroupedStream
 from millstream.dsl.handle import Handle
@@ -10,7 +13,8 @@ from millstream.dsl.table import Table
 from millstream.dsl.windowed import WindowedStream
 from millstream.durations import Duration
 from millstream.errors import DefinitionError
-from millstream.functions import AnyFunction, Function, by_arity
+from millstream.foundation.type_variables import A, K, V, Value
+from millstream.functions import Adder, AnyFunction, Function, KeyedAdder, by_arity
 from millstream.plan.stateful import Aggregate, Count, Reduce
 from millstream.plan.stateless import MapValues
 from millstream.serdes import SerdeLike, serde_for
@@ -21,10 +25,10 @@ _REDUCER = {2: "(result so far, value)", 3: "(key, result so far, value)"}
 _INITIAL = {0: "()"}
 
 
-class GroupedStream(Handle, ReadyAggregations):
-    """Records of the same key, waiting for an aggregation. Null keys and null values are dropped and counted."""
+class GroupedStream(Handle[K, V], ReadyAggregations[K, V, K]):
+    """Records grouped by key, ready to be aggregated. Null keys and null values are dropped and counted."""
 
-    def count(self, *, name: str | None = None) -> Table:
+    def count(self, *, name: str | None = None) -> Table[K, int]:
         """Count the records of each key.
 
         >>> app = App("doc")
@@ -34,8 +38,14 @@ class GroupedStream(Handle, ReadyAggregations):
         """
         return Table(self._draft, Count(source=self._node, name=name))
 
-    def reduce(self, reducer: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Table:
-        """Combine the values of each key two by two; the first value is the first result, None deletes the row.
+    @overload
+    def reduce(self, reducer: Adder[V, V], *, value: SerdeLike = None, name: str | None = None) -> Table[K, V]: ...
+    @overload
+    def reduce(
+        self, reducer: KeyedAdder[K, V, V], *, value: SerdeLike = None, name: str | None = None
+    ) -> Table[K, V]: ...
+    def reduce(self, reducer: AnyFunction, *, value: SerdeLike = None, name: str | None = None) -> Table[K, V]:
+        """Combine the values of each key pairwise; the first value is the first result, None deletes the row.
 
         >>> app = App("doc")
         >>> app.stream("n", value=int).group_by(lambda n: n % 2).reduce(max).to_stream().to("out")
@@ -45,12 +55,20 @@ class GroupedStream(Handle, ReadyAggregations):
         function = by_arity("reduce", reducer, _REDUCER)
         return Table(self._draft, Reduce(source=self._node, reducer=function, value=serde_for(value), name=name))
 
+    @overload
+    def aggregate(
+        self, initial: Callable[[], A], add: Adder[A, V], *, value: SerdeLike[A] = None, name: str | None = None
+    ) -> Table[K, A]: ...
+    @overload
+    def aggregate(
+        self, initial: Callable[[], A], add: KeyedAdder[K, A, V], *, value: SerdeLike[A] = None, name: str | None = None
+    ) -> Table[K, A]: ...
     def aggregate(
         self, initial: AnyFunction, add: AnyFunction, *, value: SerdeLike = None, name: str | None = None
     ) -> Table:
-        """Add each value to the aggregate of its key, which begins as ``initial()``.
+        """Add each value to the aggregate of its key, which starts as ``initial()``.
 
-        ``add`` returns the new aggregate; None deletes the row, and the next record begins anew.
+        ``add`` returns the new aggregate. None deletes the row, and the next record starts again.
 
         >>> app = App("doc")
         >>> (app.stream("n", value=int).group_by(lambda n: "all")
@@ -73,10 +91,10 @@ class GroupedStream(Handle, ReadyAggregations):
     ) -> Table:
         if retention is not None:
             raise DefinitionError(
-                f"{measure.verb}(retention={retention!r}) is for windows only", hint="leave it out: all keys are kept"
+                f"{measure.verb}(retention={retention!r}) is for windows only", hint="remove it: all keys are kept"
             )
         source = self._node
-        if measure.select is not None:  # before records move to their task, so that only what counts moves
+        if measure.select is not None:  # before the shuffle, so that only what is aggregated is sent
             source = self._draft.add(MapValues(source=source, mapper=measure.select))
         node = Aggregate(
             source=source,
@@ -88,14 +106,18 @@ class GroupedStream(Handle, ReadyAggregations):
         )
         return Table(self._draft, node)
 
-    def windowed_by(self, windows: Windows, *, late_to: str | None = None) -> WindowedStream:
+    def windowed_by(self, windows: Windows, *, late_to: str | None = None) -> WindowedStream[K, V]:
         """Group by key and window: ``tumbling``, ``hopping``, ``sliding``, ``session`` or ``unlimited``.
 
-        Records that come too late for a window are counted and, with ``late_to``, sent to that topic as they arrived,
-        with headers that say what they have missed.
+        Records that are too late for a window are counted and, with ``late_to``, sent to that topic unchanged, with
+        headers that name the window they missed.
         """
         return WindowedStream(self._draft, self._node, windows, _late_to=late_to)
 
+    @overload
+    def cogroup(self, add: Adder[Value, V]) -> CogroupedStream[K, Value]: ...
+    @overload
+    def cogroup(self, add: KeyedAdder[K, Value, V]) -> CogroupedStream[K, Value]: ...
     def cogroup(self, add: AnyFunction) -> CogroupedStream:
-        """Begin to aggregate several grouped streams into one table: ``.cogroup(other, add).aggregate(initial)``."""
+        """Start to aggregate several grouped streams into one table: ``.cogroup(other, add).aggregate(initial)``."""
         return CogroupedStream(self._draft, (self._node,), (by_arity("cogroup", add, _ADDER),))

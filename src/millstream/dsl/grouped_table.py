@@ -1,8 +1,9 @@
-"""The handle of a grouped table: rows that meet by a key of their own."""
+"""The handle of a grouped table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, overload
 
 from millstream.aggregations import AnyAggregation, Counted, Several
 from millstream.dsl.handle import Handle
@@ -10,7 +11,8 @@ from millstream.dsl.measures import Measure
 from millstream.dsl.ready import ReadyAggregations, nothing
 from millstream.durations import Duration
 from millstream.errors import DefinitionError
-from millstream.functions import AnyFunction, Function, by_arity
+from millstream.foundation.type_variables import A, K, V
+from millstream.functions import Adder, AnyFunction, Function, KeyedAdder, by_arity
 from millstream.plan.histories import checked_history
 from millstream.plan.tables import TableAggregate
 from millstream.serdes import SerdeLike, serde_for
@@ -21,16 +23,13 @@ if TYPE_CHECKING:
 _ADDER = {2: "(aggregate, value)", 3: "(key, aggregate, value)"}
 
 
-class GroupedTable(Handle, ReadyAggregations):
-    """Rows by group, waiting for an aggregation. A changed row is taken out as it was before it is added as it is."""
+class GroupedTable(Handle[K, V], ReadyAggregations[K, V, K]):
+    """Rows grouped by a new key, ready to be aggregated. When a row changes, the old row is removed first."""
 
-    _table: ClassVar[type[Table]]
-    """Set by the module of tables, which has groupings; imports must not run in a circle."""
+    def count(self, *, history: Duration | None = None, name: str | None = None) -> Table[K, int]:
+        """Count the rows of each group; a group that loses its last row counts 0.
 
-    def count(self, *, history: Duration | None = None, name: str | None = None) -> Table:
-        """Count the rows of each group; a group that lost its last row counts 0.
-
-        With ``history`` earlier counts are kept for so long, as in ``app.table``; so they are by the other verbs.
+        With ``history`` earlier counts are kept for that long, as in ``app.table``; the other verbs do the same.
 
         >>> app = App("doc")
         >>> app.table("users", value=str).group_by(lambda city: city).count().to_stream().to("out")
@@ -39,6 +38,26 @@ class GroupedTable(Handle, ReadyAggregations):
         """
         return self.aggregate(lambda: 0, _plus_one, _minus_one, value=int, history=history, name=name)
 
+    @overload
+    def reduce(
+        self,
+        add: Adder[V, V],
+        remove: Adder[V, V],
+        *,
+        value: SerdeLike = None,
+        history: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[K, V]: ...
+    @overload
+    def reduce(
+        self,
+        add: Adder[V, V] | KeyedAdder[K, V, V],
+        remove: Adder[V, V] | KeyedAdder[K, V, V],
+        *,
+        value: SerdeLike = None,
+        history: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[K, V]: ...
     def reduce(
         self,
         add: AnyFunction,
@@ -47,10 +66,43 @@ class GroupedTable(Handle, ReadyAggregations):
         value: SerdeLike = None,
         history: Duration | None = None,
         name: str | None = None,
-    ) -> Table:
+    ) -> Table[K, V]:
         """Combine the rows of each group; ``remove`` takes an old row out again. The first row is the first result."""
         return self._aggregate("reduce", None, add, remove, value, history, name)
 
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        add: Adder[A, V],
+        remove: Adder[A, V],
+        *,
+        value: SerdeLike[A] = None,
+        history: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        add: KeyedAdder[K, A, V],
+        remove: KeyedAdder[K, A, V],
+        *,
+        value: SerdeLike[A] = None,
+        history: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        add: Adder[A, V] | KeyedAdder[K, A, V],
+        remove: Adder[A, V] | KeyedAdder[K, A, V],
+        *,
+        value: SerdeLike[A] = None,
+        history: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[K, A]: ...
     def aggregate(
         self,
         initial: AnyFunction,
@@ -67,10 +119,10 @@ class GroupedTable(Handle, ReadyAggregations):
     def _aggregated(
         self, measure: Measure, name: str | None, retention: Duration | None, build: type | None = None
     ) -> Table:
-        """A group that lost its last row is gone."""
+        """Return the table of an aggregation; a group that loses its last row is deleted."""
         if retention is not None:
             raise DefinitionError(
-                f"{measure.verb}(retention={retention!r}) is for windows only", hint="leave it out: all groups are kept"
+                f"{measure.verb}(retention={retention!r}) is for windows only", hint="remove it: all groups are kept"
             )
         ready = _retractable(f"{measure.verb}()", measure.aggregation)
         node = TableAggregate(
@@ -108,7 +160,7 @@ class GroupedTable(Handle, ReadyAggregations):
 
 
 def _retractable(verb: str, aggregation: AnyAggregation) -> Counted:
-    """Return the aggregation so that rows can be taken out of it again, or refuse it."""
+    """Return an aggregation from which rows can be removed; raise if this one cannot be made so."""
     if isinstance(aggregation, Several):
         parts = tuple(
             _retractable(f"agg({name}=…)", part)
@@ -117,7 +169,7 @@ def _retractable(verb: str, aggregation: AnyAggregation) -> Counted:
         return Counted(Several(aggregation.names, parts, aggregation.places))
     if aggregation.stays:
         raise DefinitionError(
-            f"{verb} of a grouped table cannot take out a row that has changed: {aggregation.stays}",
+            f"{verb} of a grouped table cannot remove a row that has changed: {aggregation.stays}",
             hint="use aggregate(initial, add, remove), or collect()",
         )
     return Counted(aggregation)

@@ -1,47 +1,59 @@
-"""What all handles have: the draft they write to, the node they stand for, and a word on verbs they lack."""
+"""What all handles have in common: the draft they write to, their node, and a hint for verbs they lack."""
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from millstream.errors import NoSuchVerbError
+from millstream.foundation.type_variables import K, V
 from millstream.plan.node import Node
 from millstream.plan.topology import Draft
 
+if TYPE_CHECKING:
+    from millstream.dsl.stream import Stream
+    from millstream.dsl.table import Table
+
 
 class Verbs:
-    """Anything with verbs; asked for one that it lacks, it says who has it."""
+    """Base of everything with verbs; the error for an unknown verb says which handle has it."""
 
-    if not TYPE_CHECKING:  # a type checker must go on to see which verbs there are
+    if not TYPE_CHECKING:  # type checkers must still report unknown verbs
 
         def __getattr__(self, verb: str) -> Any:
             if verb.startswith("_"):
                 raise AttributeError(verb)
-            raise NoSuchVerbError(f"a {type(self).__name__} has no {verb}()", hint=_advice(type(self), verb), verb=verb)
+            raise NoSuchVerbError(f"a {type(self).__name__} has no {verb}()", hint=_hint(type(self), verb), verb=verb)
 
 
-_TURNS = {("Table", "Stream"): "turn it into a stream first: .to_stream()"}
-_TURNS["Stream", "Table"] = "turn it into a table first: .to_table()"
+_CONVERSIONS = {
+    ("Table", "Stream"): "turn it into a stream first: .to_stream()",
+    ("Stream", "Table"): "turn it into a table first: .to_table()",
+}
 
 
-def _advice(kind: type, verb: str) -> str:
-    having = [other.__name__ for other in _kinds(Verbs) if verb in vars(other)]
-    turns = [_TURNS[kind.__name__, other] for other in having if (kind.__name__, other) in _TURNS]
-    if having:
-        return turns[0] if turns else f"{' and '.join(sorted(having))} {'has' if len(having) == 1 else 'have'} it"
-    own = [name for name in dir(kind) if not name.startswith("_")]
-    near = difflib.get_close_matches(verb, own, 1)
-    return f"did you mean {near[0]}()?" if near else f"it has {', '.join(own)}"
+def _hint(handle: type, verb: str) -> str:
+    owners = sorted(kind.__name__ for kind in _handles(Verbs) if hasattr(kind, verb))
+    conversions = [_CONVERSIONS[pair] for owner in owners if (pair := (handle.__name__, owner)) in _CONVERSIONS]
+    if owners:
+        return conversions[0] if conversions else f"{' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"
+    verbs = [name for name in dir(handle) if not name.startswith("_")]
+    similar = difflib.get_close_matches(verb, verbs, 1)
+    return f"did you mean {similar[0]}()?" if similar else f"it has {', '.join(verbs)}"
 
 
-def _kinds(kind: type) -> list[type]:
-    below: list[type] = kind.__subclasses__()
-    return [one for direct in below for one in (direct, *_kinds(direct))]
+def _handles(kind: type) -> list[type]:
+    """Return the classes that users meet: those without subclasses."""
+    subclasses: list[type] = kind.__subclasses__()
+    return [handle for subclass in subclasses for handle in _handles(subclass)] or [kind]
 
 
-class Handle(Verbs):
-    """A node of a topology in the user's hands; making one takes the node into the draft."""
+class Handle(Verbs, Generic[K, V]):
+    """A node of a topology as users see it; creating a handle adds its node to the draft."""
+
+    _stream: ClassVar[type[Stream]]
+    _table: ClassVar[type[Table]]
+    """Set by the modules of these handles: verbs elsewhere return them, and imports must not be circular."""
 
     def __init__(self, draft: Draft, node: Node) -> None:
         self._draft = draft

@@ -1,4 +1,4 @@
-"""What a stream can be joined with."""
+"""The nodes of joins of a stream with another stream, a table or a global table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VERBS: dict[Kind, str] = {"inner": "join", "left": "left_join", "outer": "outer
 
 
 class JoinSettings(NamedTuple):
-    """What ``join`` and its likes are told beside the partner and the joiner; not all of it suits every partner."""
+    """Options of ``join`` and its variants; not every option applies to every kind of partner."""
 
     within: JoinWindow | None = None
     grace: Duration | None = None
@@ -35,26 +35,29 @@ class JoinSettings(NamedTuple):
 
 
 def join_node(stream: Handle, kind: Kind, other: Handle, joiner: AnyFunction, settings: JoinSettings) -> Node:
-    """Return the join of a stream with whatever it is to be joined with."""
+    """Return the node that joins a stream with ``other``."""
     verb = _VERBS[kind]
     if isinstance(other, GlobalTable):
         return _with_global_table(stream, kind, other, joiner, settings)
     if settings.key is not None:
         raise DefinitionError(
-            f"{verb}(key=) is for global tables; streams and tables meet by the key that records have",
-            hint="give the stream that key before: .select_key(...)",
+            f"{verb}(key=) is for global tables; streams and tables are joined by the record's key",
+            hint="re-key the stream first: .select_key(...)",
         )
     if isinstance(other, Table):
         return _with_table(stream, kind, other, by_arity(verb, joiner, _WITH_TABLE), settings)
     if not isinstance(other, type(stream)):
-        raise DefinitionError(f"{verb}() wants a stream or a table, not {other!r}", hint="make one with .to_table()")
+        raise DefinitionError(
+            f"{verb}() expects a stream or a table, not {other!r}", hint="use .to_table() for a table"
+        )
     if settings.grace is not None:
         raise DefinitionError(
-            f"{verb}() of two streams has its grace in the window", hint='pass within=join_window("10 s", grace="5 s")'
+            f"{verb}() of two streams takes the grace in the window",
+            hint='pass within=join_window("10 s", grace="5 s")',
         )
     if settings.within is None:
         raise DefinitionError(
-            f"{verb}() of two streams needs to know how close in time they meet",
+            f"{verb}() of two streams needs a window",
             hint='pass within=join_window("10 s")',
         )
     return StreamStreamJoin(
@@ -88,12 +91,12 @@ def _with_global_table(
     _check_lookup(kind, settings)
     if settings.grace is not None:
         raise DefinitionError(
-            "a join with a global table cannot wait: its time has nothing to do with the stream's",
-            hint="take grace= away, or use app.table(..., history=...)",
+            "a join with a global table cannot wait: its time is independent of the stream's",
+            hint="remove grace=, or use app.table(..., history=...)",
         )
     source = table._node
     if source not in stream._draft.nodes or not isinstance(source, GlobalTableSource):
-        raise DefinitionError("this global table belongs to another app", hint="read its topic in this app as well")
+        raise DefinitionError("this global table belongs to another app", hint="read its topic in this app too")
     verb = _VERBS[kind]
     return StreamGlobalJoin(
         stream=stream._node,
@@ -108,9 +111,9 @@ def _with_global_table(
 
 def _check_lookup(kind: Kind, settings: JoinSettings) -> None:
     if settings.late_to is not None:
-        raise DefinitionError("only a join of two streams has late records", hint="take late_to= away")
+        raise DefinitionError("only a join of two streams has late records", hint="remove late_to=")
     if kind == "outer" or settings.within is not None:
-        what = "an outer join" if kind == "outer" else "a window"
+        problem = "be an outer join" if kind == "outer" else "have a window"
         raise DefinitionError(
-            f"a join of a stream with a table cannot have {what}", hint="use join() or left_join() without within="
+            f"a join of a stream with a table cannot {problem}", hint="use join() or left_join() without within="
         )

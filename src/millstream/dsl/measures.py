@@ -1,4 +1,4 @@
-"""What is aggregated, and how: ``min_of("price")``, for ``agg()`` and for the verbs that are one of them."""
+"""Measures such as ``min_of("price")``: which aggregation, and of what. For ``agg()`` and the ready-made verbs."""
 
 from __future__ import annotations
 
@@ -24,22 +24,26 @@ from millstream.aggregations import (
     Top,
 )
 from millstream.errors import DefinitionError
-from millstream.functions import AnyFunction, Function, by_arity
+from millstream.foundation.type_variables import V2
+from millstream.functions import AnyFunction, Function, ValueFunction, by_arity
 
 Selector: TypeAlias = str | AnyFunction | None
 """The name of a field, a function of ``(value)`` or ``(key, value)``, or None for the value itself."""
+
+ValueSelector: TypeAlias = str | ValueFunction[V2, object] | None
+"""A selector without the key."""
 
 _FORMS = {1: "(value)", 2: "(key, value)"}
 
 
 @dataclass(frozen=True)
 class Measure:
-    """An aggregation of something; made by ``sum_of``, ``mean_of`` and so on."""
+    """An aggregation and what it is of; made by ``sum_of``, ``mean_of`` and so on."""
 
     verb: str
     aggregation: AnyAggregation
     select: Function | None
-    """What takes the value to aggregate out of a record; None: it is the record's value."""
+    """Computes what is aggregated from a record; None for the record's value."""
 
 
 def count_of(of: Selector = None) -> Measure:
@@ -68,12 +72,12 @@ def max_of(of: Selector = None) -> Measure:
 
 
 def first_of(of: Selector = None) -> Measure:
-    """Return the value that came first."""
+    """Return the value that arrived first."""
     return Measure("first", First(), _selected("first", of))
 
 
 def last_of(of: Selector = None) -> Measure:
-    """Return the value that came last."""
+    """Return the value that arrived last."""
     return Measure("last", Last(), _selected("last", of))
 
 
@@ -83,26 +87,26 @@ def collect_of(of: Selector = None) -> Measure:
 
 
 def collect_set_of(of: Selector = None) -> Measure:
-    """Return the different values as a list."""
+    """Return the distinct values as a list."""
     return Measure("collect_set", CollectSet(), _selected("collect_set", of))
 
 
 def count_distinct_of(of: Selector = None) -> Measure:
-    """Count the different values, exactly."""
+    """Count the distinct values exactly."""
     return Measure("count_distinct", CountDistinct(), _selected("count_distinct", of))
 
 
 def quantile_of(q: float, of: Selector = None) -> Measure:
-    """Return the quantile ``q`` (0.99: the 99th percentile), within 1 % of the right value."""
+    """Return the quantile ``q`` (0.99: the 99th percentile), within 1 % of the exact value."""
     if not 0 <= q <= 1:
-        raise DefinitionError(f"quantile({q!r}) is not valid", hint="q is a share, from 0 to 1: 0.99")
+        raise DefinitionError(f"quantile({q!r}) is not valid", hint="pass a share from 0 to 1, such as 0.99")
     return Measure("quantile", Quantile(q), _selected("quantile", of))
 
 
 def top_of(n: int, of: Selector = None, *, by: Selector = None) -> Measure:
-    """Return the ``n`` greatest values, the greatest first; ``by`` says what they are compared by."""
+    """Return the ``n`` greatest values, the greatest first; ``by`` selects what they are compared by."""
     if n < 1:
-        raise DefinitionError(f"top({n!r}) is not valid", hint="n is how many are kept, 1 or more")
+        raise DefinitionError(f"top({n!r}) is not valid", hint="keep 1 or more values")
     select = _selected("top", of)
     if by is None:
         return Measure("top", Top(n), select)
@@ -112,7 +116,7 @@ def top_of(n: int, of: Selector = None, *, by: Selector = None) -> Measure:
 
 
 def several(measures: Mapping[str, Measure]) -> Measure:
-    """Put measures together into one, whose results have these names."""
+    """Combine measures into one, whose result has these names."""
     if not measures:
         raise DefinitionError("agg() has nothing to aggregate", hint='for example low=min_of("price")')
     for name, measure in measures.items():
@@ -121,10 +125,10 @@ def several(measures: Mapping[str, Measure]) -> Measure:
                 f"agg({name}={measure!r}) is not an aggregation", hint=f'for example {name}=min_of("price")'
             )
     selects = [_itself if measure.select is None else measure.select for measure in measures.values()]
-    different = list(dict.fromkeys(selects))
-    places = tuple(different.index(select) for select in selects)
+    distinct = list(dict.fromkeys(selects))
+    indexes = tuple(distinct.index(select) for select in selects)
     parts = tuple(measure.aggregation for measure in measures.values())
-    return Measure("agg", Several(tuple(measures), parts, places), _list_of(different))
+    return Measure("agg", Several(tuple(measures), parts, indexes), _list_of(distinct))
 
 
 def _selected(verb: str, of: Selector) -> Function | None:
@@ -133,7 +137,7 @@ def _selected(verb: str, of: Selector) -> Function | None:
     return _field(of) if isinstance(of, str) else _guarded(by_arity(verb, of, _FORMS))
 
 
-@functools.cache  # so that a field that several measures name is taken out once
+@functools.cache  # so that a field that several measures name is selected once
 def _field(name: str) -> Function:
     def get(value: Any) -> Any:
         if type(value) is dict:
@@ -144,7 +148,7 @@ def _field(name: str) -> Function:
 
 
 def _guarded(function: Function) -> Function:
-    """Null values have nothing to take out."""
+    """Return a function that passes null values through."""
     call = function.call
     if function.arity == 1:
         return _named(lambda value: None if value is None else call(value), 1, function.name)
@@ -155,8 +159,8 @@ def _ranked(rank: Function, select: Function | None) -> Function:
     rank_of, value_of = _of_pair(rank), _of_pair(select or _itself)
 
     def pair(key: Any, value: Any) -> list[Any] | None:
-        place, found = rank_of(key, value), value_of(key, value)
-        return None if place is None or found is None else [place, found]
+        order, selected = rank_of(key, value), value_of(key, value)
+        return None if order is None or selected is None else [order, selected]
 
     return _named(pair, 2, f"{(select or _itself).name} by {rank.name}")
 
@@ -176,7 +180,7 @@ def _of_pair(function: Function) -> Callable[[Any, Any], Any]:
 
 
 def _named(call: AnyFunction, arity: int, name: str) -> Function:
-    """Plans tell functions apart by their names."""
+    """Name a function, since plans identify functions by name."""
     call.__qualname__ = name
     return Function(call, arity)
 

@@ -1,39 +1,63 @@
-"""A stream on its way apart."""
+"""The handle of a stream that is being split."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
-from millstream.functions import AnyFunction, by_arity
+from millstream.foundation.type_variables import K, V
+from millstream.functions import AnyFunction, ContextFunction, PairFunction, ValueFunction, by_arity
 from millstream.plan.stateless import Branch, Split
 
 if TYPE_CHECKING:
     from millstream.dsl.stream import Stream
 
 
-class Splitter:
-    """A stream on its way apart: each branch takes what matches, the rest goes on to the next."""
+class Splitter(Generic[K, V]):
+    """A stream that is being split: each branch takes the records that match, the next branch sees the others."""
 
-    def __init__(self, rest: Stream, branches: dict[str, Stream] | None = None) -> None:
-        self._rest = rest
-        self.branches: dict[str, Stream] = branches or {}
+    def __init__(self, remaining: Stream[K, V], branches: dict[str, Stream[K, V]] | None = None) -> None:
+        self._remaining = remaining
+        self.branches: dict[str, Stream[K, V]] = branches or {}
 
+    @overload
     def branch(
-        self, predicate: AnyFunction, use: Callable[[Stream], Any] | None = None, *, name: str | None = None
-    ) -> Splitter:
-        """Take the records for which ``predicate`` holds and no earlier one did; ``use`` gets them as a stream."""
-        draft = self._rest._draft
-        split = draft.add(Split(source=self._rest._node, predicate=by_arity("branch", predicate)))
-        stream = type(self._rest)
-        taken = stream(draft, Branch(split=split, matched=True, name=name))
-        rest = stream(draft, Branch(split=split, matched=False))
+        self,
+        predicate: ValueFunction[V, object],
+        use: Callable[[Stream[K, V]], object] | None = None,
+        *,
+        name: str | None = None,
+    ) -> Splitter[K, V]: ...
+    @overload
+    def branch(
+        self,
+        predicate: PairFunction[K, V, object],
+        use: Callable[[Stream[K, V]], object] | None = None,
+        *,
+        name: str | None = None,
+    ) -> Splitter[K, V]: ...
+    @overload
+    def branch(
+        self,
+        predicate: ContextFunction[K, V, object],
+        use: Callable[[Stream[K, V]], object] | None = None,
+        *,
+        name: str | None = None,
+    ) -> Splitter[K, V]: ...
+    def branch(
+        self, predicate: AnyFunction, use: Callable[[Stream[K, V]], Any] | None = None, *, name: str | None = None
+    ) -> Splitter[K, V]:
+        """Take the records that match ``predicate`` and no earlier one; ``use`` is called with them as a stream."""
+        draft, stream = self._remaining._draft, self._remaining._stream
+        split = draft.add(Split(source=self._remaining._node, predicate=by_arity("branch", predicate)))
+        matched = stream(draft, Branch(split=split, matched=True, name=name))
+        remaining = stream(draft, Branch(split=split, matched=False))
         if use is not None:
-            use(taken)
-        return Splitter(rest, {**self.branches, name or str(len(self.branches) + 1): taken})
+            use(matched)
+        return Splitter(remaining, {**self.branches, name or str(len(self.branches) + 1): matched})
 
-    def default(self, use: Callable[[Stream], Any] | None = None) -> None:
-        """Take the records that no branch took; without this they end here."""
+    def default(self, use: Callable[[Stream[K, V]], object] | None = None) -> None:
+        """Take the records that match no branch; without this they are dropped."""
         if use is not None:
-            use(self._rest)
-        self.branches["default"] = self._rest
+            use(self._remaining)
+        self.branches["default"] = self._remaining

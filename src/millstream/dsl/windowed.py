@@ -1,9 +1,10 @@
-"""The handle of a windowed stream: records that meet by key and window."""
+"""The handle of a windowed stream."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, overload
 
 from millstream.dsl.handle import Verbs
 from millstream.dsl.measures import Measure
@@ -11,11 +12,13 @@ from millstream.dsl.ready import ReadyAggregations, nothing
 from millstream.dsl.table import Table
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
-from millstream.functions import AnyFunction, Function, by_arity
+from millstream.foundation.type_variables import A, K, V
+from millstream.functions import Adder, AnyFunction, Function, KeyedAdder, KeyedMerger, Merger, by_arity
 from millstream.plan.node import Node
 from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.stateless import MapValues
 from millstream.plan.topology import Draft
+from millstream.records import Windowed
 from millstream.serdes import SerdeLike, serde_for
 from millstream.windows import Windows
 
@@ -24,11 +27,11 @@ _MERGER = {2: "(aggregate, aggregate)", 3: "(key, aggregate, aggregate)"}
 
 
 @dataclasses.dataclass(frozen=True)
-class WindowedStream(ReadyAggregations, Verbs):
-    """Records of the same key and window. Keys of results are ``Windowed(key, start, end)``.
+class WindowedStream(ReadyAggregations[K, V, Windowed[K]], Verbs):
+    """Records grouped by key and window. Keys of results are ``Windowed(key, start, end)``.
 
-    Null keys are dropped. Null values reach the aggregation, but for sliding windows, which drop them. A record that
-    is late for a window is dropped for that window, and counted.
+    Null keys are dropped. Null values reach the aggregation, except for sliding windows, which drop them. A record
+    that is late for a window is dropped for that window and counted.
     """
 
     _draft: Draft
@@ -37,16 +40,16 @@ class WindowedStream(ReadyAggregations, Verbs):
     _final: bool = False
     _late_to: str | None = None
 
-    def emit(self, when: Literal["updates", "final"]) -> WindowedStream:
-        """Say when results are passed on: at each update (default), or once when the window has closed.
+    def emit(self, when: Literal["updates", "final"]) -> WindowedStream[K, V]:
+        """Choose when results are passed on: at each update (default), or once when the window has closed.
 
-        A window closes when stream time has reached its end and the grace; only a further record can bring it there.
+        A window closes when stream time has reached its end plus the grace; only a later record advances that time.
         """
         if when not in ("updates", "final"):
-            raise DefinitionError(f"emit({when!r}) is not known", hint='use "updates" or "final"')
+            raise DefinitionError(f"emit({when!r}) is unknown", hint='use "updates" or "final"')
         return dataclasses.replace(self, _final=when == "final")
 
-    def count(self, *, retention: Duration | None = None, name: str | None = None) -> Table:
+    def count(self, *, retention: Duration | None = None, name: str | None = None) -> Table[Windowed[K], int]:
         """Count the records of each key and window.
 
         >>> from millstream import tumbling
@@ -58,6 +61,24 @@ class WindowedStream(ReadyAggregations, Verbs):
         """
         return self._aggregate("count", lambda: 0, _plus_one, _sum, int, retention, name)
 
+    @overload
+    def reduce(
+        self,
+        reducer: Adder[V, V],
+        *,
+        value: SerdeLike = None,
+        retention: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[Windowed[K], V]: ...
+    @overload
+    def reduce(
+        self,
+        reducer: KeyedAdder[K, V, V],
+        *,
+        value: SerdeLike = None,
+        retention: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[Windowed[K], V]: ...
     def reduce(
         self,
         reducer: AnyFunction,
@@ -65,10 +86,54 @@ class WindowedStream(ReadyAggregations, Verbs):
         value: SerdeLike = None,
         retention: Duration | None = None,
         name: str | None = None,
-    ) -> Table:
-        """Combine the values of each key and window two by two; sessions are merged in the same way."""
+    ) -> Table[Windowed[K], V]:
+        """Combine the values of each key and window pairwise; sessions are merged in the same way."""
         return self._aggregate("reduce", None, reducer, reducer, value, retention, name)
 
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        add: Adder[A, V],
+        merge: Merger[A] | None = None,
+        *,
+        value: SerdeLike[A] = None,
+        retention: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        add: Adder[A, V],
+        merge: KeyedMerger[K, A],
+        *,
+        value: SerdeLike[A] = None,
+        retention: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        add: KeyedAdder[K, A, V],
+        merge: Merger[A] | None = None,
+        *,
+        value: SerdeLike[A] = None,
+        retention: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        add: KeyedAdder[K, A, V],
+        merge: KeyedMerger[K, A],
+        *,
+        value: SerdeLike[A] = None,
+        retention: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[Windowed[K], A]: ...
     def aggregate(
         self,
         initial: AnyFunction,
@@ -79,21 +144,21 @@ class WindowedStream(ReadyAggregations, Verbs):
         retention: Duration | None = None,
         name: str | None = None,
     ) -> Table:
-        """Add each value to the aggregate of its key and window; sessions also need ``merge``, which joins two."""
+        """Add each value to the aggregate of its key and window; ``merge`` combines the aggregates of two sessions."""
         return self._aggregate("aggregate", initial, add, merge, value, retention, name)
 
     def _aggregated(
         self, measure: Measure, name: str | None, retention: Duration | None, build: type | None = None
     ) -> Table:
         source, ready = self._source, measure.aggregation
-        if measure.select is not None:  # before records move to their task, so that only what counts moves
+        if measure.select is not None:  # before the shuffle, so that only what is aggregated is sent
             source = self._draft.add(MapValues(source=source, mapper=measure.select))
         node = WindowedAggregate(
             source=source,
             windows=self._windows,
             initial=nothing,
             adder=Function(ready.add, 2),
-            merger=Function(lambda one, other: other if one is None else ready.merge(one, other), 2),
+            merger=Function(lambda earlier, later: later if earlier is None else ready.merge(earlier, later), 2),
             final=self._final,
             late_to=self._late_to,
             retention=None if retention is None else milliseconds(retention),
@@ -133,5 +198,5 @@ def _plus_one(_key: Any, count: int, _value: Any) -> int:
     return count + 1
 
 
-def _sum(one: int, other: int) -> int:
-    return one + other
+def _sum(left: int, right: int) -> int:
+    return left + right
