@@ -25,7 +25,7 @@ from benchmarks.operators import BATCH, FIRST, scratch
 
 from millstream import App, Config, Stream
 from millstream.batch.batch import Batch, Progress, advanced
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.report import BatchReport
 from millstream.broker import Broker, Output, TopicConfig
 from millstream.foundation.blocks import block_of
@@ -81,7 +81,7 @@ def run_batches(environment: TaskEnvironment, first: int, end: int) -> float:
     for number, (start, stop) in enumerate(itertools.pairwise(bounds), 1):
         plan = Batch(number=number, wall_time=0, ranges=(Range("n", 0, start, stop),))
         began = time.perf_counter()
-        reports = run_here(environment, plan, progress.versions)
+        reports = run_batch(environment, plan, progress.versions)
         if start >= first:
             seconds += time.perf_counter() - began
         progress = advanced(progress, plan, names, reports)

@@ -24,7 +24,7 @@ import msgspec
 
 from millstream import App, count_of, hopping, join_window, max_of, mean_of, min_of, session, sliding, tumbling
 from millstream.batch.batch import Batch, Progress, advanced
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
 from millstream.foundation.storage import close_environments
@@ -220,9 +220,9 @@ def run_batches(environment: TaskEnvironment, records: int, step: int, *, profil
         plan = Batch(number=number, wall_time=0, ranges=tuple(Range(topic, 0, start, start + step) for topic in topics))
         batch_start = time.process_time()
         reports = (
-            profiler.runcall(run_here, environment, plan, progress.versions)
+            profiler.runcall(run_batch, environment, plan, progress.versions)
             if profile
-            else run_here(environment, plan, progress.versions)
+            else run_batch(environment, plan, progress.versions)
         )
         if number > 1:
             seconds += time.process_time() - batch_start

@@ -11,7 +11,7 @@ import pytest
 from millstream import App, tumbling
 from millstream.admin.rescaling import rescale
 from millstream.admin.upgrade import upgrade
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
@@ -74,7 +74,7 @@ def run(app: App, log: EmbeddedLog, directory: Path) -> None:
         planner=Planner(log, ["lines"], size),
         size=size,
         task_names=task_names(layout),
-        execute=lambda plan, versions: run_here(site, plan, versions),
+        execute=lambda plan, versions: run_batch(site, plan, versions),
     ).run("caught-up")
 
 

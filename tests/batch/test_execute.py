@@ -1,8 +1,14 @@
+from collections import defaultdict
+
+from tests.batch.conftest import ALL, counts
+
 from millstream import App
 from millstream.batch.batch import Batch
-from millstream.batch.execute import delivered, task_names, work_of
+from millstream.batch.execute import ShuffleInputs, Slot, run_slot, shuffle_inputs_of, task_input_of, task_names
+from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.state.task import StateVersion
+from millstream.task.environment import TaskEnvironment
 from millstream.task.outbox import OutboxBlock
 from millstream.task.task_input import Range, ShuffleInput
 
@@ -21,21 +27,45 @@ def test_tasks_are_named_by_stage_and_partition() -> None:
 
 
 def test_a_task_gets_the_ranges_of_its_topics_and_its_partition() -> None:
-    plan = Batch(number=9, wall_time=5, ranges=(Range("a", 0, 0, 3), Range("a", 1, 0, 4), Range("b", 1, 2, 3)))
-    works = [work_of(layout(), plan, task, StateVersion(task, "c")) for task in range(7)]
-    assert [work.ranges for work in works] == [
+    batch = Batch(number=9, wall_time=5, ranges=(Range("a", 0, 0, 3), Range("a", 1, 0, 4), Range("b", 1, 2, 3)))
+    inputs = [task_input_of(layout(), batch, task, StateVersion(task, "c")) for task in range(7)]
+    assert [task_input.ranges for task_input in inputs] == [
         (Range("a", 0, 0, 3),), (Range("a", 1, 0, 4),), (), (Range("b", 1, 2, 3),), (), (), (),
     ]  # fmt: skip
-    assert {(work.batch, work.wall_time) for work in works} == {(9, 5)}
-    assert [work.expected.batch for work in works] == list(range(7))
+    assert {(task_input.batch, task_input.wall_time) for task_input in inputs} == {(9, 5)}
+    assert [task_input.expected.batch for task_input in inputs] == list(range(7))
 
 
-def test_letters_arrive_at_the_task_of_their_partition() -> None:
-    letters = [
+def test_blocks_for_other_stages_reach_the_task_of_their_partition() -> None:
+    blocks = [
         OutboxBlock(partition=1, data=b"x", edge="seen-repartition"),
         OutboxBlock(partition=0, data=b"y", edge="seen-repartition"),
     ]
-    assert list(delivered(layout(), 1, letters)) == [
+    assert list(shuffle_inputs_of(layout(), 1, blocks)) == [
         (6, ShuffleInput("seen-repartition", 1, b"x")),
         (5, ShuffleInput("seen-repartition", 1, b"y")),
     ]
+
+
+def test_a_block_for_a_stage_that_was_removed_is_ignored() -> None:
+    assert list(shuffle_inputs_of(layout(), 1, [OutboxBlock(partition=0, data=b"x", edge="gone")])) == []
+
+
+def test_the_slots_of_a_level_share_its_tasks() -> None:
+    slots = [Slot(level=0, number=index, width=3).tasks(layout()) for index in range(3)]
+    assert slots == [[0, 3], [1, 4], [2]]
+    assert Slot(level=1, number=0, width=1).tasks(layout()) == [5, 6]
+
+
+def test_slots_that_exchange_their_shuffle_data_do_what_the_whole_batch_does(
+    site: TaskEnvironment, log: EmbeddedLog
+) -> None:
+    batch = Batch(number=1, wall_time=0, ranges=(Range("n", 0, 0, 5), Range("n", 1, 0, 5)))
+    inputs: ShuffleInputs = defaultdict(list)
+    for level, width in enumerate((2, 1)):
+        for index in range(width):
+            for _, sent in run_slot(site, batch, {}, Slot(level, index, width), inputs):
+                for receiver, data in sent:
+                    inputs[receiver].append(data)
+    assert inputs == {}
+    assert counts(log) == ALL

@@ -9,7 +9,7 @@ import pytest
 
 from millstream import App
 from millstream.batch.batch import Progress, advanced
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.planner import BatchSize, Planner, SmallPlanner
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
@@ -97,13 +97,13 @@ def test_a_batch_that_runs_again_sees_the_rows_that_it_saw_first(
     assert plan is not None
     failing.append(True)
     with pytest.raises(Exception, match="BrokenJoinerError"):
-        run_here(shop, plan, {})
+        run_batch(shop, plan, {})
     failing.clear()
     send("rates", "new")
-    first = run_here(shop, plan, {})
+    first = run_batch(shop, plan, {})
     assert outputs(log) == [b'"s1-old"'] * 2
 
-    again = run_here(shop, plan, {})
+    again = run_batch(shop, plan, {})
     assert all(report.replayed for report in again if report.task >= 0 and report.records_in)
     assert [report.rows for report in again if report.task < 0] == [report.rows for report in first if report.task < 0]
     assert outputs(log) == [b'"s1-old"'] * 2
@@ -112,7 +112,7 @@ def test_a_batch_that_runs_again_sees_the_rows_that_it_saw_first(
     send("sales", "s2")
     following = planner(log).plan(progress)
     assert following is not None
-    run_here(shop, following, progress.versions)
+    run_batch(shop, following, progress.versions)
     assert outputs(log) == [b'"s1-old"'] * 2 + [b'"s2-new"'] * 2
 
 
@@ -122,7 +122,7 @@ def test_a_copy_that_was_lost_is_loaded_again_as_of_the_batch(
     send("rates", "old")
     plan = planner(log).plan(Progress())
     assert plan is not None
-    progress = advanced(Progress(), plan, task_names(shop.layout), run_here(shop, plan, {}))
+    progress = advanced(Progress(), plan, task_names(shop.layout), run_batch(shop, plan, {}))
     send("sales", "s1")
     following = planner(log).plan(progress)
     assert following is not None
@@ -130,5 +130,5 @@ def test_a_copy_that_was_lost_is_loaded_again_as_of_the_batch(
     close_environments(tmp_path / "state" / "rates")
     for file in (tmp_path / "state" / "rates" / "0").iterdir():
         file.unlink()
-    run_here(shop, following, progress.versions)
+    run_batch(shop, following, progress.versions)
     assert outputs(log) == [b'"s1-old"'] * 2

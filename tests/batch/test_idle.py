@@ -9,7 +9,7 @@ import msgspec
 
 from millstream import App, tumbling
 from millstream.batch.batch import Batch, Progress, advanced
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.idle import IdleInputs
 from millstream.batch.planner import BatchSize, Planner
 from millstream.broker import TopicConfig
@@ -42,7 +42,7 @@ class Steps:
 
     def run(self, plan: Batch | None) -> None:
         assert plan is not None
-        reports = run_here(self.site, plan, self.progress.versions)
+        reports = run_batch(self.site, plan, self.progress.versions)
         self.progress = advanced(self.progress, plan, task_names(self.site.layout), reports)
 
 

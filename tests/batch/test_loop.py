@@ -9,7 +9,7 @@ from tests.batch.conftest import ALL, counts
 
 from millstream.batch import loop as loop_module
 from millstream.batch.batch import Batch
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute, Until
 from millstream.batch.planner import BatchSize, Planner
@@ -39,7 +39,7 @@ def make(site: TaskEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             planner=Planner(site.broker, ["n"], batches),
             size=batches,
             task_names=task_names(site.layout),
-            execute=execute or (lambda plan, versions: run_here(site, plan, versions)),
+            execute=execute or (lambda plan, versions: run_batch(site, plan, versions)),
             **options,
         )
 
@@ -96,7 +96,7 @@ def test_an_error_that_may_pass_is_retried_and_nothing_is_done_twice(
     failures = [BrokerUnavailableError("gone"), BrokerUnavailableError("still gone")]
 
     def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
-        reports = run_here(site, plan, versions)
+        reports = run_batch(site, plan, versions)
         if failures:
             raise failures.pop()
         return reports
@@ -119,7 +119,7 @@ def test_a_commit_of_offsets_that_fails_does_not_run_its_batch_again(
 
     def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         executed.append(plan.number)
-        return run_here(site, plan, versions)
+        return run_batch(site, plan, versions)
 
     monkeypatch.setattr(log, "commit", fail_once)
     make(execute).run("caught-up")
@@ -161,12 +161,12 @@ def test_a_batch_that_was_planned_before_a_crash_comes_first_with_the_same_range
 
     def crash(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         plans.append(plan)
-        run_here(site, plan, versions)
+        run_batch(site, plan, versions)
         raise KeyboardInterrupt
 
     def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         plans.append(plan)
-        return run_here(site, plan, versions)
+        return run_batch(site, plan, versions)
 
     with pytest.raises(KeyboardInterrupt):
         make(crash).run("caught-up")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from millstream import App, Windowed, tumbling
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
@@ -99,6 +99,6 @@ def run(site: TaskEnvironment, directory: Path, batch_records: int, reports: lis
         planner=Planner(site.broker, site.layout.plan.source_topics, size),
         size=size,
         task_names=task_names(site.layout),
-        execute=lambda plan, versions: run_here(site, plan, versions),
+        execute=lambda plan, versions: run_batch(site, plan, versions),
         on_batch=reports.append,
     ).run("caught-up")

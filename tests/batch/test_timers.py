@@ -11,7 +11,7 @@ import pytest
 
 from millstream import App, Processor, Record, key_value_store, punctuate
 from millstream.batch.batch import Progress, advanced
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
@@ -89,7 +89,7 @@ class Steps:
         plan = self.planner.plan(self.progress)
         if plan is None:
             return None
-        reports = run_here(self.site, plan, self.progress.versions)
+        reports = run_batch(self.site, plan, self.progress.versions)
         self.progress = advanced(self.progress, plan, task_names(self.site.layout), reports)
         return plan.timers
 
@@ -134,7 +134,7 @@ def loop(site: TaskEnvironment, tmp_path: Path, **options: Any) -> BatchLoop:
         planner=Planner(site.broker, ["n"], size, timed=timed_tasks(site.layout)),
         size=size,
         task_names=task_names(site.layout),
-        execute=lambda plan, versions: run_here(site, plan, versions),
+        execute=lambda plan, versions: run_batch(site, plan, versions),
         **options,
     )
 
@@ -180,7 +180,7 @@ def test_a_batch_of_timers_that_was_cut_short_is_run_again_with_its_time(
     plan = steps.planner.plan(steps.progress)
     assert plan is not None
     journal.write(steps.progress, plan)
-    run_here(site, plan, steps.progress.versions)  # and now the process dies, before the batch is noted as done
+    run_batch(site, plan, steps.progress.versions)  # and now the process dies, before the batch is noted as done
     again = BatchLoop(
         app="test",
         broker=log,
@@ -188,7 +188,7 @@ def test_a_batch_of_timers_that_was_cut_short_is_run_again_with_its_time(
         planner=Planner(log, ["n"], size, timed=steps.timed, clock=lambda: 1_015),
         size=size,
         task_names=task_names(site.layout),
-        execute=lambda plan, versions: run_here(site, plan, versions),
+        execute=lambda plan, versions: run_batch(site, plan, versions),
     )
     again.run("caught-up")
     assert values(log) == [b"[1,1010]"]

@@ -13,7 +13,7 @@ from tests.batch.conftest import ALL, counts
 from millstream import App
 from millstream.admin.savepoints import create_savepoint, restore_savepoint
 from millstream.batch.batch import Batch, advanced
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
@@ -83,7 +83,7 @@ def finish(site: TaskEnvironment, journal: Path) -> None:
         planner=Planner(site.broker, ["n"], size),
         size=size,
         task_names=task_names(site.layout),
-        execute=partial(run_here, site),
+        execute=partial(run_batch, site),
     ).run("caught-up")
 
 
@@ -130,7 +130,7 @@ def test_a_batch_that_was_not_published_is_served_from_its_outbox(
     journal.settle(site.state_dir)
     progress, planned = journal.read()
     assert planned is not None
-    assert all(report.replayed for report in run_here(site, planned, progress.versions) if report.stage)
+    assert all(report.replayed for report in run_batch(site, planned, progress.versions) if report.stage)
     finish(site, tmp_path / "journal")
     assert counts(log) == ALL
 

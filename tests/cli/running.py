@@ -8,7 +8,7 @@ from itertools import count
 
 from millstream import App
 from millstream.admin.upgrade import upgrade
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
@@ -64,7 +64,7 @@ def run_to_end(
             planner=Planner(log, plan.source_topics, size),
             size=size,
             task_names=task_names(layout),
-            execute=late or partial(run_here, site),
+            execute=late or partial(run_batch, site),
         ).run("caught-up")
         if late:
             late.close()

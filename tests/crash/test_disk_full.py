@@ -13,7 +13,7 @@ import pytest
 
 from millstream import App, Config
 from millstream.batch import loop as loop_module
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute
 from millstream.batch.planner import BatchSize, Planner
@@ -83,7 +83,7 @@ def _feed(log: Broker) -> list[bytes]:
 
 
 def _run(site: TaskEnvironment, journal: Path) -> None:
-    _loop(site, Journal(journal), partial(run_here, site)).run("caught-up")
+    _loop(site, Journal(journal), partial(run_batch, site)).run("caught-up")
 
 
 def _run_behind(site: TaskEnvironment, journal: Path) -> None:

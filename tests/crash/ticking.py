@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from millstream import App, Processor, Record, key_value_store, punctuate
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
@@ -52,7 +52,7 @@ def main(directory: Path) -> None:
         planner=Planner(log, ["n"], size, timed=timed_tasks(layout)),
         size=size,
         task_names=task_names(layout),
-        execute=lambda plan, versions: run_here(site, plan, versions),
+        execute=lambda plan, versions: run_batch(site, plan, versions),
         on_batch=lambda _: print("running", flush=True),
     )
     loop.run()

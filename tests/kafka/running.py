@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from millstream import App
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
 from millstream.batch.planner import BatchSize, Planner
@@ -39,7 +39,7 @@ def run_to_end(app: App, broker: Broker) -> None:
             planner=Planner(broker, plan.source_topics, size),
             size=size,
             task_names=task_names(layout),
-            execute=partial(run_here, site),
+            execute=partial(run_batch, site),
         ).run("caught-up")
     finally:
         close_environments(app.data_dir)

@@ -24,7 +24,7 @@ from millstream import (
     window_store,
 )
 from millstream.batch.batch import Batch, Progress, advanced
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.broker import Output
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.stream import Stream
@@ -136,7 +136,7 @@ def sizes_of(env: TaskEnvironment, log: EmbeddedLog) -> list[int]:
             log.append([Output(topic, 0, block_of(keys, [b"%d" % (time % 7) for time in times], times))])
             ranges.append(Range(topic, 0, number * len(times), (number + 1) * len(times)))
         plan = Batch(number=number + 1, wall_time=0, ranges=tuple(ranges))
-        reports = run_here(env, plan, progress.versions)
+        reports = run_batch(env, plan, progress.versions)
         progress = advanced(progress, plan, names, reports)
         sizes.append(sum(count for report in reports for count in report.rows.values()))
     return sizes

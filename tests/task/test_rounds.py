@@ -7,7 +7,7 @@ import pytest
 
 from millstream import App
 from millstream.batch.batch import Batch, Progress, advanced
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.state.task import StateVersion
 from millstream.task.environment import TaskEnvironment
 from millstream.task.report import TaskReport
@@ -36,7 +36,7 @@ def batch(number: int, start: int, stop: int) -> Batch:
 
 
 def run(env: TaskEnvironment, plan: Batch, progress: Progress) -> tuple[Progress, list[TaskReport]]:
-    reports = run_here(env, plan, progress.versions)
+    reports = run_batch(env, plan, progress.versions)
     return advanced(progress, plan, task_names(env.layout), reports), reports
 
 

@@ -1,9 +1,10 @@
-"""Run the tasks of a batch: by level, letters of one level being the arrivals of the next."""
+"""Run the tasks of a batch level by level; what one level sends is the shuffle input of the levels after it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from millstream.batch.batch import Batch
 from millstream.batch.timers import SharedTime
@@ -12,11 +13,30 @@ from millstream.state.task import StateVersion
 from millstream.task.environment import TaskEnvironment
 from millstream.task.outbox import OutboxBlock
 from millstream.task.report import TaskReport
-from millstream.task.runner import run_task
+from millstream.task.runner import TASK_COMMITTER, Committer, run_task
 from millstream.task.task_input import ShuffleInput, TaskInput
 
-RunTask = Callable[[TaskEnvironment, TaskInput], tuple[TaskReport, list[OutboxBlock]]]
-"""Runs a task, and returns what it has for other stages."""
+ShuffleInputs = dict[int, list[ShuffleInput]]
+"""Shuffle data by the task that receives it."""
+
+
+class Slot(NamedTuple):
+    """One of ``width`` slots that share the tasks of a level."""
+
+    level: int
+    number: int
+    width: int
+
+    def tasks(self, layout: Layout) -> list[int]:
+        """Return the tasks that belong to the slot."""
+        return [task for task in layout.tasks_on(self.level) if task % self.width == self.number]
+
+
+class TaskOutput(NamedTuple):
+    """The report of a task, and what it sends to tasks of other stages."""
+
+    report: TaskReport
+    sent: list[tuple[int, ShuffleInput]]
 
 
 def task_names(layout: Layout) -> list[str]:
@@ -24,60 +44,87 @@ def task_names(layout: Layout) -> list[str]:
     return [f"{layout.plan.stages[stage].name}/{partition}" for stage, partition in layout.tasks]
 
 
-def work_of(
-    layout: Layout, plan: Batch, task: int, version: StateVersion, arrivals: Iterable[ShuffleInput] = ()
-) -> TaskInput:
-    """Return what a batch asks of a task."""
-    number, partition = layout.tasks[task]
-    stage = layout.plan.stages[number]
-    return TaskInput(
-        task=task,
-        batch=plan.number,
-        wall_time=plan.wall_time,
-        expected=version,
-        ranges=tuple(one for one in plan.ranges if one.partition == partition and stage.reads(one.topic)),
-        shuffle_inputs=tuple(arrivals),
-        has_timer=stage.round == 0 and f"{stage.name}/{partition}" in plan.timers,
-        tick=plan.ticks.get(f"{stage.name}/{partition}", -1) if stage.round == 0 else -1,
-        global_tables=plan.global_tables,
-    )
+def run_batch(
+    env: TaskEnvironment,
+    batch: Batch,
+    versions: Mapping[str, StateVersion],
+    *,
+    committer: Committer = TASK_COMMITTER,
+    shared_time: SharedTime | None = None,
+) -> list[TaskReport]:
+    """Run all tasks of a batch in this process; with ``shared_time`` they have one stream time."""
+    inputs: ShuffleInputs = defaultdict(list)
+    reports = _refresh_global_tables(env, batch)
+    for level in range(env.layout.plan.levels):
+        tasks = env.layout.tasks_on(level)
+        for report, sent in _run_tasks(env, batch, versions, tasks, inputs, committer, shared_time):
+            reports.append(report)
+            for receiver, data in sent:
+                inputs[receiver].append(data)
+    return reports
 
 
-def delivered(layout: Layout, sender: int, letters: Iterable[OutboxBlock]) -> Iterable[tuple[int, ShuffleInput]]:
-    """Turn a task's letters into arrivals at the tasks that they are for."""
-    stages = {edge.name: number for edge, number in layout.reading_stage.items()}
-    for letter in letters:
-        if letter.edge not in stages:
-            continue  # served again by a task that ran it before its reader was taken out of the topology
-        yield layout.first_task[stages[letter.edge]] + letter.partition, ShuffleInput(letter.edge, sender, letter.data)
+def run_slot(
+    env: TaskEnvironment, batch: Batch, versions: Mapping[str, StateVersion], slot: Slot, inputs: ShuffleInputs
+) -> Iterator[TaskOutput]:
+    """Run the tasks of one slot and take their data out of ``inputs``; the first slot also reports global tables."""
+    refreshed = _refresh_global_tables(env, batch)
+    if (slot.level, slot.number) == (0, 0):
+        yield from (TaskOutput(report, []) for report in refreshed)
+    yield from _run_tasks(env, batch, versions, slot.tasks(env.layout), inputs, TASK_COMMITTER, None)
 
 
-def refresh_global_tables(site: TaskEnvironment, plan: Batch) -> list[TaskReport]:
-    """Bring this host's copies of global tables to where a batch wants them; return what the batch did to them."""
-    report = site.refresh_global_tables(plan.global_tables, plan.number) if plan.global_tables else None
+def _refresh_global_tables(env: TaskEnvironment, batch: Batch) -> list[TaskReport]:
+    """Advance this host's copies of global tables to the offsets of a batch; report what the batch changed."""
+    report = env.refresh_global_tables(batch.global_tables, batch.number) if batch.global_tables else None
     return [] if report is None else [report]
 
 
-def run_here(
-    site: TaskEnvironment,
-    plan: Batch,
+def _run_tasks(
+    env: TaskEnvironment,
+    batch: Batch,
     versions: Mapping[str, StateVersion],
-    shared: SharedTime | None = None,
-    run: RunTask = run_task,
-) -> list[TaskReport]:
-    """Run a whole batch in this process, level by level; with ``shared`` all tasks have one stream time."""
-    names = task_names(site.layout)
-    arrivals: dict[int, list[ShuffleInput]] = defaultdict(list)
-    reports = refresh_global_tables(site, plan)
-    for level in range(site.layout.plan.levels):
-        for task in site.layout.tasks_on(level):
-            work = work_of(site.layout, plan, task, versions.get(names[task], StateVersion()), arrivals.pop(task, ()))
-            if shared is not None:
-                work = shared.tell(names[task], work)
-            report, letters = run(site, work)
-            if shared is not None:
-                shared.hear(names[task], report.stream_time)
-            reports.append(report)
-            for receiver, arrival in delivered(site.layout, task, letters):
-                arrivals[receiver].append(arrival)
-    return reports
+    tasks: Iterable[int],
+    inputs: ShuffleInputs,
+    committer: Committer,
+    shared_time: SharedTime | None,
+) -> Iterator[TaskOutput]:
+    names = task_names(env.layout)
+    for task in tasks:
+        name = names[task]
+        task_input = task_input_of(env.layout, batch, task, versions.get(name, StateVersion()), inputs.pop(task, ()))
+        if shared_time is not None:
+            task_input = shared_time.applied_to(name, task_input)
+        report, blocks = run_task(env, task_input, committer)
+        if shared_time is not None:
+            shared_time.observe(name, report.stream_time)
+        yield TaskOutput(report, list(shuffle_inputs_of(env.layout, task, blocks)))
+
+
+def task_input_of(
+    layout: Layout, batch: Batch, task: int, version: StateVersion, shuffle_inputs: Iterable[ShuffleInput] = ()
+) -> TaskInput:
+    """Return the input of a task in a batch."""
+    number, partition = layout.tasks[task]
+    stage = layout.plan.stages[number]
+    name = f"{stage.name}/{partition}"
+    return TaskInput(
+        task=task,
+        batch=batch.number,
+        wall_time=batch.wall_time,
+        expected=version,
+        ranges=tuple(part for part in batch.ranges if part.partition == partition and stage.reads(part.topic)),
+        shuffle_inputs=tuple(shuffle_inputs),
+        has_timer=stage.round == 0 and name in batch.timers,
+        tick=batch.ticks.get(name, -1) if stage.round == 0 else -1,
+        global_tables=batch.global_tables,
+    )
+
+
+def shuffle_inputs_of(layout: Layout, sender: int, blocks: Iterable[OutboxBlock]) -> Iterator[tuple[int, ShuffleInput]]:
+    """Yield the blocks of a task for other stages, each with the task that receives it."""
+    stages = {edge.name: number for edge, number in layout.reading_stage.items()}
+    for block in blocks:
+        if block.edge not in stages:
+            continue  # from a stored outbox: the reader was removed from the topology since
+        yield layout.first_task[stages[block.edge]] + block.partition, ShuffleInput(block.edge, sender, block.data)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.idle import IdleInputs
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
@@ -56,7 +56,7 @@ def reside(site: TaskEnvironment, terms: Residence) -> None:
                 _run_behind(site, terms, wire)
             else:
                 journal = Journal(Path(terms.journal), durable=site.durable)
-                _loop(site, terms, wire, journal, functools.partial(run_here, site), wire.tell).run(terms.until)
+                _loop(site, terms, wire, journal, functools.partial(run_batch, site), wire.tell).run(terms.until)
     finally:
         lease.give_back()
 

@@ -48,24 +48,25 @@ class SharedTime:
     """
 
     def __init__(self, tasks: TimedTasks) -> None:
-        self._told = dict.fromkeys(tasks, -1)
+        self._times = dict.fromkeys(tasks, -1)
+        """The stream time of each task with timers."""
         self._time = -1
 
-    def tell(self, name: str, work: TaskInput) -> TaskInput:
-        """Let a task with timers know the time, and run if it has moved on."""
-        if name not in self._told:
-            return work
-        moved = self._told[name] < self._time
-        self._told[name] = self._time
-        return msgspec.structs.replace(work, stream_time=self._time, has_timer=work.has_timer or moved)
+    def applied_to(self, name: str, task_input: TaskInput) -> TaskInput:
+        """Give a task with timers the shared time, and a reason to run if its own is behind."""
+        if name not in self._times:
+            return task_input
+        is_behind = self._times[name] < self._time
+        self._times[name] = self._time
+        return msgspec.structs.replace(task_input, stream_time=self._time, has_timer=task_input.has_timer or is_behind)
 
-    def hear(self, name: str, stream_time: int) -> None:
-        """Learn the time of a task that has run."""
+    def observe(self, name: str, stream_time: int) -> None:
+        """Advance the shared time to that of a task that has run."""
         self._time = max(self._time, stream_time)
-        if name in self._told:
-            self._told[name] = max(self._told[name], stream_time)
+        if name in self._times:
+            self._times[name] = max(self._times[name], stream_time)
 
     @property
     def is_known(self) -> bool:
-        """Whether all tasks with timers know the time."""
-        return all(told == self._time for told in self._told.values())
+        """Whether all tasks with timers have the shared time."""
+        return all(time == self._time for time in self._times.values())

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from millstream.batch.batch import Batch, Progress
-from millstream.batch.execute import run_here
+from millstream.batch.execute import run_batch
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport
 from millstream.broker import Output, append_together
@@ -25,9 +25,8 @@ from millstream.state.recording import rows_of
 from millstream.state.redo import TaskCommit
 from millstream.state.task import StateVersion, TaskState
 from millstream.task.environment import TaskEnvironment
-from millstream.task.outbox import OutboxBlock, topic_outputs
 from millstream.task.report import TaskReport
-from millstream.task.runner import idle_report, run_within
+from millstream.task.runner import Applied, Apply
 from millstream.task.task_input import TaskInput
 
 SETTLE_SECONDS = 0.1
@@ -126,7 +125,7 @@ class WriteBehind:
             self._make_sound()
             self._commits, self._outputs = [], {}
             try:
-                reports = run_here(self._site, plan, versions, run=self._run_task)
+                reports = run_batch(self._site, plan, versions, committer=self)
                 self.journal.apply(plan, self._commits, self._settled)
             except _FullMapError as full:
                 self._drop()
@@ -138,25 +137,24 @@ class WriteBehind:
                 self._applied = plan.number
                 return reports
 
-    def _run_task(self, site: TaskEnvironment, work: TaskInput) -> tuple[TaskReport, list[OutboxBlock]]:
-        if work.is_empty:
-            return idle_report(work), []
-        state = site.state(work.task)
+    def commit(self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, apply: Apply) -> Applied:
+        """Apply a task inside its open transaction, and keep its changes for the journal."""
         txn = state.recorded(self._transaction(state))
         before = state.version(txn).commit
         try:
             with translate_storage_errors(state.path):
-                report, blocks = run_within(site, work, txn)
+                report, blocks = apply(txn)
         except MapFullError as error:
             raise _FullMapError(state) from error
         if txn.changes:
-            stage, partition = site.stage(work.task)
+            stage, partition = env.stage(task_input.task)
             commit = TaskCommit(f"{stage.name}/{partition}", before, report.commit, rows_of(txn.changes))
             self._commits.append(commit)
-        outputs = topic_outputs(blocks)
-        if outputs:
-            self._outputs.setdefault(site.producer(work.task), []).extend(outputs)
-        return report, [block for block in blocks if block.edge]
+        return report, blocks
+
+    def publish(self, env: TaskEnvironment, task_input: TaskInput, outputs: list[Output]) -> None:
+        """Keep the output of a task until the whole batch is durable."""
+        self._outputs.setdefault(env.producer(task_input.task), []).extend(outputs)
 
     def _transaction(self, state: TaskState) -> Any:
         txn = self._transactions.get(state.path)

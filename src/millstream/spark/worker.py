@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from pyspark import cloudpickle
 
-from millstream.batch.execute import delivered, refresh_global_tables, run_here, task_names, work_of
+from millstream.batch.execute import ShuffleInputs, Slot, run_batch, run_slot
 from millstream.batch.resident import reside
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
@@ -31,11 +31,9 @@ from millstream.spark.exchange import AbandonedError, Exchange, NotAllHereError
 from millstream.spark.failures import Failure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
 from millstream.state.checkpoint import Checkpoint
-from millstream.state.task import StateVersion
 from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import set_apart_what_stays
 from millstream.task.report import TaskReport
-from millstream.task.runner import run_task
 from millstream.task.task_input import ShuffleInput
 
 REPORT = -1
@@ -59,7 +57,7 @@ def destination(number: int) -> int:
 def run_level(header: bytes, level: int, index: int, incoming: Iterator[Item]) -> Iterator[Item]:
     """Run the tasks of one level that belong to one Spark task."""
     job = decode_header(header)
-    arrivals: dict[int, list[ShuffleInput]] = defaultdict(list)
+    arrivals: ShuffleInputs = defaultdict(list)
     failures: list[bytes] = []
     for number, data in incoming:
         if number >= 0:
@@ -70,7 +68,7 @@ def run_level(header: bytes, level: int, index: int, incoming: Iterator[Item]) -
             failures.append(data)
     try:
         if not failures:
-            yield from _run_tasks(job, level, index, arrivals)
+            yield from _run_slot(job, level, index, arrivals)
             for receiver, later in arrivals.items():  # they are for a level further down
                 yield from ((receiver, _encode(arrival)) for arrival in later)
     except Exception as error:
@@ -80,21 +78,12 @@ def run_level(header: bytes, level: int, index: int, incoming: Iterator[Item]) -
         yield from ((FAILURE - partition, data) for partition in range(following))
 
 
-def _run_tasks(job: JobHeader, level: int, index: int, arrivals: dict[int, list[ShuffleInput]]) -> Iterator[Item]:
-    site = worksite(job.app)
-    refreshed = refresh_global_tables(site, job.plan)
-    if (level, index) == (0, 0):
-        yield from ((REPORT, _encode(report)) for report in refreshed)
-    names = task_names(site.layout)
-    width = job.app.widths[level]
-    mine = [task for task in site.layout.tasks_on(level) if task % width == index]
-    for task in mine:
-        version = job.versions.get(names[task], StateVersion())
-        work = work_of(site.layout, job.plan, task, version, arrivals.pop(task, ()))
-        report, letters = run_task(site, work)
+def _run_slot(job: JobHeader, level: int, index: int, inputs: ShuffleInputs) -> Iterator[Item]:
+    slot = Slot(level, index, job.app.widths[level])
+    for report, sent in run_slot(worksite(job.app), job.plan, job.versions, slot, inputs):
         yield REPORT, _encode(report)
-        for receiver, arrival in delivered(site.layout, task, letters):
-            yield receiver, _encode(arrival)
+        for receiver, data in sent:
+            yield receiver, _encode(data)
 
 
 def run_levels(header: bytes, place: str, patience: float, index: int, _numbers: Iterable[Any]) -> Iterator[Item]:
@@ -116,10 +105,10 @@ def _run_exchanging(job: JobHeader, exchange: Exchange, index: int) -> Iterator[
     widths = job.app.widths
     layout = Layout(_plan(job.app), job.app.partitions)
     homes = {task: task % width for level, width in enumerate(widths) for task in layout.tasks_on(level)}
-    arrivals: dict[int, list[ShuffleInput]] = defaultdict(list)
+    arrivals: ShuffleInputs = defaultdict(list)
     for level, width in enumerate(widths):
         letters: dict[int, list[Item]] = defaultdict(list)
-        for number, data in _run_tasks(job, level, index, arrivals) if index < width else ():
+        for number, data in _run_slot(job, level, index, arrivals) if index < width else ():
             if number == REPORT:
                 yield number, data
             else:
@@ -135,7 +124,7 @@ def run_whole(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
     """Run a whole batch in one Spark task."""
     try:
         job = decode_header(header)
-        reports = run_here(worksite(job.app), job.plan, job.versions)
+        reports = run_batch(worksite(job.app), job.plan, job.versions)
     except Exception as error:
         yield FAILURE, _encode(Failure.of(error))
     else:

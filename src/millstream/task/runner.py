@@ -1,8 +1,8 @@
 """Run one task for one batch, exactly once.
 
 State, outbox and version are committed in one transaction of the task's state; only then is the outbox published. A
-task that runs again with the same batch finds its version and publishes the stored outbox again, so user code need not
-be deterministic.
+``Committer`` decides when both happen. A task that runs again with the same batch finds its version and publishes the
+stored outbox again, so user code need not be deterministic.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from millstream.broker import Output
 from millstream.state.recording import Changes
 from millstream.state.task import StateVersion, TaskState
 from millstream.task.environment import TaskEnvironment
@@ -28,29 +29,68 @@ from millstream.task.task_input import TaskInput
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(tuple[TaskReport, list[OutboxBlock]]).decode
 
+Applied: TypeAlias = tuple[TaskReport, list[OutboxBlock]]
+"""The report of a task, and all blocks of its outbox."""
 
-def run_task(env: TaskEnvironment, task_input: TaskInput) -> tuple[TaskReport, list[OutboxBlock]]:
+Apply: TypeAlias = Callable[[Any], Applied]
+"""Process a batch inside a write transaction of the task's state."""
+
+
+class Committer(Protocol):
+    """Decides when the changes of a task are committed and when its output is published."""
+
+    def commit(self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, apply: Apply) -> Applied:
+        """Call ``apply`` with a transaction of ``state`` and return its result."""
+
+    def publish(self, env: TaskEnvironment, task_input: TaskInput, outputs: list[Output]) -> None:
+        """Append the output of a task to its topics, after its changes are durable."""
+
+
+class TaskCommitter:
+    """Commit each task by itself, then publish its output."""
+
+    def commit(self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, apply: Apply) -> Applied:
+        """Commit one transaction; with a checkpoint, restore missing state before and ship the changes after."""
+        if env.checkpoint is None:
+            return state.update(apply)
+        stage, partition = env.stage(task_input.task)
+        checkpoint = env.checkpoint.of_task(f"{stage.name}/{partition}")
+        restore_seconds = checkpoint.ensure(state, task_input.expected, task_input.batch)
+        before = state.read_version().commit
+
+        def change(txn: Any) -> tuple[Applied, Changes]:
+            recorded = state.recorded(txn)
+            return apply(recorded), recorded.changes
+
+        (report, blocks), changes = state.update(change)
+        checkpoint.ship(state, before, changes)
+        checkpoint.snapshot_if_due(state)
+        report.restore_seconds = restore_seconds
+        return report, blocks
+
+    def publish(self, env: TaskEnvironment, task_input: TaskInput, outputs: list[Output]) -> None:
+        env.broker.append_once(env.producer(task_input.task), task_input.batch, outputs)
+
+
+TASK_COMMITTER = TaskCommitter()
+
+
+def run_task(env: TaskEnvironment, task_input: TaskInput, committer: Committer = TASK_COMMITTER) -> Applied:
     """Run a task and publish its output to topics; return its report and the blocks for other stages."""
     if task_input.is_empty:
-        return idle_report(task_input), []
+        return _idle_report(task_input), []
     state = env.state(task_input.task)
     with _dead_letter_on_failure(env, task_input):
-        report, blocks = _apply_and_commit(env, task_input, state)
+        report, blocks = committer.commit(env, task_input, state, lambda txn: _apply(env, task_input, state, txn))
     outputs = topic_outputs(blocks)
     if outputs:
         began = time.perf_counter()
-        env.broker.append_once(env.producer(task_input.task), task_input.batch, outputs)
+        committer.publish(env, task_input, outputs)
         report.publish_seconds = time.perf_counter() - began
     return report, [block for block in blocks if block.edge]
 
 
-def run_within(env: TaskEnvironment, task_input: TaskInput, txn: Any) -> tuple[TaskReport, list[OutboxBlock]]:
-    """Run a task inside a transaction that the caller commits; return its report and all blocks of its outbox."""
-    with _dead_letter_on_failure(env, task_input):
-        return _apply(env, task_input, env.state(task_input.task), txn)
-
-
-def idle_report(task_input: TaskInput) -> TaskReport:
+def _idle_report(task_input: TaskInput) -> TaskReport:
     """Return the report of a task that has nothing to do: it keeps its version."""
     expected = task_input.expected
     return TaskReport(task=task_input.task, version=expected.batch, commit=expected.commit)
@@ -80,31 +120,7 @@ def _publish_dead_letter(env: TaskEnvironment, task_input: TaskInput, failed: Fa
     env.broker.append_once(producer, task_input.batch, topic_outputs(blocks))
 
 
-def _apply_and_commit(
-    env: TaskEnvironment, task_input: TaskInput, state: TaskState
-) -> tuple[TaskReport, list[OutboxBlock]]:
-    """Apply a batch in one transaction; with a checkpoint, restore missing state before and ship the changes after."""
-    if env.checkpoint is None:
-        return state.update(lambda txn: _apply(env, task_input, state, txn))
-    stage, partition = env.stage(task_input.task)
-    checkpoint = env.checkpoint.of_task(f"{stage.name}/{partition}")
-    restore_seconds = checkpoint.ensure(state, task_input.expected, task_input.batch)
-    before = state.read_version().commit
-
-    def change(txn: Any) -> tuple[tuple[TaskReport, list[OutboxBlock]], Changes]:
-        recorded = state.recorded(txn)
-        return _apply(env, task_input, state, recorded), recorded.changes
-
-    (report, blocks), changes = state.update(change)
-    checkpoint.ship(state, before, changes)
-    checkpoint.snapshot_if_due(state)
-    report.restore_seconds = restore_seconds
-    return report, blocks
-
-
-def _apply(
-    env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: Any
-) -> tuple[TaskReport, list[OutboxBlock]]:
+def _apply(env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: Any) -> Applied:
     """Process a batch and save its results in ``txn``; if it was applied before, return the stored results."""
     stored = state.version(txn)
     stage, partition = env.stage(task_input.task)

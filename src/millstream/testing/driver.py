@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from millstream.app import App
 from millstream.batch.batch import Batch, Progress, advanced
-from millstream.batch.execute import run_here, task_names
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.idle import IdleInputs
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.timers import SharedTime, timed_tasks
@@ -183,7 +183,7 @@ class TestDriver:
     def _settle(self) -> None:
         """Process everything there is, also what the app writes to its own inputs."""
         while (plan := self._next_plan()) is not None:
-            reports = run_here(self._site, plan, self._progress.versions, self._shared)
+            reports = run_batch(self._site, plan, self._progress.versions, shared_time=self._shared)
             self._progress = advanced(self._progress, plan, task_names(self._site.layout), reports)
             self.reports = reports
             for report in reports:
