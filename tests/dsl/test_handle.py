@@ -7,7 +7,7 @@ import pytest
 from millstream import App, tumbling
 from millstream.errors import NoSuchVerbError
 
-ASKED: dict[str, tuple[Callable[[App], Any], str, str]] = {
+UNKNOWN_VERBS: dict[str, tuple[Callable[[App], Any], str, str]] = {
     "table": (lambda app: app.table("t"), "select_key", r"a Table has no select_key\(\); .*\.to_stream\(\)"),
     "stream": (lambda app: app.stream("s"), "to_stream", r"a Stream has no to_stream\(\); .*\.to_table\(\)"),
     "grouping": (
@@ -25,17 +25,17 @@ ASKED: dict[str, tuple[Callable[[App], Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ASKED)
-def test_a_verb_that_is_not_there_is_explained(case: str) -> None:
-    handle, verb, message = ASKED[case]
+@pytest.mark.parametrize("case", UNKNOWN_VERBS)
+def test_the_error_for_an_unknown_verb_suggests_an_alternative(case: str) -> None:
+    handle, verb, message = UNKNOWN_VERBS[case]
     with pytest.raises(NoSuchVerbError, match=message):
         getattr(handle(App("test")), verb)
 
 
-def test_asking_whether_there_is_a_verb_works_as_in_python() -> None:
+def test_hasattr_and_private_attributes_behave_as_usual() -> None:
     stream = App("test").stream("s")
     assert not hasattr(stream, "xyzzy")
     assert hasattr(stream, "filter")
     with pytest.raises(AttributeError, match="_secret"):
-        getattr(stream, "_secret")  # noqa: B009 - a type checker knows that it is not there
+        getattr(stream, "_secret")  # noqa: B009 - a direct access would fail type checking
     assert pickle.loads(pickle.dumps(tumbling("1 s"))) == tumbling("1 s")

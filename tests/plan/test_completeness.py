@@ -1,4 +1,4 @@
-"""A node kind that somebody adds must be known to every walk over the plan."""
+"""Every node kind must be handled by every traversal of the plan."""
 
 import pytest
 
@@ -23,18 +23,18 @@ KINDS = (
     *(*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *tables.TABLES, *joins.JOINS),
     *(*foreign_keys.FOREIGN_KEYS, *processors.PROCESSORS, *suppress.SUPPRESSIONS, *sinks.SINKS),
 )
-HEADS = {sources.StreamSource, sources.GlobalTableSource, foreign_keys.ForeignKeyJoin}
-"""Nobody calls these: their records go straight to the readers, or a rule puts other nodes in their place."""
-PASS_ON = {
+WITHOUT_OPERATOR = {sources.StreamSource, sources.GlobalTableSource, foreign_keys.ForeignKeyJoin}
+"""Nodes without an operator: their records go directly to the readers, or a rule replaces the node."""
+TYPE_PRESERVING = {
     *(stateless.Filter, stateless.Peek, stateless.Foreach, stateless.Merge, stateless.Split, stateless.Branch),
     stateful.ToStream,
     tables.TableFilter,
     suppress.Suppress,
 }
-"""Records leave these with the types with which they came, which is what a walk assumes if it is told nothing."""
+"""Nodes that keep the types of keys and values, which is the default of the traversal."""
 
 
-def test_the_families_list_all_of_their_nodes() -> None:
+def test_the_families_list_all_their_nodes() -> None:
     defined = {
         kind
         for family in FAMILIES
@@ -47,18 +47,18 @@ def test_the_families_list_all_of_their_nodes() -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_node_has_an_operator(kind: type[Node]) -> None:
     assert build.FAMILIES
-    known = operator.dispatch(kind) is not operator.dispatch(object)
-    assert known != (kind in HEADS)
+    has_operator = operator.dispatch(kind) is not operator.dispatch(object)
+    assert has_operator != (kind in WITHOUT_OPERATOR)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_node_says_what_it_declares_or_passes_it_on(kind: type[Node]) -> None:
+def test_every_node_declares_its_types_or_preserves_them(kind: type[Node]) -> None:
     registry = declared._leaving
-    assert (registry.dispatch(kind) is registry.dispatch(object)) == (kind in PASS_ON)
+    assert (registry.dispatch(kind) is registry.dispatch(object)) == (kind in TYPE_PRESERVING)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_node_is_frozen_and_known_by_identity(kind: type[Node]) -> None:
+def test_every_node_is_frozen_and_compared_by_identity(kind: type[Node]) -> None:
     assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert kind.__eq__ is object.__eq__
     assert "__dict__" not in dir(kind)

@@ -1,6 +1,6 @@
-"""Pictures of plans, compared with files in ``golden/``.
+"""Descriptions of plans, compared with files in ``golden/``.
 
-After a wanted change write them anew with ``MILLSTREAM_UPDATE_GOLDEN=1 pytest tests/plan/test_describe.py`` and read
+After an intended change, update them with ``MILLSTREAM_UPDATE_GOLDEN=1 pytest tests/plan/test_describe.py`` and review
 the difference before you commit it.
 """
 
@@ -35,22 +35,22 @@ def rides() -> App:
     parts = by_zone.split().branch(bool, name="good")
     parts.branches["good"].group_by_key().reduce(max, name="largest").to_stream().to(str)
     parts.default(
-        lambda rest: rest.peek(repr).repartition(3, name="rest").group_by_key().aggregate(list, operator.concat)
+        lambda others: others.peek(repr).repartition(3, name="rest").group_by_key().aggregate(list, operator.concat)
     )
     return app
 
 
 @pytest.mark.parametrize("format", SUFFIX)
 @pytest.mark.parametrize("make", [words, rides])
-def test_a_plan_is_described_as_in_its_golden_file(make: Callable[[], App], format: Format) -> None:
-    file = GOLDEN / f"{make.__name__}.{SUFFIX[format]}"
-    found = make().describe(format)
+def test_a_description_matches_its_golden_file(make: Callable[[], App], format: Format) -> None:
+    golden = GOLDEN / f"{make.__name__}.{SUFFIX[format]}"
+    description = make().describe(format)
     if os.environ.get("MILLSTREAM_UPDATE_GOLDEN"):
-        file.write_text(found)
-    assert found == file.read_text()
+        golden.write_text(description)
+    assert description == golden.read_text()
 
 
-def test_equal_plans_have_equal_fingerprints_and_others_do_not() -> None:
+def test_fingerprints_are_equal_only_for_equal_plans() -> None:
     assert fingerprint(words().plan) == fingerprint(words().plan)
     changed = words()
     changed.stream("lines").to("copy")
@@ -58,22 +58,22 @@ def test_equal_plans_have_equal_fingerprints_and_others_do_not() -> None:
 
 
 def test_a_fingerprint_is_the_same_in_every_process() -> None:
-    """It is compared between the driver and Spark's workers."""
+    """Fingerprints are compared between the driver and Spark's workers."""
     golden = GOLDEN / "fingerprints.txt"
-    found = "".join(f"{make.__name__} {fingerprint(make().plan)}\n" for make in (words, rides))
+    fingerprints = "".join(f"{make.__name__} {fingerprint(make().plan)}\n" for make in (words, rides))
     if os.environ.get("MILLSTREAM_UPDATE_GOLDEN"):
-        golden.write_text(found)
-    assert found == golden.read_text()
+        golden.write_text(fingerprints)
+    assert fingerprints == golden.read_text()
 
 
-def test_functions_are_known_by_where_they_are_written() -> None:
+def test_functions_are_identified_by_their_source_line() -> None:
     app = App("test")
     app.stream("n").filter(lambda value: value).to("out")
-    line = test_functions_are_known_by_where_they_are_written.__code__.co_firstlineno + 2
+    line = test_functions_are_identified_by_their_source_line.__code__.co_firstlineno + 2
     assert f"<lambda>:{line}" in app.describe("json")
 
 
-def test_a_plan_that_was_stored_is_equal_to_the_plan_it_was_stored_from() -> None:
+def test_a_stored_plan_equals_the_original() -> None:
     app = App("same")
     numbers = app.stream("numbers", value=dict).group_by_key()
     numbers.windowed_by(tumbling("1 min")).agg(low=min_of("n"), high=max_of("n"), name="bounds")

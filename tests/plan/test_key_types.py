@@ -1,4 +1,4 @@
-"""Keys of different types are never equal: a join of the two is refused, or fails where the key is made."""
+"""Keys of different types are never equal: such a join is rejected, or the record with the key fails."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from millstream.serdes import INT64
 from millstream.testing import TestDriver
 
 
-def test_sides_that_are_read_with_different_keys_are_refused() -> None:
+def test_a_stream_table_join_with_different_key_types_is_rejected() -> None:
     app = App("test")
     numbers, texts = app.stream("numbers", key=int), app.table("texts")
     numbers.filter(bool).join(texts.filter(bool), lambda a, b: a)  # type: ignore[arg-type]
@@ -18,7 +18,7 @@ def test_sides_that_are_read_with_different_keys_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["streams", "tables"])
-def test_so_are_two_streams_and_two_tables(kind: str) -> None:
+def test_other_joins_with_different_key_types_are_rejected(kind: str) -> None:
     app = App("test")
     if kind == "streams":
         app.stream("a").join(app.stream("b", key=bytes), max, within=join_window("1 s"))  # type: ignore[arg-type]
@@ -28,7 +28,7 @@ def test_so_are_two_streams_and_two_tables(kind: str) -> None:
         _ = app.plan
 
 
-def test_what_may_be_equal_is_let_through() -> None:
+def test_joins_whose_keys_may_be_equal_are_accepted() -> None:
     app = App("test")
     table = app.table("t", key=int)
     app.stream("a", key=INT64).join(table, max)
@@ -39,7 +39,7 @@ def test_what_may_be_equal_is_let_through() -> None:
 
 
 @pytest.mark.parametrize("side", ["plain", "history", "global"])
-def test_a_new_key_of_another_type_is_an_error_where_it_finds_nothing(side: str) -> None:
+def test_a_lookup_with_a_computed_key_of_another_type_fails(side: str) -> None:
     app = App("test")
     table = (
         app.global_table("users", value=str)
@@ -55,7 +55,7 @@ def test_a_new_key_of_another_type_is_an_error_where_it_finds_nothing(side: str)
         assert "read 'users' with key=int" in str(caught.value)
 
 
-def test_so_is_a_foreign_key_of_another_type() -> None:
+def test_a_foreign_key_of_another_type_fails() -> None:
     app = App("test")
     orders, users = app.table("orders", value=int), app.table("users", value=str)
     orders.join(users, lambda user, name: name, on=lambda user: user, name="named")  # type: ignore[arg-type, return-value]
@@ -63,7 +63,7 @@ def test_so_is_a_foreign_key_of_another_type() -> None:
         driver.topic("orders").pipe(5, key="o1")
 
 
-def test_equal_types_find_their_rows() -> None:
+def test_a_lookup_with_a_computed_key_of_the_same_type_finds_the_row() -> None:
     app = App("test")
     users = app.table("users", key=int, value=str)
     app.stream("ids", value=int).select_key(lambda n: n).left_join(users, lambda n, user: user).to("out")
@@ -73,7 +73,7 @@ def test_equal_types_find_their_rows() -> None:
         assert driver.topic("out").read_values() == ["Ann", None]
 
 
-def test_merged_streams_with_unlike_partitions_are_not_grouped_by_key() -> None:
+def test_merged_streams_with_different_partition_counts_cannot_be_grouped_by_key() -> None:
     app = App("test")
     app.stream("a").merge(app.stream("b")).group_by_key().count(name="n")
     with pytest.raises(DefinitionError, match=r"'a' \(4 partitions\) and 'b' \(6 partitions\) share the store 'n'"):

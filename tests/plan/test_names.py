@@ -8,7 +8,7 @@ def names(app: App) -> list[str | None]:
     return [node.name for node in app.plan.nodes]
 
 
-def test_names_are_derived_from_the_nearest_name_above() -> None:
+def test_names_are_derived_from_the_nearest_named_step_upstream() -> None:
     app = App("test")
     app.stream("rides").filter(bool).group_by(str, name="by_zone").count().to_stream().to("out")
     assert names(app) == [
@@ -17,26 +17,26 @@ def test_names_are_derived_from_the_nearest_name_above() -> None:
     ]  # fmt: skip
 
 
-def test_the_name_of_a_source_is_its_topics() -> None:
+def test_a_source_is_named_after_its_topics() -> None:
     app = App("test")
     app.stream("a", "b").to("out")
     assert names(app) == ["a-b", "a-b.sink"]
 
 
-def test_stateless_steps_do_not_change_the_names_of_stateful_ones() -> None:
+def test_stateless_steps_do_not_affect_the_names_of_stateful_steps() -> None:
     short, long = App("test"), App("test")
     short.stream("rides").group_by_key().count()
     long.stream("rides").filter(bool).map_values(str).peek(print).filter(bool).group_by_key().count()
     assert names(short)[-1] == names(long)[-1] == "rides.count"
 
 
-def test_stateless_steps_of_one_kind_are_numbered_for_display() -> None:
+def test_stateless_steps_with_the_same_name_are_numbered() -> None:
     app = App("test")
     app.stream("rides").filter(bool).filter(bool).filter(bool)
     assert names(app) == ["rides", "rides.filter", "rides.filter-2", "rides.filter-3"]
 
 
-def test_two_stateful_steps_with_one_derived_name_are_refused_with_the_way_out() -> None:
+def test_duplicate_derived_names_are_rejected_with_a_suggested_name() -> None:
     app = App("test")
     rides = app.stream("rides")
     rides.group_by_key().count()
@@ -45,7 +45,7 @@ def test_two_stateful_steps_with_one_derived_name_are_refused_with_the_way_out()
         _ = app.plan
 
 
-def test_a_name_given_twice_is_refused() -> None:
+def test_duplicate_explicit_names_are_rejected() -> None:
     app = App("test")
     app.stream("rides", name="x").group_by_key().count(name="x")
     with pytest.raises(DefinitionError, match="two nodes are called 'x': a stream_source and a count") as caught:
@@ -54,14 +54,14 @@ def test_a_name_given_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "", ".hidden", "a b", "x" * 201])
-def test_a_wrong_name_is_refused(name: str) -> None:
+def test_an_invalid_name_is_rejected(name: str) -> None:
     app = App("test")
     app.stream("rides").group_by_key().count(name=name)
     with pytest.raises(InvalidNameError, match="count name"):
         _ = app.plan
 
 
-def test_a_name_that_an_edge_needs_is_refused() -> None:
+def test_a_name_reserved_for_a_repartition_edge_is_rejected() -> None:
     app = App("test")
     rides = app.stream("rides")
     rides.repartition(name="zones-repartition")
@@ -70,7 +70,7 @@ def test_a_name_that_an_edge_needs_is_refused() -> None:
         _ = app.plan
 
 
-def test_asking_for_the_plan_does_not_change_the_topology() -> None:
+def test_building_the_plan_does_not_change_the_topology() -> None:
     app = App("test")
     rides = app.stream("rides")
     rides.group_by(str).count()

@@ -23,7 +23,7 @@ def edges(app: App) -> list[Repartition]:
         lambda stream: stream.select_key(str).split().branch(bool).branches["1"],
     ],
 )
-def test_an_edge_comes_before_a_step_by_key_where_the_key_may_have_changed(rekey: Callable[[Stream], Stream]) -> None:
+def test_a_repartition_edge_is_inserted_where_the_key_may_have_changed(rekey: Callable[[Stream], Stream]) -> None:
     app = App("test")
     rekey(app.stream("rides")).group_by_key().count(name="seen")
     (edge,) = edges(app)
@@ -39,19 +39,21 @@ def test_an_edge_comes_before_a_step_by_key_where_the_key_may_have_changed(rekey
         lambda stream: stream.select_key(str).to_table(name="rows").to_stream(),
     ],
 )
-def test_no_edge_where_the_key_is_as_it_was_or_has_been_moved(keep: Callable[[Stream], Stream]) -> None:
+def test_no_repartition_edge_is_inserted_where_records_are_already_partitioned_by_key(
+    keep: Callable[[Stream], Stream],
+) -> None:
     app = App("test")
     keep(app.stream("rides")).group_by_key().count(name="seen")
     assert "seen-repartition" not in [edge.name for edge in edges(app)]
 
 
-def test_steps_without_state_need_no_edge() -> None:
+def test_stateless_steps_need_no_repartition_edge() -> None:
     app = App("test")
     app.stream("rides").select_key(str).to("out")
     assert edges(app) == []
 
 
-def test_two_steps_that_read_the_same_re_keyed_stream_share_an_edge() -> None:
+def test_steps_that_read_the_same_rekeyed_stream_share_a_repartition_edge() -> None:
     app = App("test")
     rekeyed = app.stream("rides").select_key(str)
     rekeyed.group_by_key().count(name="seen")
@@ -65,28 +67,28 @@ def test_two_steps_that_read_the_same_re_keyed_stream_share_an_edge() -> None:
     assert readers == [["seen", "last"]]
 
 
-def test_an_edge_is_not_shared_by_steps_that_spread_keys_differently() -> None:
+def test_steps_that_partition_keys_differently_do_not_share_a_repartition_edge() -> None:
     app = App("test")
     rekeyed = app.stream("rides").select_key(len)
     rekeyed.group_by_key().count(name="seen")
-    rekeyed.join(app.table("zones", key=INT64), lambda one, two: one, name="joined")
+    rekeyed.join(app.table("zones", key=INT64), lambda left, right: left, name="joined")
     assert [(edge.name, edge.key) for edge in edges(app)] == [("seen-repartition", None), ("joined-repartition", INT64)]
 
 
-def test_an_edge_lets_null_keys_through_only_for_a_left_join() -> None:
+def test_a_repartition_edge_forwards_null_keys_only_for_a_left_join() -> None:
     app = App("test")
     zones, rides = app.table("zones"), app.stream("rides")
-    rides.select_key(str).join(zones, lambda one, two: one, name="inner")
-    rides.select_key(str).left_join(zones, lambda one, two: one, name="left")
+    rides.select_key(str).join(zones, lambda left, right: left, name="inner")
+    rides.select_key(str).left_join(zones, lambda left, right: left, name="left")
     shared = rides.select_key(str)
     shared.to_table(name="last")
-    shared.left_join(zones, lambda one, two: one, name="shared")
+    shared.left_join(zones, lambda left, right: left, name="shared")
     assert [(edge.name, edge.null_keys) for edge in edges(app)] == [
         ("inner-repartition", False), ("left-repartition", True), ("last-repartition", True),
     ]  # fmt: skip
 
 
-def test_an_edge_carries_no_values_if_its_readers_only_count() -> None:
+def test_a_repartition_edge_carries_no_values_if_its_readers_only_count() -> None:
     app = App("test")
     rides = app.stream("rides")
     rides.group_by(str, name="a").count()

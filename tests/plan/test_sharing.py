@@ -1,4 +1,4 @@
-"""Which steps share a store, and what is refused."""
+"""Stores shared between steps, and invalid declarations of stores."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def using(**stores: Any) -> Any:
     return Using
 
 
-def test_steps_that_share_a_store_are_one_stage() -> None:
+def test_steps_that_share_a_store_are_in_one_stage() -> None:
     app = App("test")
     app.stream("a").process(using(x=key_value_store(name="shared")), name="one")
     app.stream("b").process(using(y=key_value_store(name="shared")), name="two")
@@ -29,7 +29,7 @@ def test_steps_that_share_a_store_are_one_stage() -> None:
     assert app.plan.stages[1].store_names == ("three.y",)
 
 
-def test_a_chain_of_shared_stores_is_one_stage() -> None:
+def test_steps_connected_by_several_shared_stores_are_in_one_stage() -> None:
     app = App("test")
     app.stream("a").process(using(x=key_value_store(name="one")), name="p")
     app.stream("b").process(using(x=key_value_store(name="two")), name="q")
@@ -37,7 +37,7 @@ def test_a_chain_of_shared_stores_is_one_stage() -> None:
     assert len(app.plan.stages) == 1
 
 
-def test_inputs_of_a_shared_store_need_equal_partitions() -> None:
+def test_inputs_of_a_shared_store_need_the_same_partition_count() -> None:
     app = App("test")
     app.stream("a").process(using(x=key_value_store(name="shared")), name="one")
     app.stream("b").process(using(x=key_value_store(name="shared")), name="two")
@@ -47,7 +47,7 @@ def test_inputs_of_a_shared_store_need_equal_partitions() -> None:
         Layout.of(app.plan, {"a": 2, "b": 3})
 
 
-def test_a_table_that_is_not_there_is_refused() -> None:
+def test_a_table_store_of_an_unknown_table_is_rejected() -> None:
     app = App("test")
     app.table("users", name="people")
     app.stream("a").process(using(x=table_store("users")), name="step")
@@ -57,7 +57,7 @@ def test_a_table_that_is_not_there_is_refused() -> None:
         _ = app.plan
 
 
-def test_a_table_is_not_a_store_of_ones_own() -> None:
+def test_a_store_with_the_name_of_a_table_is_rejected() -> None:
     app = App("test")
     app.table("users")
     app.stream("a").process(using(x=key_value_store(name="users")), name="step")
@@ -65,7 +65,7 @@ def test_a_table_is_not_a_store_of_ones_own() -> None:
         _ = app.plan
 
 
-def test_a_shared_store_is_declared_alike() -> None:
+def test_a_shared_store_must_be_declared_identically() -> None:
     app = App("test")
     app.stream("a").process(using(x=key_value_store(name="shared")), name="one")
     app.stream("b").process(using(x=window_store(name="shared", retention="1 s")), name="two")
@@ -73,7 +73,7 @@ def test_a_shared_store_is_declared_alike() -> None:
         _ = app.plan
 
 
-def test_steps_of_one_stream_need_names_of_their_own() -> None:
+def test_two_processors_of_one_stream_need_different_names() -> None:
     app = App("test")
     stream = app.stream("a")
     stream.process(using())
@@ -82,7 +82,7 @@ def test_steps_of_one_stream_need_names_of_their_own() -> None:
         _ = app.plan
 
 
-def test_a_plan_tells_the_stores_of_processors() -> None:
+def test_a_plan_describes_the_stores_of_processors() -> None:
     app = App("test")
     app.stream("a").process(using(x=key_value_store(), y=window_store(retention="1 s")), name="step")
     assert "process          step ← a [stores x, y]" in app.describe()
@@ -93,7 +93,7 @@ def test_a_plan_tells_the_stores_of_processors() -> None:
     }
 
 
-def test_a_store_that_is_kept_for_another_time_does_not_fit_its_state() -> None:
+def test_changing_the_retention_of_a_store_is_incompatible_with_its_state() -> None:
     plans = []
     for retention in ("1 h", "2 h"):
         app = App("test")

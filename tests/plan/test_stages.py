@@ -7,13 +7,13 @@ def stages(app: App) -> list[tuple[str, int, list[str | None]]]:
     return [(stage.name, stage.level, [node.name for node in stage.nodes]) for stage in app.plan.stages]
 
 
-def test_without_an_edge_there_is_one_stage() -> None:
+def test_a_topology_without_repartition_has_one_stage() -> None:
     app = App("test")
     app.stream("rides").group_by_key().count().to_stream().to("out")
     assert stages(app) == [("rides", 0, ["rides.count", "rides.count.to_stream", "rides.count.sink"])]
 
 
-def test_an_edge_ends_one_stage_and_begins_the_next() -> None:
+def test_a_repartition_edge_separates_two_stages() -> None:
     app = App("test")
     app.stream("rides").group_by(str, name="zone").count().to_stream().to("out")
     assert stages(app) == [
@@ -22,7 +22,7 @@ def test_an_edge_ends_one_stage_and_begins_the_next() -> None:
     ]
 
 
-def test_stages_in_a_row_have_growing_levels_and_come_in_that_order() -> None:
+def test_stages_are_ordered_by_level() -> None:
     app = App("test")
     counts = app.stream("rides").group_by(str, name="a").count()
     counts.to_stream().group_by(str, name="b").count()
@@ -33,26 +33,26 @@ def test_stages_in_a_row_have_growing_levels_and_come_in_that_order() -> None:
     assert app.plan.levels == 3
 
 
-def test_sources_that_meet_are_one_stage_and_others_are_not() -> None:
+def test_merged_sources_are_in_one_stage_and_other_sources_are_not() -> None:
     app = App("test")
     one, two, three = (app.stream(topic) for topic in ("one", "two", "three"))
     three.to("out")
     one.merge(two).to("out")
-    found = [(stage.name, stage.topics) for stage in app.plan.stages]
-    assert found == [("one", ("one", "two")), ("three", ("three",))]
+    stage_topics = [(stage.name, stage.topics) for stage in app.plan.stages]
+    assert stage_topics == [("one", ("one", "two")), ("three", ("three",))]
 
 
-def test_a_stage_that_reads_two_edges_is_above_both() -> None:
+def test_the_level_of_a_stage_is_above_all_its_inputs() -> None:
     app = App("test")
     table = app.stream("clicks").group_by(str, name="a").count().to_stream().group_by(str, name="b").count()
-    app.stream("visits").select_key(str).join(table, lambda one, two: one, name="joined")
+    app.stream("visits").select_key(str).join(table, lambda left, right: left, name="joined")
     level = {stage.name: stage.level for stage in app.plan.stages}
     assert level["b.count-repartition"] == 2
     stage = next(stage for stage in app.plan.stages if stage.name == "b.count-repartition")
     assert [node.name for node in stage.inputs] == ["b.count-repartition", "joined-repartition"]
 
 
-def test_tables_belong_to_the_stage_that_keeps_them() -> None:
+def test_a_table_belongs_to_the_stage_that_stores_it() -> None:
     app = App("test")
     app.table("zones")
     app.stream("rides").group_by(str, name="zone").count()
@@ -61,7 +61,7 @@ def test_tables_belong_to_the_stage_that_keeps_them() -> None:
     }  # fmt: skip
 
 
-def test_a_stream_that_meets_what_it_feeds_over_an_edge_runs_in_rounds() -> None:
+def test_a_stream_joined_with_its_own_aggregate_runs_in_rounds() -> None:
     app = App("test")
     rides = app.stream("rides")
     counts = rides.group_by(str).count()
@@ -76,13 +76,13 @@ def test_a_stream_that_meets_what_it_feeds_over_an_edge_runs_in_rounds() -> None
     assert task_names(layout) == [f"rides/{partition}" for _ in range(2) for partition in range(3)]
 
 
-def test_two_stages_that_feed_each_other_take_turns() -> None:
+def test_two_stages_that_feed_each_other_alternate_in_rounds() -> None:
     app = App("test")
     one, two = app.stream("one"), app.stream("two")
     one.join(two.group_by(str, name="twos").count(), lambda left, right: left).to("out")
     two.join(one.group_by(str, name="ones").count(), lambda left, right: left).to("out")
-    found = [(stage.name, stage.level, [node.name for node in stage.inputs]) for stage in app.plan.stages]
-    assert found == [
+    inputs = [(stage.name, stage.level, [node.name for node in stage.inputs]) for stage in app.plan.stages]
+    assert inputs == [
         ("one", 0, ["one"]), ("two", 0, ["two"]),
         ("one", 1, ["twos.count-repartition"]), ("two", 1, ["ones.count-repartition"]),
     ]  # fmt: skip

@@ -4,7 +4,7 @@ from millstream import App
 from millstream.errors import DefinitionError
 
 
-def test_a_topic_is_read_once() -> None:
+def test_reading_a_topic_twice_is_rejected() -> None:
     app = App("test")
     app.stream("a", "b")
     app.stream("b", "c")
@@ -13,7 +13,7 @@ def test_a_topic_is_read_once() -> None:
     assert caught.value.facts == {"topic": "b"}
 
 
-def test_a_topic_is_not_both_stream_and_table() -> None:
+def test_reading_a_topic_as_stream_and_table_is_rejected() -> None:
     app = App("test")
     app.stream("users", name="clicks")
     app.table("users")
@@ -26,11 +26,11 @@ def test_a_topology_needs_a_source() -> None:
         _ = App("test").plan
 
 
-def test_streams_and_tables_of_another_app_are_refused() -> None:
-    one, two = App("one"), App("two")
+def test_streams_and_tables_of_another_app_are_rejected() -> None:
+    app, other_app = App("one"), App("two")
     with pytest.raises(
         DefinitionError, match=r"merge wants to read a stream_source .*another app; connect apps by a topic"
     ):
-        one.stream("a").merge(two.stream("b"))
+        app.stream("a").merge(other_app.stream("b"))
     with pytest.raises(DefinitionError, match="stream_table_join wants to read a table_source"):
-        one.stream("a").join(two.table("b"), lambda left, right: left)
+        app.stream("a").join(other_app.table("b"), lambda left, right: left)
