@@ -154,5 +154,5 @@ def test_what_is_missing_is_told() -> None:
 
     with pytest.raises(ProcessingError, match="no luck"):
         TestContext(Broken)
-    with pytest.raises(DefinitionError, match="wants a UserStep"):
+    with pytest.raises(DefinitionError, match="expects a UserStep"):
         TestContext(dict)
