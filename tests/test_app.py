@@ -7,21 +7,21 @@ from millstream.errors import DefinitionError, InvalidNameError, UnknownTableErr
 from millstream.testing import TestDriver
 
 
-def test_the_same_topics_give_the_same_stream_in_whatever_order() -> None:
+def test_the_same_topics_return_the_same_stream_in_any_order() -> None:
     app = App("test")
     assert app.stream("a") is app.stream("a")
     assert app.stream("b", "c") is app.stream("c", "b")
     assert app.stream("a") is not app.stream("b", "c")
 
 
-def test_a_topic_is_a_table_once() -> None:
+def test_reading_a_topic_as_a_table_twice_is_rejected() -> None:
     app = App("test")
     app.table("t")
     with pytest.raises(DefinitionError, match="topic 't' is read as a table twice; keep the first"):
         app.table("t")
 
 
-def test_a_stream_asked_for_twice_is_read_once() -> None:
+def test_a_stream_requested_twice_is_read_once() -> None:
     app = App("test")
     app.stream("n", value=int).to("one")
     app.stream("n").to("two")
@@ -30,13 +30,13 @@ def test_a_stream_asked_for_twice_is_read_once() -> None:
         assert (driver.topic("one").read_values(), driver.topic("two").read_values()) == ([1], [1])
 
 
-def test_a_stream_needs_a_topic() -> None:
+def test_a_stream_without_topics_is_rejected() -> None:
     with pytest.raises(DefinitionError, match=r"stream\(\) needs topics or a pattern; for example"):
         App("test").stream()
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 201])
-def test_names_of_apps_and_topics_are_checked_at_once(name: str) -> None:
+def test_invalid_names_of_apps_and_topics_are_rejected_immediately(name: str) -> None:
     with pytest.raises(InvalidNameError, match="app name"):
         App(name)
     with pytest.raises(InvalidNameError, match="topic name"):
@@ -45,7 +45,7 @@ def test_names_of_apps_and_topics_are_checked_at_once(name: str) -> None:
         App("test").table(name)
 
 
-def test_a_wrong_type_is_refused_where_it_is_declared() -> None:
+def test_an_unsupported_type_is_rejected_where_it_is_declared() -> None:
     with pytest.raises(DefinitionError, match="cannot be used as a type of keys or values"):
         App("test").stream("n", value=object)
 
@@ -64,7 +64,7 @@ def test_data_dir_and_broker_come_from_the_argument_the_environment_or_the_defau
     assert (app.data_dir, app.broker_url) == (tmp_path / "given", "kafka://here")
 
 
-def test_an_app_knows_where_it_was_made() -> None:
+def test_an_app_records_its_module() -> None:
     assert App("test").defined_in == __name__
     assert repr(App("test")) == "<App test>"
 
@@ -76,20 +76,20 @@ def test_an_app_that_never_ran_has_no_tables(tmp_path: Path) -> None:
         _ = app.tables
 
 
-def test_an_app_that_was_not_started_need_not_be_stopped_or_waited_for() -> None:
+def test_stopping_an_app_that_was_not_started_has_no_effect() -> None:
     app = App("test")
     app.stop()
     assert app.wait(0)
 
 
-def test_a_topic_cannot_be_read_in_two_ways() -> None:
+def test_reading_a_topic_with_two_serdes_is_rejected() -> None:
     app = App("test")
     app.stream("a", value=int)
     with pytest.raises(DefinitionError, match="topic 'a' is read with value=json:int and with value=str"):
         app.stream("a", value=str)
 
 
-def test_a_pattern_is_one_source_however_often_it_is_asked_for() -> None:
+def test_the_same_pattern_returns_the_same_stream_and_invalid_patterns_are_rejected() -> None:
     app = App("test")
     assert app.stream(pattern="in-.*") is app.stream(pattern="in-.*")
     with pytest.raises(DefinitionError, match="takes topics or a pattern, not both"):
@@ -98,7 +98,7 @@ def test_a_pattern_is_one_source_however_often_it_is_asked_for() -> None:
         app.stream(pattern="in-(")
 
 
-def test_a_pattern_may_not_match_a_topic_that_is_read_by_name() -> None:
+def test_a_pattern_that_matches_a_topic_read_by_name_is_rejected() -> None:
     app = App("test")
     app.stream(pattern="in-.*").to("out")
     app.table("in-1")

@@ -25,6 +25,6 @@ def test_every_setting_is_documented() -> None:
         {"on_error": "ignore"},
     ],
 )
-def test_invalid_settings_are_refused(setting: dict[str, object]) -> None:
+def test_invalid_settings_are_rejected(setting: dict[str, object]) -> None:
     with pytest.raises(DefinitionError):
         Config(**setting)  # type: ignore[arg-type]

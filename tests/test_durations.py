@@ -29,12 +29,12 @@ from millstream.errors import DefinitionError
         (timedelta(milliseconds=1, microseconds=999), 1),
     ],
 )
-def test_durations_as_people_write_them(written: str | timedelta, expected: int) -> None:
+def test_durations_are_parsed(written: str | timedelta, expected: int) -> None:
     assert milliseconds(written) == expected
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         "",
         "5",
@@ -52,9 +52,9 @@ def test_durations_as_people_write_them(written: str | timedelta, expected: int)
         None,
     ],
 )
-def test_anything_else_is_refused(wrong: Any) -> None:
+def test_invalid_durations_are_rejected(invalid: Any) -> None:
     with pytest.raises(DefinitionError, match="is not a duration; write"):
-        milliseconds(wrong)
+        milliseconds(invalid)
 
 
 @given(st.integers(0, 10**12))

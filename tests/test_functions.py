@@ -33,30 +33,30 @@ def any_number(*values: Any) -> Any:
         (max, 1),
     ],
 )
-def test_parameters_are_counted_once(call: Any, arity: int) -> None:
+def test_the_arity_is_the_number_of_required_parameters(call: Any, arity: int) -> None:
     assert by_arity("map", call).arity == arity
 
 
 @pytest.mark.parametrize("call", [max, any_number])
-def test_a_function_that_leaves_its_number_open_gets_the_smallest(call: Any) -> None:
+def test_a_function_with_a_variable_arity_gets_the_fewest_arguments(call: Any) -> None:
     assert by_arity("reduce", call, {2: "(result, value)", 3: "(key, result, value)"}).arity == 2
 
 
 @pytest.mark.parametrize("call", [lambda: 1, lambda a, b, c, d: a])
-def test_a_wrong_number_is_refused_where_the_topology_is_built(call: Any) -> None:
+def test_an_unsupported_arity_is_rejected(call: Any) -> None:
     with pytest.raises(DefinitionError, match=r"map\(\) cannot call .*<lambda> .*; it must take \(value\) or"):
         by_arity("map", call)
 
 
-def test_what_is_no_function_is_refused() -> None:
+def test_a_value_that_is_not_callable_is_rejected() -> None:
     with pytest.raises(DefinitionError, match=r"filter\(\) expects a function, not 'x > 1'"):
         by_arity("filter", "x > 1")
 
 
 @pytest.mark.parametrize(
-    ("call", "seen"),
+    ("call", "arguments"),
     [(lambda v: (v,), ("v",)), (lambda k, v: (k, v), ("k", "v")), (lambda k, v, c: (k, v, c), ("k", "v", "context"))],
 )
-def test_whatever_it_takes_it_is_called_with_key_and_value(call: Any, seen: tuple[str, ...]) -> None:
+def test_a_bound_function_receives_the_arguments_it_accepts(call: Any, arguments: tuple[str, ...]) -> None:
     context: Any = "context"
-    assert by_arity("map", call).bind(context)("k", "v") == seen
+    assert by_arity("map", call).bind(context)("k", "v") == arguments

@@ -54,7 +54,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_json_and_messagepack_give_back_what_they_were_given(value: Any) -> None:
+def test_json_and_messagepack_round_trip(value: Any) -> None:
     for serde in (JSON, MessagePack()):
         assert serde.decode(serde.encode(value)) == value
 
@@ -73,14 +73,14 @@ def test_json_and_messagepack_give_back_what_they_were_given(value: Any) -> None
         (Row, {"city": "Ulm"}, b'{"city":"Ulm"}'),
     ],
 )
-def test_a_type_is_enough(type: Any, value: Any, data: bytes) -> None:
+def test_a_type_selects_its_serde(type: Any, value: Any, data: bytes) -> None:
     serde = serde_for(type)
     assert serde is not None
     assert serde.encode(value) == data
     assert serde.decode(data) == value
 
 
-def test_nothing_said_is_nothing_chosen_and_a_serde_stays_itself() -> None:
+def test_none_selects_no_serde_and_a_serde_selects_itself() -> None:
     assert serde_for(None) is None
     assert serde_for(INT64) is INT64
 
@@ -89,16 +89,16 @@ class Opaque:
     pass
 
 
-@pytest.mark.parametrize("wrong", [Opaque, 7, [int], "int"])
-def test_what_cannot_be_decoded_is_refused_when_it_is_declared(wrong: Any) -> None:
+@pytest.mark.parametrize("unsupported", [Opaque, 7, [int], "int"])
+def test_an_unsupported_type_is_rejected_when_it_is_declared(unsupported: Any) -> None:
     with pytest.raises(DefinitionError, match="cannot be used as a type of keys or values"):
-        serde_for(wrong)
+        serde_for(unsupported)
 
 
 @pytest.mark.parametrize(
     ("type", "data"), [(int, b'"3"'), (Ride, b'{"ride_id":1}'), (list[int], b"[null]"), (dict, b"{")]
 )
-def test_bytes_of_another_type_do_not_pass(type: Any, data: bytes) -> None:
+def test_bytes_of_another_type_fail_to_decode(type: Any, data: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         Json(type).decode(data)
 
@@ -107,12 +107,12 @@ def test_bytes_of_another_type_do_not_pass(type: Any, data: bytes) -> None:
     ("key", "data"),
     [("u17", b"u17"), (b"\xff", b"\xff"), (17, b"17"), (True, b"true"), (["a", 1], b'["a",1]'), ("", b"")],
 )
-def test_readable_keys_look_as_people_expect(key: Any, data: bytes) -> None:
+def test_readable_keys_are_encoded_without_quotes(key: Any, data: bytes) -> None:
     assert READABLE.encode(key) == data
 
 
 @given(st.text())
-def test_readable_and_text_give_text_back(key: str) -> None:
+def test_readable_and_text_decode_to_text(key: str) -> None:
     assert READABLE.decode(READABLE.encode(key)) == TEXT.decode(TEXT.encode(key)) == key
 
 
@@ -125,18 +125,18 @@ def test_readable_and_text_give_text_back(key: str) -> None:
         (FLOAT64, math.inf, b"\x7f\xf0\0\0\0\0\0\0"),
     ],
 )
-def test_binary_numbers_are_those_of_java(serde: Binary, number: float, data: bytes) -> None:
+def test_binary_numbers_match_the_java_serializers(serde: Binary, number: float, data: bytes) -> None:
     assert serde.encode(number) == data
     assert serde.decode(data) == number
 
 
 @pytest.mark.parametrize(
-    ("serde", "wrong"), [(TEXT, 5), (TEXT, b"x"), (RAW, 5), (RAW, "x"), (INT32, 2**31), (INT64, "1"), (JSON, object())]
+    ("serde", "value"), [(TEXT, 5), (TEXT, b"x"), (RAW, 5), (RAW, "x"), (INT32, 2**31), (INT64, "1"), (JSON, object())]
 )
-def test_an_object_of_another_kind_is_refused(serde: Serde, wrong: Any) -> None:
+def test_an_object_of_another_type_fails_to_encode(serde: Serde, value: Any) -> None:
     with pytest.raises(Exception, match=r".") as caught:
-        serde.encode(wrong)
-    error = encode_error("value", wrong, serde, caught.value)
+        serde.encode(value)
+    error = encode_error("value", value, serde, caught.value)
     assert isinstance(error, SerdeError)
     assert (error.facts, error.hint is None) == ({"serde": serde.name}, False)
 
@@ -148,12 +148,12 @@ def test_text_must_be_utf8(serde: Serde) -> None:
 
 
 @pytest.mark.parametrize("serde", [TEXT, RAW, JSON, READABLE, INT32, INT64, FLOAT64, Json(Ride), MessagePack(Ride)])
-def test_serdes_reach_the_workers(serde: Serde) -> None:
-    there = pickle.loads(pickle.dumps(serde))
-    assert isinstance(there, Serde)
-    assert there.name == serde.name
+def test_serdes_can_be_pickled(serde: Serde) -> None:
+    copy = pickle.loads(pickle.dumps(serde))
+    assert isinstance(copy, Serde)
+    assert copy.name == serde.name
 
 
-def test_names_of_types_are_stable() -> None:
+def test_type_names_are_stable() -> None:
     assert [type_name(int), type_name(list[int]), type_name(Ride).rpartition(".")[2]] == ["int", "list[int]", "Ride"]
     assert (JSON.name, Json(int).name, MessagePack().name) == ("json", "json:int", "msgpack")

@@ -1,4 +1,4 @@
-"""Which timestamps share their windows."""
+"""Timestamps that belong to the same windows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def test_timestamps_that_are_alike_belong_to_the_same_windows(size: int, advance
     windows = TimeWindows(max(size, advance), min(size, advance), 0)
     first, until = windows.alike(timestamp)
     assert first <= timestamp < until
-    assert {tuple(windows.starts(one)) for one in range(first, until)} == {tuple(windows.starts(timestamp))}
+    assert {tuple(windows.starts(other)) for other in range(first, until)} == {tuple(windows.starts(timestamp))}
 
 
-def test_an_unlimited_window_parts_time_in_two() -> None:
+def test_an_unlimited_window_divides_time_in_two() -> None:
     windows = UnlimitedWindows(10)
     assert windows.alike(9) == (0, 10)
     assert windows.alike(10) == windows.alike(1000)
@@ -25,5 +25,5 @@ def test_an_unlimited_window_parts_time_in_two() -> None:
     assert list(windows.starts(10)) == [10]
 
 
-def test_windows_longer_than_time_itself_are_one_span() -> None:
+def test_windows_longer_than_the_range_of_timestamps_are_one_span() -> None:
     assert TimeWindows(1 << 70, 1 << 70, 0).span(np.array([0, 1 << 62])).tolist() == [0, 0]
