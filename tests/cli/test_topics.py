@@ -36,7 +36,7 @@ def test_a_topic_is_created_once(call: Call) -> None:
     call("topics", "create", "lines")
     again = call("topics", "create", "lines")
     assert again.exit_code == 1
-    assert again.stderr == "error: topic 'lines' exists already; choose another name\n"
+    assert again.stderr == "error: topic 'lines' already exists; choose another name\n"
 
 
 @pytest.mark.parametrize(

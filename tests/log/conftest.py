@@ -1,4 +1,4 @@
-"""What the tests of the log share: a log in a fresh directory, and short ways to write and read."""
+"""Shared fixtures: a log in a new directory, and shortcuts to write and read."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def send(log: EmbeddedLog) -> Send:
 
 @pytest.fixture
 def read(log: EmbeddedLog) -> Read:
-    """Return ``(offset, value)`` of a range, by default of everything that is there."""
+    """Return ``(offset, value)`` of a range, by default of all records."""
 
     def read(topic: str, partition: int = 0, start: int | None = None, end: int | None = None) -> list[tuple[int, str]]:
-        there = log.offsets(topic)[partition]
-        chunks = log.read(topic, partition, there.begin if start is None else start, there.end if end is None else end)
+        offsets = log.offsets(topic)[partition]
+        start, end = offsets.begin if start is None else start, offsets.end if end is None else end
         return [
             (offset, (value or b"").decode())
-            for chunk in chunks
+            for chunk in log.read(topic, partition, start, end)
             for offset, value in zip(chunk.offsets, chunk.block.column(1).to_pylist(), strict=True)
         ]
 

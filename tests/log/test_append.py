@@ -1,4 +1,4 @@
-"""Appending: dense offsets, all or nothing per topic, and once if asked for."""
+"""Appending: dense offsets, atomic per topic, and exactly once with a sequence."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ def test_offsets_are_dense_and_in_order(topic: str, send: Send, read: Read) -> N
     assert read(topic) == [(0, "a"), (1, "b"), (2, "c")]
 
 
-def test_outputs_of_one_call_may_mix_topics_and_partitions(log: EmbeddedLog, topic: str, read: Read) -> None:
+def test_outputs_of_one_call_can_mix_topics_and_partitions(log: EmbeddedLog, topic: str, read: Read) -> None:
     log.create_topic("other", TopicConfig(partitions=1))
-    one = block_of([None], [b"x"], [0])
-    outputs = [Output(topic, 1, one), Output("other", 0, one), Output(topic, 1, one), Output(topic, 0, one)]
+    block = block_of([None], [b"x"], [0])
+    outputs = [Output(topic, 1, block), Output("other", 0, block), Output(topic, 1, block), Output(topic, 0, block)]
     assert log.append(outputs) == [0, 0, 1, 0]
 
 
-def test_an_empty_block_takes_no_offset(log: EmbeddedLog, topic: str, send: Send) -> None:
+def test_an_empty_block_uses_no_offset(log: EmbeddedLog, topic: str, send: Send) -> None:
     assert log.append([Output(topic, 0, block_of([], [], []))]) == [0]
     assert send(topic, "a") == 0
 
 
-def test_a_bad_output_leaves_nothing_of_its_topic(log: EmbeddedLog, topic: str) -> None:
+def test_a_bad_output_appends_nothing_to_its_topic(log: EmbeddedLog, topic: str) -> None:
     good = Output(topic, 0, block_of([None], [b"x"], [0]))
     with pytest.raises(BrokerError, match=r"topic 'lines' has no partition 7; it has 2"):
         log.append([good, Output(topic, 7, good.block)])
     assert [each.end for each in log.offsets(topic)] == [0, 0]
 
 
-def test_append_to_nowhere(log: EmbeddedLog) -> None:
+def test_append_to_an_unknown_topic_is_refused(log: EmbeddedLog) -> None:
     with pytest.raises(UnknownTopicError):
         log.append([Output("nowhere", 0, block_of([None], [b"x"], [0]))])
 
 
-def test_a_record_over_the_limit_is_refused_by_size(log: EmbeddedLog) -> None:
+def test_a_record_over_the_size_limit_is_refused(log: EmbeddedLog) -> None:
     log.create_topic("small", TopicConfig(partitions=1, max_record_bytes=100))
     values = [b"x" * 50] * 10
     log.append([Output("small", 0, block_of([None] * 10, values, [0] * 10))])
@@ -57,7 +57,7 @@ def test_a_record_over_the_limit_is_refused_by_size(log: EmbeddedLog) -> None:
     assert info.value.facts == {"topic": "small", "size": 102, "limit": 100}
 
 
-def test_append_time_replaces_the_timestamps(log: EmbeddedLog) -> None:
+def test_append_timestamps_replace_those_of_the_records(log: EmbeddedLog) -> None:
     log.create_topic("stamped", TopicConfig(partitions=1, timestamps="append"))
     before = time_ns() // 1_000_000
     log.append([Output("stamped", 0, block_of([None] * 2, [b"a", b"b"], [1, 2]))])
@@ -67,16 +67,16 @@ def test_append_time_replaces_the_timestamps(log: EmbeddedLog) -> None:
     assert log.offset_at("stamped", 0, before) == 0
 
 
-def test_a_compacted_topic_refuses_records_without_key(log: EmbeddedLog) -> None:
+def test_a_compacted_topic_refuses_records_without_a_key(log: EmbeddedLog) -> None:
     log.create_topic("table", TopicConfig(partitions=1, compact=True))
-    with pytest.raises(BrokerError, match="without a key cannot go to the compacted topic 'table'"):
+    with pytest.raises(BrokerError, match="without a key cannot be written to the compacted topic 'table'"):
         log.append([Output("table", 0, block_of([b"k", None], [b"a", b"b"], [0, 0]))])
 
 
-def test_a_block_of_another_shape_is_refused_or_fitted(log: EmbeddedLog, topic: str, read: Read) -> None:
+def test_a_block_with_another_schema_is_cast_or_refused(log: EmbeddedLog, topic: str, read: Read) -> None:
     block = block_of([None], [b"x"], [0])
-    fitted = pa.RecordBatch.from_arrays([*block.columns[::-1]], names=SCHEMA.names[::-1])
-    log.append([Output(topic, 0, fitted)])
+    reordered = pa.RecordBatch.from_arrays([*block.columns[::-1]], names=SCHEMA.names[::-1])
+    log.append([Output(topic, 0, reordered)])
     assert read(topic) == [(0, "x")]
     with pytest.raises(DefinitionError, match=r"columns \['key', 'value'\]"):
         log.append([Output(topic, 0, block.select(["key", "value"]))])
@@ -88,7 +88,7 @@ def test_a_sequence_is_stored_once(log: EmbeddedLog, topic: str, read: Read) -> 
     assert read(topic) == [(0, "a"), (1, "b")]
 
 
-def test_each_of_several_producers_is_stored_once(log: EmbeddedLog, topic: str, read: Read) -> None:
+def test_the_sequence_of_each_producer_is_stored_once(log: EmbeddedLog, topic: str, read: Read) -> None:
     def out(text: bytes, partition: int = 0) -> Output:
         return Output(topic, partition, block_of([None], [text], [0]))
 
@@ -99,13 +99,13 @@ def test_each_of_several_producers_is_stored_once(log: EmbeddedLog, topic: str, 
     assert read(topic, partition=1) == [(0, "p1")]
 
 
-def test_sequences_count_per_partition_and_producer(log: EmbeddedLog, topic: str, read: Read) -> None:
-    one = block_of([None], [b"x"], [0])
-    log.append_once("p", 1, [Output(topic, 0, one)])
-    log.append_once("p", 1, [Output(topic, 0, one), Output(topic, 1, one)])
-    log.append_once("q", 1, [Output(topic, 0, one)])
-    log.append_once("q" * 1000, 1, [Output(topic, 0, one)])
-    log.append_once("q" * 1000, 1, [Output(topic, 0, one)])
+def test_sequences_are_per_partition_and_producer(log: EmbeddedLog, topic: str, read: Read) -> None:
+    block = block_of([None], [b"x"], [0])
+    log.append_once("p", 1, [Output(topic, 0, block)])
+    log.append_once("p", 1, [Output(topic, 0, block), Output(topic, 1, block)])
+    log.append_once("q", 1, [Output(topic, 0, block)])
+    log.append_once("q" * 1000, 1, [Output(topic, 0, block)])
+    log.append_once("q" * 1000, 1, [Output(topic, 0, block)])
     assert [each.end for each in log.offsets(topic)] == [3, 1]
 
 
@@ -117,7 +117,7 @@ def test_several_blocks_for_a_partition_share_a_sequence(log: EmbeddedLog, topic
 
 
 @pytest.mark.parametrize("acks", ["none", "written", "synced"])
-def test_every_acks_appends_under_weak_durability(tmp_path: Path, acks: str) -> None:
+def test_every_acks_setting_appends_with_durability_os(tmp_path: Path, acks: str) -> None:
     with EmbeddedLog(tmp_path, durability="os") as log:
         log.create_topic("t", TopicConfig(partitions=1))
         log.append([Output("t", 0, block_of([None], [b"x"], [0]))], acks=acks)  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def test_every_acks_appends_under_weak_durability(tmp_path: Path, acks: str) -> 
         assert log.offsets("t")[0].end == 1
 
 
-def test_headers_come_back(log: EmbeddedLog, topic: str) -> None:
+def test_headers_round_trip(log: EmbeddedLog, topic: str) -> None:
     log.append([Output(topic, 0, block_of([None], [b"x"], [0], [(("trace", b"1"), ("trace", None))]))])
     (chunk,) = log.read(topic, 0, 0, 1)
     from millstream.foundation.blocks import headers_of

@@ -1,4 +1,4 @@
-"""Sharing out partitions: everything once, evenly, and with few moves."""
+"""Assigning partitions: each partition once, evenly, and with few moves."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ readers = st.dictionaries(st.sampled_from("abcde"), st.sets(st.sampled_from(["s"
 @given(counts, readers)
 def test_every_partition_goes_to_one_reader_of_its_topic(counts: dict[str, int], topics: dict[str, set[str]]) -> None:
     result = assign(counts, topics, {})
-    given_out = Counter(partition for owned in result.values() for partition in owned)
+    assigned = Counter(partition for owned in result.values() for partition in owned)
     read = {topic for each in topics.values() for topic in each}
-    wanted = {TopicPartition(topic, p) for topic, n in counts.items() if topic in read for p in range(n)}
-    assert given_out == Counter(wanted)
+    expected = {TopicPartition(topic, p) for topic, n in counts.items() if topic in read for p in range(n)}
+    assert assigned == Counter(expected)
     assert all(partition.topic in topics[member] for member, owned in result.items() for partition in owned)
 
 
@@ -38,7 +38,7 @@ def test_without_a_change_nothing_moves(counts: dict[str, int], topics: dict[str
     assert assign(counts, topics, before) == before
 
 
-def test_a_newcomer_takes_only_its_share() -> None:
+def test_a_new_member_takes_only_its_share() -> None:
     before = assign({"t": 6}, {"a": ["t"], "b": ["t"]}, {})
     after = assign({"t": 6}, {"a": ["t"], "b": ["t"], "c": ["t"]}, before)
     assert [len(after[member]) for member in "abc"] == [2, 2, 2]
@@ -46,7 +46,7 @@ def test_a_newcomer_takes_only_its_share() -> None:
     assert after["b"] < before["b"]
 
 
-def test_when_one_leaves_the_others_keep_what_they_have() -> None:
+def test_when_a_member_leaves_the_others_keep_their_partitions() -> None:
     topics = {"a": ["t"], "b": ["t"], "c": ["t"]}
     before = assign({"t": 6}, topics, {})
     del topics["b"]

@@ -1,4 +1,4 @@
-"""Compaction: the last value per key survives where it was."""
+"""Compaction keeps the last value per key at its offset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(log: EmbeddedLog) -> str:
     return "table"
 
 
-def test_the_last_value_survives_at_its_offset(log: EmbeddedLog, table: str, send: Send, read: Read) -> None:
+def test_the_last_value_is_kept_at_its_offset(log: EmbeddedLog, table: str, send: Send, read: Read) -> None:
     send(table, "a:1", "b:1", "a:2")
     send(table, "c:1", "a:3")
     log.clean(table)
@@ -33,14 +33,14 @@ def test_the_last_value_survives_at_its_offset(log: EmbeddedLog, table: str, sen
     assert send(table, "d:1") == 5
 
 
-def test_it_goes_on_where_it_stopped(log: EmbeddedLog, table: str, send: Send, read: Read) -> None:
+def test_compaction_continues_where_it_stopped(log: EmbeddedLog, table: str, send: Send, read: Read) -> None:
     for value in range(5):
         send(table, f"a:{value}", f"{value}:x")
         log.clean(table)
     assert [value for _, value in read(table)] == ["x"] * 4 + ["4", "x"]
 
 
-def test_tombstones_stay_for_a_while(log: EmbeddedLog, table: str, send: Send, read: Read) -> None:
+def test_tombstones_are_kept_for_their_retention_time(log: EmbeddedLog, table: str, send: Send, read: Read) -> None:
     now = time_ns() // 1_000_000
     send(table, "a:1", "b:1")
     send(table, "a:")
@@ -50,7 +50,7 @@ def test_tombstones_stay_for_a_while(log: EmbeddedLog, table: str, send: Send, r
     assert read(table) == [(1, "1")]
 
 
-def test_a_reader_of_ranges_sees_every_end(log: EmbeddedLog, table: str, send: Send) -> None:
+def test_a_chunk_ends_at_the_end_of_the_requested_range(log: EmbeddedLog, table: str, send: Send) -> None:
     send(table, "a:1", "a:2", "a:3")
     send(table, "b:1")
     log.clean(table)
@@ -58,7 +58,7 @@ def test_a_reader_of_ranges_sees_every_end(log: EmbeddedLog, table: str, send: S
     assert (list(chunk.offsets), chunk.next_offset) == ([2], 3)
 
 
-def test_everything_may_go(log: EmbeddedLog, table: str, send: Send, read: Read) -> None:
+def test_all_records_can_be_removed(log: EmbeddedLog, table: str, send: Send, read: Read) -> None:
     send(table, "a:1", "a:")
     log.clean(table, now=10**15)
     assert read(table) == []
@@ -67,25 +67,25 @@ def test_everything_may_go(log: EmbeddedLog, table: str, send: Send, read: Read)
     assert log.timestamp_at(table, 0, 0, 2) is None
 
 
-def test_small_blobs_are_joined_on_the_way(log: EmbeddedLog, table: str, send: Send) -> None:
+def test_compaction_merges_small_blobs(log: EmbeddedLog, table: str, send: Send) -> None:
     for number in range(20):
         send(table, f"{number % 7}:{number}")
     log.clean(table)
-    with log._catalog.get(table).reading() as snapshot:
+    with log._catalog.get(table).snapshot() as snapshot:
         (span,) = snapshot.spans(0, 0)
     assert (span.records, span.base, span.next_offset) == (7, 0, 20)
 
 
-def test_what_is_compacted_already_is_left_alone(
+def test_compacted_blobs_are_not_rewritten(
     log: EmbeddedLog, table: str, send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(table, "a:1", "a:2")
     log.clean(table)
-    monkeypatch.setattr(compacting, "replace", pytest.fail)
+    monkeypatch.setattr(compacting, "replace_run", pytest.fail)
     log.clean(table)
 
 
-def test_a_crash_between_two_blobs_never_brings_a_deleted_key_back(
+def test_a_crash_between_two_blobs_never_restores_a_deleted_key(
     log: EmbeddedLog, table: str, send: Send, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(table, "a:1")
@@ -108,18 +108,20 @@ def test_a_crash_between_two_blobs_never_brings_a_deleted_key_back(
     assert read(table) == []
 
 
-def test_records_without_key_from_before_are_kept(log: EmbeddedLog, topic: str, send: Send, read: Read) -> None:
+def test_records_without_a_key_from_before_compaction_are_kept(
+    log: EmbeddedLog, topic: str, send: Send, read: Read
+) -> None:
     send(topic, "x", "y", "a:1", "a:2")
     log.alter_topic(topic, compact=True)
     log.clean(topic)
     assert [value for _, value in read(topic)] == ["x", "y", "2"]
 
 
-def test_small_news_do_not_compact_a_large_table_in_the_background(log: EmbeddedLog, table: str, send: Send) -> None:
+def test_few_new_records_do_not_start_compaction_of_a_large_table(log: EmbeddedLog, table: str, send: Send) -> None:
     send(table, *[f"{number}:{'x' * 100}" for number in range(100)])
-    found = log._catalog.get(table)
-    assert compacting.is_worthwhile(found, 0)
+    stored = log._catalog.get(table)
+    assert compacting.needs_compaction(stored, 0)
     log.clean(table)
-    assert not compacting.is_worthwhile(found, 0)
+    assert not compacting.needs_compaction(stored, 0)
     send(table, "1:y")
-    assert not compacting.is_worthwhile(found, 0)
+    assert not compacting.needs_compaction(stored, 0)

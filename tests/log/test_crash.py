@@ -1,4 +1,4 @@
-"""Producers killed at random moments: nothing acknowledged is lost, nothing is doubled, order holds."""
+"""Producers killed at random times: nothing acknowledged is lost, nothing is duplicated, order is kept."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ with EmbeddedLog(directory) as log:
 
 @pytest.mark.crash
 @pytest.mark.timeout(60 + 5 * TRIALS)
-def test_killed_producers_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_killed_producers_neither_lose_nor_duplicate_records(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}, {TRIALS} kills")
     chance = random.Random(seed)
@@ -53,7 +53,7 @@ def test_killed_producers_lose_and_double_nothing(tmp_path: Path) -> None:
         running = {name: _start(tmp_path, name, last + 1) for name, last in acknowledged.items()}
         for name, process in running.items():
             assert process.stdout is not None
-            acknowledged[name] = int(process.stdout.readline())  # it is at work
+            acknowledged[name] = int(process.stdout.readline())  # the producer has started
             Event().wait(chance.uniform(0, 0.15))
             process.kill()
             kills += 1
@@ -73,20 +73,20 @@ def _start(directory: Path, name: str, sequence: int) -> subprocess.Popen[str]:
 
 def _check(directory: Path, acknowledged: dict[str, int]) -> None:
     with EmbeddedLog(directory) as log:
-        for partition, there in enumerate(log.offsets("t")):
-            found: dict[str, list[tuple[int, int]]] = {name: [] for name in acknowledged}
+        for partition, bounds in enumerate(log.offsets("t")):
+            records_by_producer: dict[str, list[tuple[int, int]]] = {name: [] for name in acknowledged}
             offsets: list[int] = []
-            for chunk in log.read("t", partition, 0, there.end):
+            for chunk in log.read("t", partition, 0, bounds.end):
                 offsets += chunk.offsets
                 for value in chunk.block.column(1).to_pylist():
                     text, _, check = value.rpartition(b" ")
                     assert zlib.crc32(text) == int(check)
                     name, sequence, row = text.split()
-                    found[name.decode()].append((int(sequence), int(row)))
-            assert offsets == list(range(there.end))
-            for name, records in found.items():
+                    records_by_producer[name.decode()].append((int(sequence), int(row)))
+            assert offsets == list(range(bounds.end))
+            for name, records in records_by_producer.items():
                 last = max(acknowledged[name], records[-1][0] if records else -1)
-                assert last <= acknowledged[name] + 1, "at most the append in flight is there unacknowledged"
+                assert last <= acknowledged[name] + 1, "at most one append is unacknowledged"
                 assert records == [
                     (sequence, row) for sequence in range(last + 1) for row in range(_size(name, sequence))
                 ]

@@ -1,4 +1,4 @@
-"""A full disk: a clear error, nothing half-written, and on it goes when there is space."""
+"""A full disk: a clear error, no partial writes, and work continues when there is space."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fill(log: EmbeddedLog, block: Block) -> None:
         log.append([Output("t", 0, block)])
 
 
-def test_append_fails_clearly_and_goes_on(small_disk: Path) -> None:
+def test_append_raises_on_a_full_disk_and_works_again_with_space(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 2_500_000)
     block = block_of([None] * 100, [os.urandom(1000) for _ in range(100)], [0] * 100)
@@ -36,7 +36,7 @@ def test_append_fails_clearly_and_goes_on(small_disk: Path) -> None:
         assert sum(len(chunk.block) for chunk in log.read("t", 0, 0, 10**6)) == 100 * (written + 1)
 
 
-def test_a_producer_keeps_what_found_no_space(small_disk: Path) -> None:
+def test_a_producer_keeps_records_that_did_not_fit(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 3_600_000)
     with EmbeddedLog(small_disk) as log:

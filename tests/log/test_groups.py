@@ -14,12 +14,12 @@ from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
-    from millstream.log.members import Member
+    from millstream.log.members import LogMember
 
 
 @pytest.fixture
-def members(log: EmbeddedLog, topic: str) -> Iterator[list[Member]]:
-    """Two members of the group "readers" on a topic of two partitions, settled."""
+def members(log: EmbeddedLog, topic: str) -> Iterator[list[LogMember]]:
+    """Two members of the group "readers" on a topic with two partitions, after rebalancing."""
     both = [log.join_group("readers", [topic]) for _ in range(2)]
     settle(both)
     yield both
@@ -27,31 +27,31 @@ def members(log: EmbeddedLog, topic: str) -> Iterator[list[Member]]:
         each.leave()
 
 
-def settle(members: list[Member]) -> list[set[int]]:
-    """Refresh until nothing moves, and return the partitions of each."""
+def settle(members: list[LogMember]) -> list[set[int]]:
+    """Refresh until no partition moves, and return the partitions of each member."""
     owned: list[frozenset[TopicPartition]] = []
     while owned != (owned := [each.refresh(lambda lost: None) for each in members]):
         pass
     return [{partition.partition for partition in each} for each in owned]
 
 
-def test_commits_are_kept_per_group(log: EmbeddedLog, topic: str) -> None:
+def test_commits_are_stored_per_group(log: EmbeddedLog, topic: str) -> None:
     log.commit("one", {TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 7})
     log.commit("one", {TopicPartition(topic, 0): 6})
     log.commit("one-more", {TopicPartition(topic, 0): 1})
     assert log.committed("one") == {TopicPartition(topic, 0): 6, TopicPartition(topic, 1): 7}
-    assert log.committed("nobody") == {}
+    assert log.committed("unknown") == {}
     assert log.group_names() == ["one", "one-more"]
 
 
-def test_a_deleted_topic_takes_its_commits_along(log: EmbeddedLog, topic: str) -> None:
+def test_deleting_a_topic_deletes_its_commits(log: EmbeddedLog, topic: str) -> None:
     log.create_topic("other", TopicConfig())
     log.commit("one", {TopicPartition(topic, 0): 5, TopicPartition("other", 0): 7})
     log.delete_topic(topic)
     assert log.committed("one") == {TopicPartition("other", 0): 7}
 
 
-def test_a_deleted_group_is_forgotten(log: EmbeddedLog, topic: str) -> None:
+def test_a_deleted_group_no_longer_exists(log: EmbeddedLog, topic: str) -> None:
     log.commit("one", {TopicPartition(topic, 0): 5})
     log.delete_group("one")
     assert log.group_names() == []
@@ -67,7 +67,7 @@ def test_names_of_groups_are_checked(log: EmbeddedLog, topic: str) -> None:
         log.join_group("a/b", [topic])
 
 
-def test_members_share_the_partitions(log: EmbeddedLog, topic: str, members: list[Member]) -> None:
+def test_members_share_the_partitions(log: EmbeddedLog, topic: str, members: list[LogMember]) -> None:
     assert sorted(map(sorted, settle(members))) == [[0], [1]]
     info = log.group("readers")
     assert {member.id for member in info.members} == {member.id for member in members}
@@ -94,15 +94,17 @@ def test_a_partition_is_released_before_it_moves(log: EmbeddedLog, topic: str) -
     second.leave()
 
 
-def test_only_the_owner_commits(log: EmbeddedLog, topic: str, members: list[Member]) -> None:
+def test_only_the_owner_can_commit(log: EmbeddedLog, topic: str, members: list[LogMember]) -> None:
     mine, others = ({next(iter(each.refresh(lambda lost: None))): 1} for each in members)
     members[0].commit(mine)
-    with pytest.raises(RebalancedError, match=r"gave lines\[.\] to another member before this commit"):
+    with pytest.raises(RebalancedError, match=r"assigned lines\[.\] to another member before this commit"):
         members[0].commit(others)
     assert log.committed("readers") == mine
 
 
-def test_a_group_with_members_is_theirs(log: EmbeddedLog, topic: str, members: list[Member]) -> None:
+def test_a_group_with_members_cannot_be_moved_or_deleted(
+    log: EmbeddedLog, topic: str, members: list[LogMember]
+) -> None:
     with pytest.raises(BrokerError, match="group 'readers', it has 2 live members; stop its consumers first"):
         log.commit("readers", {TopicPartition(topic, 0): 1})
     with pytest.raises(BrokerError, match="cannot delete group 'readers'"):
@@ -113,22 +115,22 @@ def test_a_group_with_members_is_theirs(log: EmbeddedLog, topic: str, members: l
     log.delete_group("readers")
 
 
-def test_when_one_leaves_the_other_takes_all(members: list[Member]) -> None:
+def test_when_a_member_leaves_the_other_takes_its_partitions(members: list[LogMember]) -> None:
     members[0].leave()
     assert settle(members[1:]) == [{0, 1}]
 
 
-def test_a_member_that_hangs_is_put_out_and_comes_back(log: EmbeddedLog, topic: str) -> None:
+def test_a_member_that_hangs_is_removed_and_rejoins(log: EmbeddedLog, topic: str) -> None:
     slow = log.join_group("g", [topic], session_timeout="1 ms")
     assert settle([slow]) == [{0, 1}]
     lock = slow._lock.path
-    os.utime(lock, (0, 0))  # as if it had not polled for ages
+    os.utime(lock, (0, 0))  # as if it had not polled for a long time
     quick = log.join_group("g", [topic], session_timeout="1 h")
     assert settle([quick]) == [{0, 1}]
     with pytest.raises(RebalancedError):
         slow.commit({TopicPartition(topic, 0): 1})
     lost: list[TopicPartition] = []
-    slow._me = quick._me  # with a patience that the rest of the test cannot exceed
+    slow._initial = quick._initial  # a session timeout that the test cannot exceed
     slow.refresh(lost.extend)
     assert len(lost) == 2
     assert sorted(map(sorted, settle([slow, quick]))) == [[0], [1]]
@@ -136,25 +138,25 @@ def test_a_member_that_hangs_is_put_out_and_comes_back(log: EmbeddedLog, topic: 
     quick.leave()
 
 
-def test_new_partitions_are_shared_out(log: EmbeddedLog, topic: str, members: list[Member]) -> None:
+def test_new_partitions_are_assigned(log: EmbeddedLog, topic: str, members: list[LogMember]) -> None:
     log.alter_topic(topic, partitions=4)
     for each in members:
-        each._looked = float("-inf")
+        each._checked_at = float("-inf")
     assert sorted(map(len, settle(members))) == [2, 2]
 
 
-def test_a_deleted_topic_is_taken_back(log: EmbeddedLog, topic: str) -> None:
+def test_the_partitions_of_a_deleted_topic_are_revoked(log: EmbeddedLog, topic: str) -> None:
     log.create_topic("other", TopicConfig(partitions=1))
     member = log.join_group("g", [topic, "other"])
     assert len(member.refresh(lambda lost: None)) == 3
     log.delete_topic("other")
-    member._looked = float("-inf")
+    member._checked_at = float("-inf")
     member.refresh(lambda lost: None)
     assert settle([member]) == [{0, 1}]
     member.leave()
 
 
-def test_joining_for_nothing(log: EmbeddedLog) -> None:
+def test_joining_without_an_existing_topic_is_refused(log: EmbeddedLog) -> None:
     with pytest.raises(UnknownTopicError):
         log.join_group("g", ["nowhere"])
     with pytest.raises(DefinitionError, match="reads no topic"):

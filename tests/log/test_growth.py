@@ -1,4 +1,4 @@
-"""The map grows under readers of this and of other processes."""
+"""The map grows while this and other processes read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ print(seen)
 """
 
 
-def test_growth_under_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_map_grows_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "_FIRST_MAP_BYTES", 1 << 17)
     block = block_of([None] * 100, [b"x" * 1000] * 100, [0] * 100)
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""A group of real processes, one of which is killed."""
+"""A group of real processes; one of them is killed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_others_take_over_from_a_killed_member(log: EmbeddedLog, tmp_path: P
         _send(log, range(200, 400))
         _until(lambda: len(_seen(out)) == 400)
         print(f"taken over after {monotonic() - died:.2f} s")
-        assert monotonic() - died < 5, "a death must not cost the session timeout"
+        assert monotonic() - died < 5, "a takeover must not wait for the session timeout"
         assert sorted(len(member.partitions) for member in _members(log)) == [2, 2]
         _until(lambda: sum(log.committed("group").values()) == 400)
     finally:

@@ -1,4 +1,4 @@
-"""Small blobs become large ones; nobody who reads can tell."""
+"""Small blobs are merged into large ones without a visible change for readers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def _sizes(log: EmbeddedLog, topic: str) -> list[int]:
-    with log._catalog.get(topic).reading() as snapshot:
+    with log._catalog.get(topic).snapshot() as snapshot:
         return [span.records for span in snapshot.spans(0, 0)]
 
 
-def test_neighbours_are_joined(log: EmbeddedLog, topic: str, send: Send, read: Read) -> None:
+def test_adjacent_blobs_are_merged(log: EmbeddedLog, topic: str, send: Send, read: Read) -> None:
     for number in range(10):
         send(topic, f"k:{number}", times=[number])
     before = read(topic)
@@ -28,7 +28,7 @@ def test_neighbours_are_joined(log: EmbeddedLog, topic: str, send: Send, read: R
     assert log.offset_at(topic, 0, 7) == 7
 
 
-def test_the_last_blob_is_joined_with_what_comes(log: EmbeddedLog, topic: str, send: Send) -> None:
+def test_the_last_blob_is_merged_with_later_ones(log: EmbeddedLog, topic: str, send: Send) -> None:
     for _ in range(3):
         for number in range(4):
             send(topic, str(number))
@@ -46,7 +46,7 @@ def test_a_full_blob_is_not_rewritten(
     assert _sizes(log, topic) == [2, 4, 5, 6, 5, 3]
 
 
-def test_a_begin_inside_a_blob_stays(log: EmbeddedLog, topic: str, send: Send, read: Read) -> None:
+def test_a_first_offset_inside_a_blob_is_kept(log: EmbeddedLog, topic: str, send: Send, read: Read) -> None:
     send(topic, *"abc")
     send(topic, *"def")
     log.delete_before(topic, 0, 2)
@@ -54,12 +54,12 @@ def test_a_begin_inside_a_blob_stays(log: EmbeddedLog, topic: str, send: Send, r
     assert read(topic) == [(2, "c"), (3, "d"), (4, "e"), (5, "f")]
 
 
-def test_a_blob_deleted_meanwhile_is_left_alone(log: EmbeddedLog, topic: str, send: Send, read: Read) -> None:
+def test_a_run_with_deleted_blobs_is_not_merged(log: EmbeddedLog, topic: str, send: Send, read: Read) -> None:
     for text in "abcd":
         send(topic, text)
-    found = log._catalog.get(topic)
-    with found.reading() as snapshot:
+    stored = log._catalog.get(topic)
+    with stored.snapshot() as snapshot:
         run = list(snapshot.spans(0, 0))
     log.delete_before(topic, 0, 2)
-    merging.join(found, 0, run)
+    merging.merge_run(stored, 0, run)
     assert read(topic) == [(2, "c"), (3, "d")]

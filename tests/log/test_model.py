@@ -1,4 +1,4 @@
-"""The log against a plain list: whatever is done to it, both agree."""
+"""The log compared with a simple model after random operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millstream.log.topic import Topic
 
 PARTITIONS = 2
 RETENTION_MS = 50
-TOMBSTONE_MS = 10**15  # longer than any test: the model would have to know when blobs were appended
+TOMBSTONE_MS = 10**15  # longer than any test, since the model does not know when blobs were appended
 
 rows = st.lists(
     st.tuples(
@@ -33,7 +33,7 @@ partitions = st.integers(0, PARTITIONS - 1)
 
 @dataclass
 class Model:
-    """One partition: records by offset, and which blob boundaries retention may cut at is the log's own affair."""
+    """One partition: records by offset; the blob boundaries at which retention cuts are not modelled."""
 
     begin: int = 0
     end: int = 0
@@ -101,15 +101,15 @@ class LogMachine(RuleBasedStateMachine):
         model = self.model[partition]
         start = data.draw(st.integers(model.begin, model.end))
         end = data.draw(st.integers(start, model.end + 2))
-        wanted = [(o, *record) for o, record in sorted(model.records.items()) if start <= o < end]
-        assert _records(self.log, partition, start, end) == wanted
+        expected = [(o, *record) for o, record in sorted(model.records.items()) if start <= o < end]
+        assert _records(self.log, partition, start, end) == expected
         with self.log.view("t", partition, start, end) as chunks:
-            assert [offset for chunk in chunks for offset in chunk.offsets] == [each[0] for each in wanted]
+            assert [offset for chunk in chunks for offset in chunk.offsets] == [each[0] for each in expected]
 
     @rule(partition=partitions, timestamp=st.integers(0, 101))
     def look_up_time(self, partition: int, timestamp: int) -> None:
-        found = (o for o, record in sorted(self.model[partition].records.items()) if record[2] >= timestamp)
-        assert self.log.offset_at("t", partition, timestamp) == next(found, None)
+        offsets = (o for o, record in sorted(self.model[partition].records.items()) if record[2] >= timestamp)
+        assert self.log.offset_at("t", partition, timestamp) == next(offsets, None)
 
     @rule()
     def reopen(self) -> None:
@@ -131,28 +131,28 @@ class LogMachine(RuleBasedStateMachine):
         for partition, model in enumerate(self.model):
             begin = self.log.offsets("t")[partition].begin
             assert begin >= model.begin
-            gone = [record for offset, record in model.records.items() if offset < begin]
+            deleted = [record for offset, record in model.records.items() if offset < begin]
             if begin > model.begin:
-                assert all(record[2] < now - RETENTION_MS for record in gone)
+                assert all(record[2] < now - RETENTION_MS for record in deleted)
                 model.cut(begin)
 
     @rule()
     def read_all(self) -> None:
         for partition, model in enumerate(self.model):
-            wanted = [(o, *record) for o, record in sorted(model.records.items())]
-            assert _records(self.log, partition, model.begin, model.end) == wanted
+            expected = [(o, *record) for o, record in sorted(model.records.items())]
+            assert _records(self.log, partition, model.begin, model.end) == expected
 
     @invariant()
     def ends_agree(self) -> None:
         if hasattr(self, "log"):
-            ours = [(each.begin, each.end) for each in self.model]
-            assert [(each.begin, each.end) for each in self.log.offsets("t")] == ours
+            modelled = [(each.begin, each.end) for each in self.model]
+            assert [(each.begin, each.end) for each in self.log.offsets("t")] == modelled
 
     @invariant()
     def sizes_add_up(self) -> None:
         if hasattr(self, "log"):
             topic: Topic = self.log._catalog.get("t")
-            with topic.reading() as snapshot:
+            with topic.snapshot() as snapshot:
                 for partition in range(PARTITIONS):
                     stored = sum(span.bytes for span in snapshot.spans(partition, 0))
                     assert snapshot.bounds(partition).bytes == stored

@@ -1,4 +1,4 @@
-"""Old records go, whole blobs at a time."""
+"""Old records are deleted in whole blobs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from tests.log.conftest import Read, Send
 
 
-def test_time(log: EmbeddedLog, send: Send, read: Read) -> None:
+def test_blobs_older_than_the_retention_time_are_deleted(log: EmbeddedLog, send: Send, read: Read) -> None:
     #   time   0 ···· 10 ···· 20 ···· 30
-    #   blob   [a     b]     [c     d]     at 61 with 50 kept: everything before 11 may go
+    #   blob   [a     b]     [c     d]     at 61 with a retention of 50: records before 11 expire
     log.create_topic("t", TopicConfig(partitions=2, retention_ms=50))
     send("t", "a", "b", times=[0, 10])
     send("t", "c", "d", times=[20, 30])
@@ -27,7 +27,7 @@ def test_time(log: EmbeddedLog, send: Send, read: Read) -> None:
     assert log.topic("t").bytes == (0, 0)
 
 
-def test_a_young_blob_protects_the_older_ones_behind_it(log: EmbeddedLog, send: Send, read: Read) -> None:
+def test_a_young_blob_protects_older_ones_after_it(log: EmbeddedLog, send: Send, read: Read) -> None:
     log.create_topic("t", TopicConfig(partitions=1, retention_ms=50))
     send("t", "young", times=[900])
     send("t", "old", times=[0])
@@ -35,7 +35,7 @@ def test_a_young_blob_protects_the_older_ones_behind_it(log: EmbeddedLog, send: 
     assert [value for _, value in read("t")] == ["young", "old"]
 
 
-def test_size_keeps_at_least_what_was_asked_for(log: EmbeddedLog, send: Send) -> None:
+def test_at_least_the_retention_size_is_kept(log: EmbeddedLog, send: Send) -> None:
     log.create_topic("t", TopicConfig(partitions=1))
     for _ in range(10):
         send("t", *["x" * 1000] * 10)
@@ -47,7 +47,7 @@ def test_size_keeps_at_least_what_was_asked_for(log: EmbeddedLog, send: Send) ->
     assert log.topic("t").bytes[0] == blob * 5
 
 
-def test_without_limits_nothing_goes(log: EmbeddedLog, topic: str, send: Send) -> None:
+def test_without_limits_nothing_is_deleted(log: EmbeddedLog, topic: str, send: Send) -> None:
     send(topic, "a", times=[0])
     log.clean(now=10**15)
     assert log.offsets(topic)[0].begin == 0

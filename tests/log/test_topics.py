@@ -1,4 +1,4 @@
-"""Topics come, change and go; whoever has a deleted one open notices."""
+"""Topics are created, changed and deleted; a process that has a deleted topic open notices."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def test_a_topic_is_described_as_it_was_created(log: EmbeddedLog) -> None:
     assert [(each.begin, each.end) for each in info.offsets] == [(0, 0)] * 3
 
 
-def test_names_come_in_order(log: EmbeddedLog) -> None:
+def test_names_are_sorted(log: EmbeddedLog) -> None:
     for name in ("b", "c", "a"):
         log.create_topic(name, TopicConfig())
     assert log.topic_names() == ["a", "b", "c"]
 
 
 def test_a_topic_cannot_be_created_twice(log: EmbeddedLog, topic: str) -> None:
-    with pytest.raises(TopicExistsError, match="topic 'lines' exists already"):
+    with pytest.raises(TopicExistsError, match="topic 'lines' already exists"):
         log.create_topic(topic, TopicConfig())
 
 
-def test_an_unknown_topic_is_answered_with_what_may_have_been_meant(log: EmbeddedLog, topic: str) -> None:
+def test_the_error_for_an_unknown_topic_suggests_a_similar_name(log: EmbeddedLog, topic: str) -> None:
     with pytest.raises(UnknownTopicError, match=r"no topic 'line'.*'lines'.*millstream topics create line"):
         log.offsets("line")
 
@@ -61,19 +61,19 @@ def test_partitions_can_grow(log: EmbeddedLog, topic: str, send: Send, read: Rea
     ("changes", "message"),
     [
         ({"partitions": 1}, "has 2 partitions and cannot shrink to 1"),
-        ({"color": "red"}, "no setting 'color'"),
+        ({"color": "red"}, "unknown topic setting 'color'"),
         ({"retention_ms": -5}, "retention_ms is -5"),
         ({"compact": "yes"}, "cannot be changed"),
     ],
 )
-def test_senseless_changes_are_refused(log: EmbeddedLog, topic: str, changes: dict[str, object], message: str) -> None:
+def test_invalid_changes_are_refused(log: EmbeddedLog, topic: str, changes: dict[str, object], message: str) -> None:
     before = log.topic(topic)
     with pytest.raises(DefinitionError, match=message):
         log.alter_topic(topic, **changes)
     assert log.topic(topic) == before
 
 
-def test_a_deleted_topic_is_gone_with_its_directory_and_comes_back_empty(
+def test_a_deleted_topic_loses_its_directory_and_can_be_created_again(
     log: EmbeddedLog, topic: str, send: Send, tmp_path: Path
 ) -> None:
     send(topic, "a")
@@ -86,25 +86,25 @@ def test_a_deleted_topic_is_gone_with_its_directory_and_comes_back_empty(
     assert [each.end for each in log.offsets(topic)] == [0]
 
 
-def test_another_process_that_replaces_a_topic_is_noticed(
+def test_a_topic_replaced_by_another_process_is_noticed(
     log: EmbeddedLog, topic: str, send: Send, read: Read, tmp_path: Path
 ) -> None:
     send(topic, "old")
-    _elsewhere(tmp_path, "log.delete_topic('lines'); log.create_topic('lines', TopicConfig(partitions=1))")
+    _run_in_another_process(tmp_path, "log.delete_topic('lines'); log.create_topic('lines', TopicConfig(partitions=1))")
     assert [each.end for each in log.offsets(topic)] == [0]
     send(topic, "new")
     assert read(topic) == [(0, "new")]
 
 
-def test_an_append_to_a_topic_that_goes_meanwhile_is_refused(log: EmbeddedLog, topic: str, tmp_path: Path) -> None:
-    found = log._catalog.get(topic)
-    _elsewhere(tmp_path, "log.delete_topic('lines')")
-    with pytest.raises(UnknownTopicError, match="deleted meanwhile"):
-        found.update(lambda snapshot: None)
+def test_an_append_to_a_topic_deleted_in_the_meantime_is_refused(log: EmbeddedLog, topic: str, tmp_path: Path) -> None:
+    stored = log._catalog.get(topic)
+    _run_in_another_process(tmp_path, "log.delete_topic('lines')")
+    with pytest.raises(UnknownTopicError, match="has been deleted"):
+        stored.update(lambda snapshot: None)
 
 
 def test_a_topic_half_deleted_by_a_crash_can_be_created_again(log: EmbeddedLog, topic: str, tmp_path: Path) -> None:
-    log._catalog._remove_directory(topic)  # and the process dies before the catalog forgets it
+    log._catalog._remove_directory(topic)  # the process dies before the catalog deletes it
     with pytest.raises(UnknownTopicError):
         log.offsets(topic)
     log.create_topic(topic, TopicConfig(partitions=1))
@@ -116,14 +116,16 @@ def test_durability_is_checked(tmp_path: Path) -> None:
         EmbeddedLog(tmp_path, durability="none")  # type: ignore[arg-type]
 
 
-def test_two_logs_on_one_directory_share_and_outlive_each_other(log: EmbeddedLog, topic: str, tmp_path: Path) -> None:
+def test_closing_one_of_two_logs_on_a_directory_leaves_the_other_open(
+    log: EmbeddedLog, topic: str, tmp_path: Path
+) -> None:
     other = EmbeddedLog(tmp_path)
     assert other.topic_names() == [topic]
     other.close()
     assert log.topic_names() == [topic]
 
 
-def _elsewhere(directory: Path, code: str) -> None:
+def _run_in_another_process(directory: Path, code: str) -> None:
     program = (
         "from pathlib import Path; from millstream.broker import TopicConfig; from millstream.log import EmbeddedLog\n"
         f"with EmbeddedLog(Path({str(directory)!r})) as log: {code}"

@@ -1,4 +1,4 @@
-"""Waiting for records: quick across processes, quiet, and without leftovers."""
+"""Waiting for records: fast across processes, without polling, and without leftover files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from millstream.broker import Output, TopicConfig
 from millstream.errors import StorageError, UnknownTopicError
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog, waiting
-from millstream.log.waiting import Waiter, notify
+from millstream.log.waiting import LogWaiter, notify
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -39,19 +39,19 @@ with EmbeddedLog(Path(sys.argv[1])) as log:
 """
 
 
-def test_what_is_there_needs_no_waiting(log: EmbeddedLog, topic: str, send: Send) -> None:
+def test_existing_records_end_a_wait_immediately(log: EmbeddedLog, topic: str, send: Send) -> None:
     send(topic, "a")
     assert log.wait({TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}, 0)
 
 
-def test_nothing_comes(log: EmbeddedLog, topic: str, send: Send) -> None:
+def test_a_wait_times_out(log: EmbeddedLog, topic: str, send: Send) -> None:
     send(topic, "a")
     began = monotonic()
     assert not log.wait({TopicPartition(topic, 0): 1}, 0.05)
     assert monotonic() - began >= 0.05
 
 
-def test_another_thread_wakes_us_whichever_topic_it_writes(log: EmbeddedLog, topic: str, send: Send) -> None:
+def test_a_write_to_any_of_the_topics_ends_the_wait(log: EmbeddedLog, topic: str, send: Send) -> None:
     log.create_topic("other", TopicConfig(partitions=1))
     positions = {TopicPartition(topic, 0): 0, TopicPartition("other", 0): 0}
     timer = threading.Timer(0.05, lambda: send("other", "a"))
@@ -60,7 +60,7 @@ def test_another_thread_wakes_us_whichever_topic_it_writes(log: EmbeddedLog, top
     timer.join()
 
 
-def test_a_partition_nobody_waits_for_does_not_end_the_wait(log: EmbeddedLog, topic: str, send: Send) -> None:
+def test_a_write_to_another_partition_does_not_end_the_wait(log: EmbeddedLog, topic: str, send: Send) -> None:
     timer = threading.Timer(0.02, lambda: send(topic, "a", partition=1))
     timer.start()
     assert not log.wait({TopicPartition(topic, 0): 0}, 0.2)
@@ -90,14 +90,14 @@ def test_a_wait_does_not_spin(tmp_path: Path) -> None:
         looks += 1
         return False
 
-    waiter = Waiter()
+    waiter = LogWaiter()
     assert not waiter.wait([tmp_path], look, 0.1)
     waiter.close()
     assert looks <= 3
 
 
-def test_pipes_are_used_again_and_removed_in_the_end(tmp_path: Path) -> None:
-    waiter = Waiter()
+def test_pipes_are_reused_and_finally_removed(tmp_path: Path) -> None:
+    waiter = LogWaiter()
     for _ in range(3):
         waiter.wait([tmp_path / "a", tmp_path / "b"], lambda: True, 1)
     assert [len(list((tmp_path / name).iterdir())) for name in "ab"] == [1, 1]
@@ -107,8 +107,8 @@ def test_pipes_are_used_again_and_removed_in_the_end(tmp_path: Path) -> None:
     assert [len(list((tmp_path / name).iterdir())) for name in "ab"] == [0, 0]
 
 
-def is_woken(waiter: Waiter, directory: Path) -> bool:
-    """Whether a notice that comes after the first look makes it look again before its time is up."""
+def is_woken(waiter: LogWaiter, directory: Path) -> bool:
+    """Whether a notification after the first check makes the waiter check again before the timeout."""
     looks, deadline = 0, monotonic() + 10.0
 
     def look() -> bool:
@@ -122,7 +122,7 @@ def is_woken(waiter: Waiter, directory: Path) -> bool:
 
 
 class Calls:
-    """The calls of ``os``, some of them replaced for the module under test only: other threads need them too."""
+    """Functions of ``os``, some of them replaced for the module under test only, since other threads need them too."""
 
     def __init__(self, **replaced: Callable[..., Any]) -> None:
         self._replaced = replaced
@@ -131,42 +131,38 @@ class Calls:
         return self._replaced.get(name) or getattr(os, name)
 
 
-@pytest.mark.parametrize("moment", ["mkfifo", "open"])
-def test_who_begins_to_wait_is_not_taken_for_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
-    """A writer looks at the pipe at each moment at which it is not complete."""
+@pytest.mark.parametrize("call", ["mkfifo", "open"])
+def test_a_pipe_under_construction_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """A writer notifies at each step of creating the pipe."""
 
-    def looked_at(*arguments: Any) -> Any:
-        result = getattr(os, moment)(*arguments)
+    def called(*arguments: Any) -> Any:
+        result = getattr(os, call)(*arguments)
         with monkeypatch.context() as undone:
             undone.setattr(waiting, "os", os)
             notify(tmp_path)
         return result
 
-    waiter = Waiter()
+    waiter = LogWaiter()
     with monkeypatch.context() as watched:
-        watched.setattr(waiting, "os", Calls(**{moment: looked_at}))
+        watched.setattr(waiting, "os", Calls(**{call: called}))
         assert not waiter.wait([tmp_path], lambda: False, 0.0)
     assert is_woken(waiter, tmp_path)
     waiter.close()
 
 
 @pytest.mark.parametrize("failing", ["open", "rename"])
-def test_who_cannot_begin_to_wait_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
-) -> None:
+def test_a_failed_wait_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.EMFILE, "too many open files")
 
     monkeypatch.setattr(waiting, "os", Calls(**{failing: fail}))
     with pytest.raises(StorageError, match="too many open files"):
-        Waiter().wait([tmp_path], lambda: True, 0.0)
+        LogWaiter().wait([tmp_path], lambda: True, 0.0)
     assert not list(tmp_path.iterdir())
     assert not [end for end in Path("/proc/self/fd").iterdir() if os.path.realpath(end).startswith(str(tmp_path))]
 
 
-def test_who_waits_for_a_topic_that_is_deleted_meanwhile_can_still_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wait_survives_the_deletion_of_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory, trash = tmp_path / "waiters", tmp_path / "trash"
 
     def deleted(path: Path, target: Path) -> None:
@@ -174,23 +170,23 @@ def test_who_waits_for_a_topic_that_is_deleted_meanwhile_can_still_look(
         path.rename(target)
 
     monkeypatch.setattr(waiting, "os", Calls(rename=deleted))
-    waiter = Waiter()
+    waiter = LogWaiter()
     assert waiter.wait([directory], lambda: True, 1.0)
     waiter.close()
 
 
-def test_pipes_of_those_who_died_before_they_waited_go_in_time(tmp_path: Path) -> None:
+def test_abandoned_pipes_are_removed_after_a_time(tmp_path: Path) -> None:
     for name, age in ((".dead", 120.0), (".just-made", 0.0)):
         os.mkfifo(tmp_path / name)
         os.utime(tmp_path / name, (time() - age,) * 2)
-    waiter = Waiter()
+    waiter = LogWaiter()
     waiter.wait([tmp_path], lambda: True, 1.0)
     waiter.close()
     assert [pipe.name for pipe in tmp_path.iterdir()] == [".just-made"]
 
 
-def test_many_notices_do_not_block_their_sender(tmp_path: Path) -> None:
-    waiter = Waiter()
+def test_many_notifications_do_not_block_the_sender(tmp_path: Path) -> None:
+    waiter = LogWaiter()
     waiter.wait([tmp_path], lambda: True, 1)
     for _ in range(70_000):  # more than a pipe holds
         notify(tmp_path)
@@ -199,7 +195,7 @@ def test_many_notices_do_not_block_their_sender(tmp_path: Path) -> None:
 
 
 @pytest.mark.crash
-def test_a_dead_waiter_is_cleared_away(log: EmbeddedLog, topic: str, send: Send, tmp_path: Path) -> None:
+def test_the_pipe_of_a_killed_waiter_is_removed(log: EmbeddedLog, topic: str, send: Send, tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _ECHO, str(tmp_path), "1"], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -216,7 +212,7 @@ def test_a_dead_waiter_is_cleared_away(log: EmbeddedLog, topic: str, send: Send,
     assert list(waiters.iterdir()) == []
 
 
-def test_waiting_for_a_topic_that_is_deleted_ends_with_an_error(log: EmbeddedLog, topic: str) -> None:
+def test_deleting_the_topic_ends_a_wait_with_an_error(log: EmbeddedLog, topic: str) -> None:
     timer = threading.Timer(0.05, lambda: log.delete_topic(topic))
     timer.start()
     with pytest.raises(UnknownTopicError):

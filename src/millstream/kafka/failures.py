@@ -67,7 +67,7 @@ def explained(error: KafkaError, doing: str, topic: str | None = None) -> Millst
         hint = f"create it: millstream topics create {topic}"
         return UnknownTopicError(f"there is no topic {topic!r}", hint=hint, topic=topic)
     if code == KafkaError.TOPIC_ALREADY_EXISTS:
-        return TopicExistsError(f"topic {topic!r} exists already", hint="choose another name", topic=topic)
+        return TopicExistsError(f"topic {topic!r} already exists", hint="choose another name", topic=topic)
     if code in _OUT_OF_RANGE:
         hint = "they were deleted by retention, or the topic was made anew"
         return OffsetOutOfRangeError(f"cannot {doing}: records are gone", hint=hint, topic=topic)

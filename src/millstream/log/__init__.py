@@ -1,20 +1,20 @@
 """The embedded log: a partitioned, durable, replayable log in a directory, without a server.
 
-embedded.py    the broker itself, a thin front to everything below
-catalog.py     which topics there are and how they are configured
+embedded.py    the broker, a thin facade over the modules below
+catalog.py     the topics and their configurations
 topic.py       one topic: append, offsets, delete
-snapshot.py    a topic's databases as one transaction sees them
+snapshot.py    a topic's databases in one transaction
 layout.py      keys and index entries as bytes
-writing.py     blocks checked and made ready to be stored
-reading.py     blobs back to chunks of records
+writing.py     check blocks and encode them as blobs
+reading.py     read blobs as chunks of records
 waiting.py     wake-ups between processes
 cleaning.py    when and in which order a topic is cleaned
-retention.py   old records go, by time and by size
-merging.py     small blobs become large ones
-compaction.py  the last value per key survives
+retention.py   delete old records by time and by size
+merging.py     merge small blobs into large ones
+compaction.py  keep the last value per key
 groups.py      committed offsets and who may commit
 members.py     members of a consumer group in several processes
-assignment.py  which member gets which partition
+assignment.py  assign partitions to members
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which member of a group gets which partition: even per topic, and with as few moves as that allows."""
+"""Assign partitions to the members of a group: evenly per topic, with as few moves as possible."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ from millstream.records import TopicPartition
 def assign(
     partitions: Mapping[str, int],
     topics: Mapping[str, Collection[str]],
-    before: Mapping[str, Collection[TopicPartition]],
+    previous: Mapping[str, Collection[TopicPartition]],
 ) -> dict[str, frozenset[TopicPartition]]:
-    """Share out partitions among members; the same input always gives the same result.
+    """Assign partitions to members; the same input always gives the same result.
 
-    ``partitions`` counts those of each topic, ``topics`` says what each member reads, ``before`` what it had. Members
-    keep what they had up to their fair share; the rest goes to whoever has least.
+    ``partitions`` has the number of partitions of each topic, ``topics`` the topics that each member reads, and
+    ``previous`` the partitions that it owned. Members keep their partitions up to their fair share; the remaining
+    partitions go to the members with the fewest.
 
-    >>> sorted(len(each) for each in assign({"t": 5}, {"a": ["t"], "b": ["t"]}, {}).values())
+    >>> sorted(len(owned) for owned in assign({"t": 5}, {"a": ["t"], "b": ["t"]}, {}).values())
     [2, 3]
     """
     result: dict[str, set[TopicPartition]] = {member: set() for member in topics}
     for topic, count in sorted(partitions.items()):
         readers = sorted(member for member, read in topics.items() if topic in read)
         if readers:
-            _share_out(topic, count, readers, before, result)
+            _assign_topic(topic, count, readers, previous, result)
     return {member: frozenset(owned) for member, owned in result.items()}
 
 
-def _share_out(
+def _assign_topic(
     topic: str,
     count: int,
     readers: list[str],
-    before: Mapping[str, Collection[TopicPartition]],
+    previous: Mapping[str, Collection[TopicPartition]],
     result: dict[str, set[TopicPartition]],
 ) -> None:
-    least, more = divmod(count, len(readers))
-    there = [TopicPartition(topic, partition) for partition in range(count)]
-    had = {member: [each for each in there if each in before.get(member, ())] for member in readers}
-    # Those who had most take the larger shares; then those who have least of other topics.
-    order = sorted(readers, key=lambda member: (-len(had[member]), len(result[member]), member))
-    share = {member: least + (place < more) for place, member in enumerate(order)}
-    kept = {member: had[member][: share[member]] for member in readers}
-    free = sorted(set(there).difference(*kept.values()))
+    share, remainder = divmod(count, len(readers))
+    partitions = [TopicPartition(topic, partition) for partition in range(count)]
+    owned = {member: [each for each in partitions if each in previous.get(member, ())] for member in readers}
+    # The larger shares go to the members that owned most; then to those with the fewest partitions of other topics.
+    order = sorted(readers, key=lambda member: (-len(owned[member]), len(result[member]), member))
+    shares = {member: share + (rank < remainder) for rank, member in enumerate(order)}
+    kept = {member: owned[member][: shares[member]] for member in readers}
+    free = sorted(set(partitions).difference(*kept.values()))
     for member in order:
-        wanted = share[member] - len(kept[member])
-        result[member].update(kept[member], free[:wanted])
-        free = free[wanted:]
+        missing = shares[member] - len(kept[member])
+        result[member].update(kept[member], free[:missing])
+        free = free[missing:]

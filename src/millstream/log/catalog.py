@@ -1,7 +1,7 @@
-"""Which topics there are, how they are configured, and which directory is theirs.
+"""The topics of a log directory, their configurations and their directories.
 
-The catalog is the truth for configurations. A topic's directory carries the id that the catalog gave it: a process
-that still has the directory of a deleted topic open finds the id gone, and never writes into the void.
+The catalog is the source of truth for configurations. A topic's directory contains the id that the catalog assigned.
+Deleting the topic removes the id, so a process that still has the directory open cannot write to it any more.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Catalog:
     def __init__(self, root: Path, *, sync: bool) -> None:
         self._root = root
         self._sync = sync
-        self._known: dict[str, Topic] = {}
-        self._looked: dict[str, tuple[Environment, int]] = {}
-        """At which commit of the catalog a topic was looked up; until the next one it is as it was."""
+        self._topics: dict[str, Topic] = {}
+        self._checked_at: dict[str, tuple[Environment, int]] = {}
+        """The commit of the catalog at which a topic was last looked up; it is unchanged until the next commit."""
         self._meta: Environment | None = None
 
     @property
     def meta(self) -> Environment:
-        """The environment that topics and groups share."""
+        """The environment shared by topics and groups."""
         if self._meta is None or not self._meta.is_open:
             self._meta = open_environment(self._root / "meta", META_DATABASES, sync=self._sync)
         return self._meta
@@ -59,31 +59,31 @@ class Catalog:
             return [key.decode() for key in cursor.iternext(values=False)]
 
     def get(self, name: str) -> Topic:
-        """Return a topic with the configuration it has now, or say which name may have been meant."""
+        """Return a topic with its current configuration; the error for an unknown topic suggests a similar name."""
         meta = self.meta
-        commit = meta.last_commit()  # before the look: a change meanwhile only makes the next one look again
-        known = self._known.get(name)
-        if known is not None and self._looked.get(name) == (meta, commit) and known.has_directory():
-            return known
-        known = self._look_up(name, meta)
-        self._looked[name] = meta, commit
-        return known
+        commit = meta.last_commit()  # read before the lookup: a concurrent change makes the next call look again
+        topic = self._topics.get(name)
+        if topic is not None and self._checked_at.get(name) == (meta, commit) and topic.has_directory():
+            return topic
+        topic = self._look_up(name, meta)
+        self._checked_at[name] = meta, commit
+        return topic
 
     def _look_up(self, name: str, meta: Environment) -> Topic:
         with meta.read() as txn:
             stored = txn.get(check_name("topic", name).encode(), db=meta.databases["topics"])
         if stored is None:
-            raise self._unknown(name)
+            raise self._unknown_topic(name)
         entry = _unpack(stored)
-        known = self._known.get(name)
-        if known is None or known.id != entry.id or known.config != entry.config:
-            known = self._known[name] = Topic(name, entry.id, entry.config, self._directory(name), sync=self._sync)
-        if not known.is_there():
-            raise self._unknown(name)
-        return known
+        topic = self._topics.get(name)
+        if topic is None or topic.id != entry.id or topic.config != entry.config:
+            topic = self._topics[name] = Topic(name, entry.id, entry.config, self._directory(name), sync=self._sync)
+        if not topic.exists():
+            raise self._unknown_topic(name)
+        return topic
 
     def create(self, name: str, config: TopicConfig) -> None:
-        """Make a topic; the directory comes first, so that a crash leaves no topic without one."""
+        """Create a topic; its directory is created first, so that a crash leaves no topic without a directory."""
         check_name("topic", name)
         check_config(config)
         meta = self.meta
@@ -91,24 +91,24 @@ class Catalog:
         def change(txn: Any) -> None:
             topics = meta.databases["topics"]
             stored = txn.get(name.encode(), db=topics)
-            if stored is not None and self._is_whole(name, _unpack(stored)):
-                raise TopicExistsError(f"topic {name!r} exists already", hint="choose another name", topic=name)
+            if stored is not None and self._is_complete(name, _unpack(stored)):
+                raise TopicExistsError(f"topic {name!r} already exists", hint="choose another name", topic=name)
             entry = _Entry(uuid4().hex, config)
             self._remove_directory(name)
-            Topic(name, entry.id, config, self._directory(name), sync=self._sync).make()
+            Topic(name, entry.id, config, self._directory(name), sync=self._sync).initialize()
             txn.put(name.encode(), _pack(entry), db=topics)
 
         meta.update(change)
 
     def alter(self, name: str, changes: dict[str, Any]) -> None:
-        """Change the configuration of a topic; partitions can only grow."""
+        """Change the configuration of a topic; the number of partitions can only grow."""
         meta = self.meta
         self.get(name)
 
         def change(txn: Any) -> None:
             stored = txn.get(name.encode(), db=meta.databases["topics"])
             if stored is None:
-                raise self._unknown(name)
+                raise self._unknown_topic(name)
             entry = _unpack(stored)
             config = apply_config_changes(name, entry.config, changes)
             txn.put(name.encode(), _pack(_Entry(entry.id, config)), db=meta.databases["topics"])
@@ -116,54 +116,54 @@ class Catalog:
         meta.update(change)
 
     def delete(self, name: str) -> None:
-        """Remove a topic, its records and what groups have committed for it."""
+        """Delete a topic, its records and the offsets that groups have committed for it."""
         check_name("topic", name)
         meta = self.meta
 
         def change(txn: Any) -> None:
             if not txn.delete(name.encode(), db=meta.databases["topics"]):
-                raise self._unknown(name)
-            for key in list(_commits_for(txn, meta.databases["committed"], name)):
+                raise self._unknown_topic(name)
+            for key in list(_committed_keys(txn, meta.databases["committed"], name)):
                 txn.delete(key, db=meta.databases["committed"])
             self._remove_directory(name)
 
         meta.update(change)
-        self._known.pop(name, None)
+        self._topics.pop(name, None)
         for trash in (self._root / "topics").glob(".*"):
             shutil.rmtree(trash, ignore_errors=True)
 
     def close(self) -> None:
-        """Close what this process has open of the log directory."""
-        self._known.clear()
+        """Close the environments of the log directory in this process."""
+        self._topics.clear()
         close_environments(self._root)
 
     def _directory(self, name: str) -> Path:
         return self._root / "topics" / check_name("topic", name)
 
-    def _is_whole(self, name: str, entry: _Entry) -> bool:
-        return Topic(name, entry.id, entry.config, self._directory(name), sync=self._sync).is_there()
+    def _is_complete(self, name: str, entry: _Entry) -> bool:
+        return Topic(name, entry.id, entry.config, self._directory(name), sync=self._sync).exists()
 
     def _remove_directory(self, name: str) -> None:
-        """Remove what is left of a topic, and tell everybody who has it open that it is gone."""
+        """Remove a topic's directory and notify every process that has it open."""
         directory = self._directory(name)
         if not directory.exists():
             return
-        Topic.poison(directory, sync=self._sync)
+        Topic.invalidate(directory, sync=self._sync)
         trash = directory.with_name(f".{uuid4().hex}")
         directory.rename(trash)
-        notify(trash / "waiters")  # who wakes up looks for the directory
+        notify(trash / "waiters")  # a waiter that wakes up checks the directory
 
-    def _unknown(self, name: str) -> UnknownTopicError:
-        close = get_close_matches(name, self.names(), 1)
-        meant = f"did you mean {close[0]!r}? or " if close else ""
+    def _unknown_topic(self, name: str) -> UnknownTopicError:
+        matches = get_close_matches(name, self.names(), 1)
+        suggestion = f"did you mean {matches[0]!r}? or " if matches else ""
         return UnknownTopicError(
-            f"there is no topic {name!r}", hint=f"{meant}create it: millstream topics create {name}", topic=name
+            f"there is no topic {name!r}", hint=f"{suggestion}create it: millstream topics create {name}", topic=name
         )
 
 
-def _commits_for(txn: Any, committed: Any, topic: str) -> Iterator[bytes]:
-    wanted = topic.encode()
+def _committed_keys(txn: Any, committed: Any, topic: str) -> Iterator[bytes]:
+    name = topic.encode()
     with txn.cursor(db=committed) as cursor:
         for key in cursor.iternext(values=False):
-            if key.split(b"\0")[1] == wanted:
+            if key.split(b"\0")[1] == name:
                 yield key

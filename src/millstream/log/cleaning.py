@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from millstream.errors import MillstreamError
 from millstream.foundation.storage import FileLock
-from millstream.log.compaction import compact, is_worthwhile
+from millstream.log.compaction import compact, needs_compaction
 from millstream.log.merging import merge
 from millstream.log.retention import expire
 
@@ -21,21 +21,21 @@ _log = logging.getLogger(__name__)
 
 
 def clean(topic: Topic, now: int | None = None, *, thorough: bool = True) -> bool:
-    """Clean every partition; False if another process is at it.
+    """Clean every partition; return False if another process is cleaning the topic.
 
-    Unless ``thorough``, a compacted partition is only compacted when enough of it is new.
+    Unless ``thorough``, a partition of a compacted topic is only compacted if enough of its records are new.
     """
-    today = time_ns() // 1_000_000
-    now = today if now is None else now
+    wall_time = time_ns() // 1_000_000
+    now = wall_time if now is None else now
     lock = FileLock(topic.directory / "clean.lock")
     if not lock.acquire():
         return False
     try:
         topic.clear_stale_readers()
-        topic.update(lambda snapshot: _start_counting(snapshot, topic.config.partitions, today))
+        topic.update(lambda snapshot: _mark_cleaned(snapshot, topic.config.partitions, wall_time))
         for partition in range(topic.config.partitions):
             expire(topic, partition, now)
-            if topic.config.compact and (thorough or is_worthwhile(topic, partition)):
+            if topic.config.compact and (thorough or needs_compaction(topic, partition)):
                 compact(topic, partition, now)
             else:
                 merge(topic, partition)
@@ -44,22 +44,22 @@ def clean(topic: Topic, now: int | None = None, *, thorough: bool = True) -> boo
     return True
 
 
-def _start_counting(snapshot: Snapshot, partitions: int, now: int) -> None:
+def _mark_cleaned(snapshot: Snapshot, partitions: int, now: int) -> None:
     for partition in range(partitions):
         bounds = snapshot.bounds(partition)
         if bounds.end:
             snapshot.put_bounds(partition, bounds._replace(new_blobs=0, cleaned=now))
 
 
-class Sweeper:
-    """Cleans topics in the background, each at most once at a time, so that no append waits for it."""
+class BackgroundCleaner:
+    """Cleans topics in background threads, one per topic, so that appends do not wait for cleaning."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[str, threading.Thread] = {}
 
-    def sweep(self, topic: Topic) -> None:
-        """Clean ``topic`` soon, unless that is going on already."""
+    def start(self, topic: Topic) -> None:
+        """Start cleaning ``topic`` unless it is already being cleaned."""
         with self._lock:
             if topic.id not in self._running:
                 thread = threading.Thread(target=self._run, args=(topic,), name=f"clean-{topic.name}", daemon=True)
@@ -76,7 +76,7 @@ class Sweeper:
                 self._running.pop(topic.id, None)
 
     def close(self) -> None:
-        """Wait for what is going on."""
+        """Wait for running threads."""
         with self._lock:
             threads = list(self._running.values())
         for thread in threads:

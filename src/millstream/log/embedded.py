@@ -1,4 +1,4 @@
-"""The embedded log as a broker: a thin front to catalog, topics, waiting, cleaning and groups."""
+"""The embedded log as a broker: a thin facade over catalog, topics, waiting, cleaning and groups."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError, UnknownTopicError
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.log.catalog import Catalog
-from millstream.log.cleaning import Sweeper, clean
-from millstream.log.groups import Groups
-from millstream.log.members import Member, is_alive
-from millstream.log.reading import offset_at, read_chunks, viewed
-from millstream.log.waiting import Waiter
+from millstream.log.cleaning import BackgroundCleaner, clean
+from millstream.log.groups import LogGroups
+from millstream.log.members import LogMember, is_alive
+from millstream.log.reading import offset_at, read_chunks, view_chunks
+from millstream.log.waiting import LogWaiter
 from millstream.log.writing import check_partition
 from millstream.records import TopicPartition
 
@@ -30,12 +30,12 @@ _users_lock = threading.Lock()
 
 
 class EmbeddedLog:
-    """A broker in a directory: any number of processes of one host may use it at the same time.
+    """A broker in a directory; any number of processes on one host can use it at the same time.
 
-    With ``durability="sync"`` every append is on the disk before it returns, whatever its ``acks``: LMDB cannot leave
-    out the disk for one append without endangering those before it. With ``durability="os"`` an append returns when
-    the operating system has it, which survives the process but not the machine: after a power cut a topic may have
-    lost its last appends or be damaged as a whole. ``acks="synced"`` then still forces everything to the disk first.
+    With ``durability="sync"`` every append is flushed to disk before it returns, regardless of ``acks``: LMDB cannot
+    skip the flush of one append without endangering earlier ones. With ``durability="os"`` an append returns when the
+    operating system has the data, which survives a crash of the process but not of the machine: after a power failure
+    a topic may have lost its last appends or be corrupted. ``acks="synced"`` still flushes everything to disk first.
 
     >>> from tempfile import mkdtemp
     >>> from millstream.foundation.blocks import block_of
@@ -49,15 +49,15 @@ class EmbeddedLog:
 
     def __init__(self, data_dir: Path, *, durability: Durability = "sync") -> None:
         if durability not in ("sync", "os"):
-            raise DefinitionError(f"durability {durability!r} is not known", hint="use 'sync' or 'os'")
+            raise DefinitionError(f"unknown durability {durability!r}", hint="use 'sync' or 'os'")
         self._data_dir = Path(data_dir).absolute()
         self._root = self._data_dir / "log"
         with translate_storage_errors(self._data_dir):
             make_private_directory(self._data_dir)
         self._sync = durability == "sync"
         self._catalog = Catalog(self._root, sync=self._sync)
-        self._groups = Groups(self._root, lambda: self._catalog.meta, partial(is_alive, self._root))
-        self._sweeper = Sweeper()
+        self._groups = LogGroups(self._root, lambda: self._catalog.meta, partial(is_alive, self._root))
+        self._cleaner = BackgroundCleaner()
         self._local = threading.local()
         self._is_open = True
         with _users_lock:
@@ -65,7 +65,7 @@ class EmbeddedLog:
 
     @property
     def url(self) -> str:
-        """Where the log is, in the form that ``broker=`` takes."""
+        """The URL of the log, as accepted by ``broker=``."""
         return f"embedded:{self._data_dir}"
 
     def __enter__(self) -> Self:
@@ -75,11 +75,11 @@ class EmbeddedLog:
         self.close()
 
     def close(self) -> None:
-        """Give back what this process holds; the last user of the directory closes its environments."""
+        """Release resources; the last user of the directory in this process closes its environments."""
         if not self._is_open:
             return
         self._is_open = False
-        self._sweeper.close()
+        self._cleaner.close()
         with _users_lock:
             _users[self._root] -= 1
             if not _users[self._root]:
@@ -91,16 +91,16 @@ class EmbeddedLog:
         self._catalog.create(name, config)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with its records; those who wait for it wake up with an ``UnknownTopicError``."""
+        """Delete a topic with its records; a waiting reader gets an ``UnknownTopicError``."""
         self._catalog.delete(name)
 
     def alter_topic(self, name: str, **changes: Any) -> TopicInfo:
-        """Change settings of a topic, named as in ``TopicConfig``; partitions can only grow."""
+        """Change settings of a topic, named as in ``TopicConfig``; the number of partitions can only grow."""
         self._catalog.alter(name, changes)
         return self.topic(name)
 
     def topic(self, name: str) -> TopicInfo:
-        """Describe a topic as it is now."""
+        """Describe a topic."""
         topic = self._catalog.get(name)
         return TopicInfo(name=name, config=topic.config, offsets=tuple(topic.offsets()), bytes=tuple(topic.bytes()))
 
@@ -109,84 +109,84 @@ class EmbeddedLog:
         return self._catalog.names()
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
-        """Forget the records of a partition before ``offset``."""
+        """Delete the records of a partition before ``offset``."""
         self._catalog.get(topic).delete_before(partition, offset)
 
     def clean(self, topic: str | None = None, *, now: int | None = None) -> None:
-        """Apply retention and compaction to one topic or to all; appends do the same from time to time."""
+        """Apply retention and compaction to one topic or to all; appends also trigger this periodically."""
         for name in self.topic_names() if topic is None else [topic]:
             clean(self._catalog.get(name), now)
 
     def append(self, outputs: Sequence[Output], *, acks: Acks = "synced") -> list[int]:
-        """Append blocks, those for one topic in one transaction, and return the offset of the first record of each."""
+        """Append blocks, one transaction per topic, and return the offset of the first record of each."""
         return self._append(outputs, [], acks)
 
     def append_once(self, producer: str, sequence: int, outputs: Sequence[Output], *, acks: Acks = "synced") -> None:
-        """Append blocks, leaving out partitions that have this or a later ``sequence`` of ``producer``."""
+        """Append blocks, except to partitions that already have this or a later ``sequence`` of ``producer``."""
         self._append(outputs, [(producer, sequence)] * len(outputs), acks)
 
     def append_together(self, sequence: int, outputs: Mapping[str, Sequence[Output]]) -> None:
-        """Do what ``append_once`` does for several producers, with one transaction for each topic."""
-        once = [(producer, sequence) for producer, own in outputs.items() for _ in own]
-        self._append([output for own in outputs.values() for output in own], once, "synced")
+        """Append like ``append_once`` for several producers, with one transaction per topic."""
+        once = [(producer, sequence) for producer, blocks in outputs.items() for _ in blocks]
+        self._append([output for blocks in outputs.values() for output in blocks], once, "synced")
 
     def _append(self, outputs: Sequence[Output], once: Sequence[tuple[str, int]], acks: Acks) -> list[int]:
         offsets = [0] * len(outputs)
         for name in dict.fromkeys(output.topic for output in outputs):
             topic = self._catalog.get(name)
-            places = [place for place, output in enumerate(outputs) if output.topic == name]
-            claims = [once[place] for place in places] if once else []
-            bases, cleaning_is_due = topic.append([outputs[place] for place in places], claims)
-            for place, base in zip(places, bases, strict=True):
-                offsets[place] = base
+            indexes = [index for index, output in enumerate(outputs) if output.topic == name]
+            claims = [once[index] for index in indexes] if once else []
+            bases, is_cleaning_due = topic.append([outputs[index] for index in indexes], claims)
+            for index, base in zip(indexes, bases, strict=True):
+                offsets[index] = base
             if acks == "synced" and not self._sync:
-                topic.force()
-            if cleaning_is_due:
-                self._sweeper.sweep(topic)
+                topic.sync()
+            if is_cleaning_due:
+                self._cleaner.start(topic)
         return offsets
 
     def offsets(self, topic: str) -> list[Offsets]:
-        """Return begin and end of each partition."""
+        """Return the first and the next offset of each partition."""
         return self._catalog.get(topic).offsets()
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
-        """Return the first offset whose record has ``timestamp`` or later, or None if there is none."""
-        found = self._catalog.get(topic)
-        check_partition(topic, partition, found.config)
-        return offset_at(found, partition, timestamp)
+        """Return the offset of the first record with ``timestamp`` or later, or None if there is none."""
+        stored = self._catalog.get(topic)
+        check_partition(topic, partition, stored.config)
+        return offset_at(stored, partition, timestamp)
 
     def timestamp_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
-        """Return the time of the first record with ``start <= offset < end``, or None if there is none."""
+        """Return the timestamp of the first record with ``start <= offset < end``, or None if there is none."""
         for chunk in self.read(topic, partition, start, end):
             return int(chunk.block.column(2)[0].as_py())
         return None
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[RecordChunk]:
         """Yield the records with ``start <= offset < end`` in order; chunks own their memory."""
-        found = self._catalog.get(topic)
-        check_partition(topic, partition, found.config)
-        return read_chunks(found, partition, start, end)
+        stored = self._catalog.get(topic)
+        check_partition(topic, partition, stored.config)
+        return read_chunks(stored, partition, start, end)
 
     def view(self, topic: str, partition: int, start: int, end: int) -> AbstractContextManager[Iterator[RecordChunk]]:
-        """Read without any copy: ``with log.view(...) as chunks``; nothing of them may be used after the block."""
-        found = self._catalog.get(topic)
-        check_partition(topic, partition, found.config)
-        return viewed(found, partition, start, end)
+        """Read without copying: ``with log.view(...) as chunks``; the chunks must not be used after the block."""
+        stored = self._catalog.get(topic)
+        check_partition(topic, partition, stored.config)
+        return view_chunks(stored, partition, start, end)
 
     def wait(self, positions: Mapping[TopicPartition, int], timeout: float) -> bool:
-        """Block until a partition has a record at or after its position; False if none came in time."""
-        topics = {name: self._catalog.get(name) for name in {each.topic for each in positions}}
+        """Block until a partition has a record at or after its position; False after ``timeout`` seconds."""
+        topics = {name: self._catalog.get(name) for name in {position.topic for position in positions}}
 
-        def ready() -> bool:
-            ends = {name: self._catalog.get(name).offsets() for name in topics}
-            return any(ends[each.topic][each.partition].end > at for each, at in positions.items())
+        def is_ready() -> bool:
+            offsets = {name: self._catalog.get(name).offsets() for name in topics}
+            return any(offsets[key.topic][key.partition].end > offset for key, offset in positions.items())
 
-        return self._waiter().wait([topic.waiters for topic in topics.values()], ready, timeout)
+        return self._waiter().wait([topic.waiters for topic in topics.values()], is_ready, timeout)
 
-    def _waiter(self) -> Waiter:
-        waiter: Waiter | None = getattr(self._local, "waiter", None)
-        if waiter is None or not waiter.is_ours:
-            waiter = self._local.waiter = Waiter()
+    def _waiter(self) -> LogWaiter:
+        waiter: LogWaiter | None = getattr(self._local, "waiter", None)
+        if waiter is None or not waiter.belongs_to_this_process:
+            waiter = self._local.waiter = LogWaiter()
         return waiter
 
     def group_names(self) -> list[str]:
@@ -198,18 +198,18 @@ class EmbeddedLog:
         return self._groups.info(name)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Move a group that has no live members; a member commits through its consumer."""
+        """Set the offsets of a group that has no live members; a member commits through its consumer."""
         self._groups.commit(group, offsets)
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """Return the committed offsets of a group."""
         return self._groups.committed(group)
 
-    def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration = "10 s") -> Member:
-        """Become a member of a group that shares the partitions of its topics, also with other processes."""
+    def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration = "10 s") -> LogMember:
+        """Join a group whose members, also in other processes, share the partitions of its topics."""
         for name in topics:
             self._catalog.get(name)
-        return Member(self._groups, group, topics, self._partition_counts, milliseconds(session_timeout))
+        return LogMember(self._groups, group, topics, self._partition_counts, milliseconds(session_timeout))
 
     def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         counts = {}
@@ -219,8 +219,8 @@ class EmbeddedLog:
         return counts
 
     def forget_producers(self, prefixes: Iterable[str]) -> None:
-        """Do nothing: here a producer of another lineage is another producer."""
+        """Do nothing: in the embedded log, producers of different lineages are different producers."""
 
     def delete_group(self, name: str) -> None:
-        """Forget a group that has no live members."""
+        """Delete a group that has no live members."""
         self._groups.delete(name)

@@ -1,7 +1,7 @@
 """Committed offsets of consumer groups, and who may commit them.
 
-A group with live members belongs to them: each may commit the partitions it holds. A group without members can be
-moved by anybody, which is how an administrator resets it and how a batch run reports its progress.
+In a group with live members, each member may commit the partitions it holds. Any process can move a group without
+members: this is how an administrator resets a group and how an app commits its progress.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OFFSET = struct.Struct(">Q")
 
 
 class MemberState(msgspec.Struct, frozen=True, kw_only=True):
-    """A member as the group remembers it: what it shall own (``wanted``) and what it owns now (``held``)."""
+    """A member as stored by the group: the partitions it is to own (``wanted``) and those it owns now (``held``)."""
 
     process: int
     topics: tuple[str, ...]
@@ -35,7 +35,7 @@ class MemberState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupState(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is in a group; ``generation`` counts the changes."""
+    """The members of a group; ``generation`` counts the changes."""
 
     generation: int = 0
     members: dict[str, MemberState] = {}
@@ -45,7 +45,7 @@ _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(GroupState).decode
 
 
-class Groups:
+class LogGroups:
     """The consumer groups of a log directory."""
 
     def __init__(self, root: Path, meta: Callable[[], Environment], is_alive: Callable[[str, str, int], bool]) -> None:
@@ -57,22 +57,24 @@ class Groups:
         """Return the names of all groups that have members or committed offsets."""
         meta = self._meta()
         with meta.read() as txn:
-            named = {_decoded(key)[0] for key, _ in _pairs(txn, meta.databases["committed"], b"")}
-            return sorted(named | {key.decode() for key, _ in _pairs(txn, meta.databases["groups"], b"")})
+            named = {_parse_committed_key(key)[0] for key, _ in _scan(txn, meta.databases["committed"], b"")}
+            return sorted(named | {key.decode() for key, _ in _scan(txn, meta.databases["groups"], b"")})
 
     def info(self, name: str) -> GroupInfo:
-        """Describe a group; members that died or hang do not count."""
-        self._check_known(name)
+        """Describe a group; members that have died or hang are left out."""
+        self._check_exists(name)
         state = self.state(name)
         members = (
-            GroupMember(id=member, process=each.process, topics=each.topics, partitions=tuple(sorted(each.held)))
-            for member, each in sorted(state.members.items())
-            if self._is_alive(name, member, each.session_ms)
+            GroupMember(
+                id=member_id, process=member.process, topics=member.topics, partitions=tuple(sorted(member.held))
+            )
+            for member_id, member in sorted(state.members.items())
+            if self._is_alive(name, member_id, member.session_ms)
         )
         return GroupInfo(name=name, generation=state.generation, members=tuple(members), committed=self.committed(name))
 
     def state(self, name: str) -> GroupState:
-        """Return what the group remembers of its members."""
+        """Return the stored state of a group."""
         meta = self._meta()
         with meta.read() as txn:
             return self._state(txn, meta, name)
@@ -91,7 +93,7 @@ class Groups:
         return meta.update(write)
 
     def commit(self, name: str, offsets: Mapping[TopicPartition, int], member: str | None = None) -> None:
-        """Store offsets for a member that holds the partitions, or for anybody if the group has no live members."""
+        """Commit offsets for a member that holds the partitions, or without a member if the group has none alive."""
         check_name("group", name)
         meta = self._meta()
 
@@ -108,21 +110,21 @@ class Groups:
         meta.update(write)
 
     def committed(self, name: str) -> dict[TopicPartition, int]:
-        """Return what the group has committed; nothing for a group that nobody knows."""
+        """Return the committed offsets of a group; empty for an unknown group."""
         meta = self._meta()
         with meta.read() as txn:
-            found = _pairs(txn, meta.databases["committed"], check_name("group", name).encode() + b"\0")
-            return {_decoded(key)[1]: _OFFSET.unpack(data)[0] for key, data in found}
+            pairs = _scan(txn, meta.databases["committed"], check_name("group", name).encode() + b"\0")
+            return {_parse_committed_key(key)[1]: _OFFSET.unpack(data)[0] for key, data in pairs}
 
     def delete(self, name: str) -> None:
-        """Forget a group and its offsets; refused while it has live members."""
-        self._check_known(name)
+        """Delete a group and its offsets; refused while it has live members."""
+        self._check_exists(name)
         meta = self._meta()
 
         def write(txn: Any) -> None:
             self._check_empty(name, self._state(txn, meta, name), "delete")
             txn.delete(name.encode(), db=meta.databases["groups"])
-            for key, _ in list(_pairs(txn, meta.databases["committed"], name.encode() + b"\0")):
+            for key, _ in list(_scan(txn, meta.databases["committed"], name.encode() + b"\0")):
                 txn.delete(key, db=meta.databases["committed"])
 
         meta.update(write)
@@ -131,15 +133,19 @@ class Groups:
         stored = txn.get(check_name("group", name).encode(), db=meta.databases["groups"])
         return GroupState() if stored is None else _unpack(stored)
 
-    def _check_known(self, name: str) -> None:
+    def _check_exists(self, name: str) -> None:
         if check_name("group", name) not in self.names():
             raise BrokerError(f"there is no group {name!r}", hint="see: millstream groups list", group=name)
 
-    def _check_empty(self, name: str, state: GroupState, what: str) -> None:
-        live = [member for member, each in state.members.items() if self._is_alive(name, member, each.session_ms)]
+    def _check_empty(self, name: str, state: GroupState, action: str) -> None:
+        live = [
+            member_id
+            for member_id, member in state.members.items()
+            if self._is_alive(name, member_id, member.session_ms)
+        ]
         if live:
             raise BrokerError(
-                f"cannot {what} group {name!r}, it has {len(live)} live members",
+                f"cannot {action} group {name!r}, it has {len(live)} live members",
                 hint="stop its consumers first",
                 group=name,
                 members=live,
@@ -147,12 +153,12 @@ class Groups:
 
 
 def _check_held(name: str, state: GroupState, member: str, offsets: Mapping[TopicPartition, int]) -> None:
-    known = state.members.get(member)
-    lost = sorted(offsets.keys() - (known.held if known else frozenset()))
+    stored = state.members.get(member)
+    lost = sorted(offsets.keys() - (stored.held if stored else frozenset()))
     if lost:
         raise RebalancedError(
-            f"group {name!r} gave {lost[0].topic}[{lost[0].partition}] to another member before this commit",
-            hint="poll again: its records will be read from the last commit by their new owner",
+            f"group {name!r} assigned {lost[0].topic}[{lost[0].partition}] to another member before this commit",
+            hint="poll again; the new owner reads its records again from the last commit",
             group=name,
             partitions=lost,
         )
@@ -162,12 +168,12 @@ def _committed_key(group: str, partition: TopicPartition) -> bytes:
     return b"%s\0%s\0%d" % (group.encode(), partition.topic.encode(), partition.partition)
 
 
-def _decoded(key: bytes) -> tuple[str, TopicPartition]:
+def _parse_committed_key(key: bytes) -> tuple[str, TopicPartition]:
     group, topic, partition = key.split(b"\0")
     return group.decode(), TopicPartition(topic.decode(), int(partition))
 
 
-def _pairs(txn: Any, database: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _scan(txn: Any, database: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
     with txn.cursor(db=database) as cursor:
         if cursor.set_range(prefix) if prefix else cursor.first():
             for key, data in cursor.iternext():

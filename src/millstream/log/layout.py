@@ -15,13 +15,13 @@ _SPAN = struct.Struct(">IQqqqqQB")
 _BOUNDS = struct.Struct(">QQQqQqQQ")
 _PARTITION = struct.Struct(">I")
 _SEQUENCE = struct.Struct(">q")
-_LONGEST_NAME = 400  # bytes of a producer's name kept as they are; LMDB keys end at 511
+_MAX_NAME_BYTES = 400  # longer producer names are hashed; LMDB keys have at most 511 bytes
 _SPARSE = 1
-_LONG_AGO = -(2**63)
+_MIN_TIMESTAMP = -(2**63)
 
 
 class Span(NamedTuple):
-    """What the index knows of one blob: it answers for the offsets ``base <= offset < next_offset``."""
+    """Index entry of one blob, which covers the offsets ``base <= offset < next_offset``."""
 
     base: int
     next_offset: int
@@ -30,23 +30,23 @@ class Span(NamedTuple):
     last_time: int
     """Smallest and largest timestamp of its records."""
     peak_time: int
-    """Largest timestamp of the partition up to here, which never falls, so that it can be searched."""
+    """Largest timestamp of the partition up to this blob; it never decreases, which allows binary search."""
     appended: int
     bytes: int
     sparse: bool
 
 
 class Bounds(NamedTuple):
-    """What is known of a whole partition."""
+    """Offsets, size and cleaning progress of a partition."""
 
     begin: int = 0
     end: int = 0
     bytes: int = 0
-    peak_time: int = _LONG_AGO
+    peak_time: int = _MIN_TIMESTAMP
     new_blobs: int = 0
-    """Blobs appended since the partition was cleaned."""
+    """Number of blobs appended since the last cleaning."""
     cleaned: int = 0
-    """When it was cleaned, in milliseconds since 1970."""
+    """Time of the last cleaning in epoch milliseconds."""
     merged_to: int = 0
     """Small blobs before this offset are merged."""
     compacted_to: int = 0
@@ -66,7 +66,7 @@ def partition_key(partition: int) -> bytes:
 def producer_key(partition: int, producer: str) -> bytes:
     """Return the key of a producer's last sequence; a long name is replaced by its digest."""
     name = producer.encode()
-    return _PARTITION.pack(partition) + (name if len(name) <= _LONGEST_NAME else blake2b(name).digest())
+    return _PARTITION.pack(partition) + (name if len(name) <= _MAX_NAME_BYTES else blake2b(name).digest())
 
 
 def pack_sequence(sequence: int) -> bytes:
@@ -104,11 +104,11 @@ def unpack_bounds(data: bytes | None) -> Bounds:
 
 
 def spans(txn: Any, index: Any, partition: int, start: int) -> Iterator[Span]:
-    """Yield the spans of a partition in order, beginning with the one that answers for ``start``."""
+    """Yield the spans of a partition in order, starting with the span that covers ``start``."""
     with txn.cursor(db=index) as cursor:
-        found = cursor.set_range(blob_key(partition, start))
-        if not (found and cursor.key() == blob_key(partition, start)):
-            _step_back(cursor, found, partition, start)
+        is_positioned = cursor.set_range(blob_key(partition, start))
+        if not (is_positioned and cursor.key() == blob_key(partition, start)):
+            _step_back(cursor, is_positioned, partition, start)
         for key, data in cursor.iternext() if cursor.key() else ():
             owner, base = _KEY.unpack(key)
             if owner != partition:
@@ -118,8 +118,8 @@ def spans(txn: Any, index: Any, partition: int, start: int) -> Iterator[Span]:
                 yield span
 
 
-def _step_back(cursor: Any, found: bool, partition: int, start: int) -> None:
-    """Move to the blob that begins before ``start``, if the partition has one."""
-    moved = cursor.prev() if found else cursor.last()
-    if not moved or _KEY.unpack(cursor.key())[0] != partition:
+def _step_back(cursor: Any, is_positioned: bool, partition: int, start: int) -> None:
+    """Move to the blob that starts before ``start``, if the partition has one."""
+    has_moved = cursor.prev() if is_positioned else cursor.last()
+    if not has_moved or _KEY.unpack(cursor.key())[0] != partition:
         cursor.set_range(blob_key(partition, start))

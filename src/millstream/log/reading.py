@@ -1,7 +1,7 @@
-"""From blobs back to chunks of records.
+"""Read blobs as chunks of records.
 
-A chunk owns its memory: blobs are copied out of the map once, since LMDB's buffers die with the transaction, and no
-transaction stays open while the caller works on a chunk. Inside ``viewed`` nothing is copied at all.
+A chunk owns its memory: blobs are copied out of the map once, since LMDB's buffers are only valid during the
+transaction, and no transaction stays open while the caller processes a chunk. ``view_chunks`` does not copy at all.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _FETCH_BYTES = 8 << 20
 _FETCH_RECORDS = 50_000
 _CHUNK_RECORDS = 10_000
-_SMALL_RECORDS = 2_048  # blocks below are joined, since each costs its reader more than its records do
+_SMALL_RECORDS = 2_048  # smaller blocks are merged, since the overhead per block would dominate
 
 
 class Piece(NamedTuple):
-    """A stored block, or the wanted part of it."""
+    """A stored block, or the requested part of it."""
 
     block: Block
     offsets: Sequence[int]
@@ -38,31 +38,32 @@ class Piece(NamedTuple):
 
 
 def read_chunks(topic: Topic, partition: int, start: int, end: int) -> Iterator[RecordChunk]:
-    """Yield the records with ``start <= offset < end`` in chunks of convenient size."""
+    """Yield the records with ``start <= offset < end`` in chunks of suitable size."""
     while start < end:
-        with topic.reading() as snapshot:
+        with topic.snapshot() as snapshot:
             check_start(snapshot, topic.name, partition, start)
             fetched = list(_fetch(snapshot, partition, start, end))
         if not fetched:
             return
-        yield from _joined(_pieces(fetched, start, end))
+        yield from _to_chunks(_pieces(fetched, start, end))
         start = fetched[-1][0].next_offset
 
 
 @contextmanager
-def viewed(topic: Topic, partition: int, start: int, end: int) -> Iterator[Iterator[RecordChunk]]:
-    """Give the records as they lie in the map, without a copy; valid inside the block only."""
-    with topic.reading(buffers=True) as snapshot:
+def view_chunks(topic: Topic, partition: int, start: int, end: int) -> Iterator[Iterator[RecordChunk]]:
+    """Return the records as views into the map, without a copy; valid only inside the block."""
+    with topic.snapshot(buffers=True) as snapshot:
         check_start(snapshot, topic.name, partition, start)
-        fetched = ((span, snapshot.blob(partition, span.base)) for span in _until(snapshot, partition, start, end))
+        spans = _spans_between(snapshot, partition, start, end)
+        fetched = ((span, snapshot.blob(partition, span.base)) for span in spans)
         yield (RecordChunk(*piece) for piece in _pieces(fetched, start, end))
 
 
 def offset_at(topic: Topic, partition: int, timestamp: int) -> int | None:
-    """Return the first offset whose record has ``timestamp`` or later."""
-    with topic.reading() as snapshot:
+    """Return the offset of the first record with ``timestamp`` or later."""
+    with topic.snapshot() as snapshot:
         bounds = snapshot.bounds(partition)
-        for span in snapshot.spans(partition, _search(snapshot, partition, bounds, timestamp)):
+        for span in snapshot.spans(partition, _first_candidate(snapshot, partition, bounds, timestamp)):
             if span.last_time >= timestamp:
                 for piece in _pieces([(span, snapshot.blob(partition, span.base))], bounds.begin, bounds.end):
                     rows = np.flatnonzero(piece.block.column(2).to_numpy() >= timestamp)
@@ -71,8 +72,8 @@ def offset_at(topic: Topic, partition: int, timestamp: int) -> int | None:
     return None
 
 
-def _search(snapshot: Snapshot, partition: int, bounds: Bounds, timestamp: int) -> int:
-    """Return the first offset whose blob has ``peak_time >= timestamp``; earlier blobs cannot have the record."""
+def _first_candidate(snapshot: Snapshot, partition: int, bounds: Bounds, timestamp: int) -> int:
+    """Return the first offset whose blob has ``peak_time >= timestamp``; earlier blobs cannot contain the record."""
     low, high = bounds.begin, bounds.end
     while low < high:
         middle = (low + high) // 2
@@ -85,14 +86,14 @@ def _search(snapshot: Snapshot, partition: int, bounds: Bounds, timestamp: int) 
 
 
 def check_start(snapshot: Snapshot, topic: str, partition: int, start: int) -> None:
-    """Refuse to read records that are gone, or a position beyond the end."""
+    """Refuse to read deleted records or beyond the end."""
     bounds = snapshot.bounds(partition)
     if not bounds.begin <= start <= bounds.end:
         raise out_of_range(topic, partition, start, bounds)
 
 
 def block_at(snapshot: Snapshot, partition: int, span: Span) -> Block:
-    """Return one stored block, with its offsets if it has gaps."""
+    """Return a stored block, with its offsets if they have gaps."""
     return from_bytes(snapshot.blob(partition, span.base), _schema(span))
 
 
@@ -100,7 +101,7 @@ def _schema(span: Span) -> Any:
     return SPARSE_SCHEMA if span.sparse else SCHEMA
 
 
-def _until(snapshot: Snapshot, partition: int, start: int, end: int) -> Iterator[Span]:
+def _spans_between(snapshot: Snapshot, partition: int, start: int, end: int) -> Iterator[Span]:
     for span in snapshot.spans(partition, start):
         if span.base >= end:
             return
@@ -109,7 +110,7 @@ def _until(snapshot: Snapshot, partition: int, start: int, end: int) -> Iterator
 
 def _fetch(snapshot: Snapshot, partition: int, start: int, end: int) -> Iterator[tuple[Span, bytes]]:
     size = records = 0
-    for span in _until(snapshot, partition, start, end):
+    for span in _spans_between(snapshot, partition, start, end):
         yield span, snapshot.blob(partition, span.base)
         size += span.bytes
         records += span.records
@@ -134,24 +135,24 @@ def _pieces(fetched: Iterable[tuple[Span, Any]], start: int, end: int) -> Iterat
             yield Piece(block, offsets, next_offset)
 
 
-def _joined(pieces: Iterable[Piece]) -> Iterator[RecordChunk]:
-    waiting: list[Piece] = []
+def _to_chunks(pieces: Iterable[Piece]) -> Iterator[RecordChunk]:
+    pending: list[Piece] = []
     records = 0
     for piece in pieces:
-        small = len(piece.block) < _SMALL_RECORDS
-        if waiting and (not small or records >= _CHUNK_RECORDS):
-            yield _join(waiting)
-            waiting, records = [], 0
-        if small:
-            waiting.append(piece)
+        is_small = len(piece.block) < _SMALL_RECORDS
+        if pending and (not is_small or records >= _CHUNK_RECORDS):
+            yield _concat(pending)
+            pending, records = [], 0
+        if is_small:
+            pending.append(piece)
             records += len(piece.block)
         else:
             yield RecordChunk(*piece)
-    if waiting:
-        yield _join(waiting)
+    if pending:
+        yield _concat(pending)
 
 
-def _join(pieces: Sequence[Piece]) -> RecordChunk:
+def _concat(pieces: Sequence[Piece]) -> RecordChunk:
     if len(pieces) == 1:
         return RecordChunk(*pieces[0])
     last = pieces[-1]

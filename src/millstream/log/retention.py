@@ -1,4 +1,4 @@
-"""Old records go: whole blobs, oldest first, by the time of their records and by the size of the partition."""
+"""Retention deletes old records: whole blobs, oldest first, by timestamp and by the size of the partition."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def expire(topic: Topic, partition: int, now: int) -> None:
-    """Delete what the topic need not keep at time ``now``.
+    """Delete the records whose retention has expired at time ``now``.
 
-    As in Kafka, a blob goes when its newest record is too old and nothing before it has to stay, or when what
-    remains is still at least ``retention_bytes``.
+    As in Kafka, a blob is deleted if no earlier blob is kept and either its newest record is too old or at least
+    ``retention_bytes`` remain without it.
     """
-    with topic.reading() as snapshot:
+    with topic.snapshot() as snapshot:
         begin = _new_begin(snapshot, partition, topic.config, now)
 
     def change(snapshot: Snapshot) -> None:
@@ -28,15 +28,15 @@ def expire(topic: Topic, partition: int, now: int) -> None:
 
 
 def _new_begin(snapshot: Snapshot, partition: int, config: TopicConfig, now: int) -> int:
-    """Return the offset before which everything may go, 0 if nothing may."""
+    """Return the offset before which all records have expired; 0 if none have."""
     bounds = snapshot.bounds(partition)
-    left = bounds.bytes
+    remaining = bounds.bytes
     begin = 0
     for span in snapshot.spans(partition, bounds.begin):
         too_old = config.retention_ms is not None and span.last_time < now - config.retention_ms
-        too_much = config.retention_bytes is not None and left - span.bytes >= config.retention_bytes
-        if not (too_old or too_much):
+        too_large = config.retention_bytes is not None and remaining - span.bytes >= config.retention_bytes
+        if not (too_old or too_large):
             break
-        left -= span.bytes
+        remaining -= span.bytes
         begin = span.next_offset
     return begin

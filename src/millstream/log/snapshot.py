@@ -1,4 +1,4 @@
-"""A topic's databases as one transaction sees them."""
+"""A topic's databases in one transaction."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class Snapshot:
         self.txn.put(producer_key(partition, producer), pack_sequence(sequence), db=self._producers)
 
     def drop_before(self, partition: int, offset: int) -> None:
-        """Move the begin of a partition to ``offset`` and delete the blobs that lie before it."""
+        """Set the first offset of a partition to ``offset`` and delete the blobs before it."""
         bounds = self.bounds(partition)
         freed = 0
-        for span in list(_whole_before(self.spans(partition, bounds.begin), offset)):
+        for span in list(_entirely_before(self.spans(partition, bounds.begin), offset)):
             self.delete_blob(partition, span.base)
             freed += span.bytes
         self.put_bounds(partition, bounds._replace(begin=offset, bytes=bounds.bytes - freed))
@@ -74,7 +74,7 @@ def out_of_range(topic: str, partition: int, offset: int, bounds: Bounds) -> Off
     """Build the error for an offset that a partition does not have."""
     return OffsetOutOfRangeError(
         f"{topic}[{partition}] has no offset {offset}",
-        hint=f"it has the offsets from {bounds.begin} up to {bounds.end}",
+        hint=f"its offsets range from {bounds.begin} to {bounds.end}",
         topic=topic,
         partition=partition,
         offset=offset,
@@ -83,7 +83,7 @@ def out_of_range(topic: str, partition: int, offset: int, bounds: Bounds) -> Off
     )
 
 
-def _whole_before(spans: Iterator[Span], offset: int) -> Iterator[Span]:
+def _entirely_before(spans: Iterator[Span], offset: int) -> Iterator[Span]:
     for span in spans:
         if span.next_offset > offset:
             return

@@ -1,6 +1,6 @@
-"""One topic: an LMDB environment of its own with blobs, their index, producers' sequences and bounds.
+"""One topic: an LMDB environment with blobs, their index, the sequences of producers, and bounds.
 
-The index answers for offsets, times and sizes, so that only reading records touches blobs.
+The index contains offsets, times and sizes, so only reading records accesses blobs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from millstream.foundation.storage import Environment, open_environment
 from millstream.log.layout import DATABASES, ID_KEY, Bounds, Span
 from millstream.log.snapshot import Snapshot, out_of_range
 from millstream.log.waiting import notify
-from millstream.log.writing import Blob, blob_of, check_partition
+from millstream.log.writing import Blob, check_partition, encode_blob
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CLEAN_AFTER_BLOBS = 256
 CLEAN_AFTER_MS = 300_000
-_CLEAN_AFTER_BLOBS_TOO_LARGE = 8
+_CLEAN_OVERSIZED_AFTER_BLOBS = 8
 
 
 class Topic:
-    """A topic as the catalog describes it; cheap to make, opened when it is first used."""
+    """A topic as described by the catalog; cheap to create, opened on first use."""
 
     def __init__(self, name: str, id: str, config: TopicConfig, directory: Path, *, sync: bool) -> None:
         self.name = name
@@ -46,34 +46,34 @@ class Topic:
 
     @property
     def environment(self) -> Environment:
-        """This process's environment of the topic."""
+        """The topic's environment in this process."""
         if self._environment is None or not self._environment.is_open:
-            self._environment = _opened(self.directory, self._sync)
+            self._environment = _open(self.directory, self._sync)
         return self._environment
 
     @property
     def waiters(self) -> Path:
-        """Where those who wait for new records are found."""
+        """The directory with the pipes of processes that wait for new records."""
         return self.directory / "waiters"
 
-    def make(self) -> None:
-        """Put the topic's id into its new directory."""
+    def initialize(self) -> None:
+        """Create the directory and write the topic's id into it."""
         opened = self.environment
         opened.update(lambda txn: txn.put(ID_KEY, self._id, db=opened.databases["bounds"]))
 
     @staticmethod
-    def poison(directory: Path, *, sync: bool) -> None:
-        """Take the id out of a directory, so that whoever has it open finds that it is gone."""
-        opened = _opened(directory, sync)
+    def invalidate(directory: Path, *, sync: bool) -> None:
+        """Remove the id from a directory, so that processes that have it open notice that the topic was deleted."""
+        opened = _open(directory, sync)
         opened.update(lambda txn: txn.delete(ID_KEY, db=opened.databases["bounds"]))
         opened.close()
 
     def has_directory(self) -> bool:
-        """Whether there is a directory of this name, this topic's or a successor's."""
+        """Whether the directory exists; it may belong to a later topic with the same name."""
         return os.path.exists(self._data)  # noqa: PTH110 - half the cost of Path.exists, on every call
 
-    def is_there(self) -> bool:
-        """Whether the directory is this topic's; an environment of a predecessor is closed first."""
+    def exists(self) -> bool:
+        """Whether the directory belongs to this topic; the environment of an earlier topic is closed first."""
         if not self.has_directory():
             return False
         for _ in range(2):
@@ -85,20 +85,20 @@ class Topic:
         return False
 
     @contextmanager
-    def reading(self, *, buffers: bool = False) -> Iterator[Snapshot]:
-        """The topic as it is now; keep it short."""
+    def snapshot(self, *, buffers: bool = False) -> Iterator[Snapshot]:
+        """Open a snapshot of the topic; keep it short."""
         opened = self.environment
         with opened.read(buffers=buffers) as txn:
             yield Snapshot(txn, opened.databases)
 
     def update(self, change: Callable[[Snapshot], T]) -> T:
-        """Change the topic in one transaction, unless it was deleted meanwhile."""
+        """Change the topic in one transaction, unless it has been deleted."""
         opened = self.environment
 
         def checked(txn: Any) -> T:
             if txn.get(ID_KEY, db=opened.databases["bounds"]) != self._id:
                 raise UnknownTopicError(
-                    f"topic {self.name!r} was deleted meanwhile",
+                    f"topic {self.name!r} has been deleted",
                     hint=f"create it: millstream topics create {self.name}",
                     topic=self.name,
                 )
@@ -106,40 +106,40 @@ class Topic:
 
         return opened.update(checked)
 
-    def force(self) -> None:
-        """Bring everything committed so far to the disk."""
+    def sync(self) -> None:
+        """Flush everything committed so far to disk."""
         self.environment.sync()
 
     def clear_stale_readers(self) -> None:
-        """Let go of the pages that dead processes were reading."""
+        """Release the pages that were read by processes that have died."""
         self.environment.clear_stale_readers()
 
     def offsets(self) -> list[Offsets]:
-        """Return begin and end of every partition."""
-        with self.reading() as snapshot:
+        """Return the first and the next offset of every partition."""
+        with self.snapshot() as snapshot:
             bounds = map(snapshot.bounds, range(self.config.partitions))
             return [Offsets(begin=each.begin, end=each.end) for each in bounds]
 
     def bytes(self) -> list[int]:
-        """Return the bytes of every partition's blobs."""
-        with self.reading() as snapshot:
+        """Return the size of every partition in bytes."""
+        with self.snapshot() as snapshot:
             return [snapshot.bounds(partition).bytes for partition in range(self.config.partitions)]
 
     def append(self, outputs: Sequence[Output], once: Sequence[tuple[str, int]] = ()) -> tuple[list[int], bool]:
         """Append blocks in one transaction; return their first offsets, and whether cleaning is due.
 
-        With ``once``, a producer and a sequence for each block, partitions that have this sequence of it or a later
-        one are left alone.
+        ``once`` has a producer and a sequence for each block; blocks for partitions that already have this or a later
+        sequence of the producer are skipped.
         """
         now = time_ns() // 1_000_000
-        # Append times are taken under the writer's lock, so that they follow the offsets.
-        early = None if self.config.timestamps == "append" else [blob_of(o, self.config, now) for o in outputs]
+        # Append timestamps are taken under the write lock, so that they increase with the offsets.
+        encoded = None if self.config.timestamps == "append" else [encode_blob(o, self.config, now) for o in outputs]
 
         def change(snapshot: Snapshot) -> tuple[list[int], bool]:
             time = time_ns() // 1_000_000
-            blobs = [blob_of(o, self.config, time) for o in outputs] if early is None else early
-            offsets, touched = _appended(snapshot, outputs, blobs, once, time)
-            return offsets, any(self._is_cleaning_due(bounds, time) for bounds in touched)
+            blobs = [encode_blob(o, self.config, time) for o in outputs] if encoded is None else encoded
+            offsets, changed = _append_outputs(snapshot, outputs, blobs, once, time)
+            return offsets, any(self._is_cleaning_due(bounds, time) for bounds in changed)
 
         result = self.update(change)
         notify(self.waiters)
@@ -150,11 +150,11 @@ class Topic:
         return (
             bounds.new_blobs >= CLEAN_AFTER_BLOBS
             or now - bounds.cleaned >= CLEAN_AFTER_MS
-            or (limit is not None and bounds.bytes > 2 * limit and bounds.new_blobs >= _CLEAN_AFTER_BLOBS_TOO_LARGE)
+            or (limit is not None and bounds.bytes > 2 * limit and bounds.new_blobs >= _CLEAN_OVERSIZED_AFTER_BLOBS)
         )
 
     def delete_before(self, partition: int, offset: int) -> None:
-        """Forget the records before ``offset``; the next one keeps its offset."""
+        """Delete the records before ``offset``; the others keep their offsets."""
         check_partition(self.name, partition, self.config)
 
         def change(snapshot: Snapshot) -> None:
@@ -167,11 +167,11 @@ class Topic:
         self.update(change)
 
 
-def _opened(directory: Path, sync: bool) -> Environment:
+def _open(directory: Path, sync: bool) -> Environment:
     return open_environment(directory, DATABASES, sync=sync)
 
 
-def _appended(
+def _append_outputs(
     snapshot: Snapshot,
     outputs: Sequence[Output],
     blobs: Sequence[Blob | None],
@@ -179,18 +179,18 @@ def _appended(
     now: int,
 ) -> tuple[list[int], list[Bounds]]:
     offsets = []
-    touched = []
-    claims = {(output.partition, *one) for output, one in zip(outputs, once, strict=True)} if once else set()
+    changed = []
+    claims = {(output.partition, *claim) for output, claim in zip(outputs, once, strict=True)} if once else set()
     stored = {claim for claim in claims if _is_stored(snapshot, *claim)}
-    for place, (output, blob) in enumerate(zip(outputs, blobs, strict=True)):
+    for index, (output, blob) in enumerate(zip(outputs, blobs, strict=True)):
         bounds = snapshot.bounds(output.partition)
         offsets.append(bounds.end)
-        if blob is None or (once and (output.partition, *once[place]) in stored):
+        if blob is None or (once and (output.partition, *once[index]) in stored):
             continue
-        touched.append(_append_blob(snapshot, blob, bounds, now))
+        changed.append(_append_blob(snapshot, blob, bounds, now))
     for claim in claims - stored:
         snapshot.put_sequence(*claim)
-    return offsets, touched
+    return offsets, changed
 
 
 def _is_stored(snapshot: Snapshot, partition: int, producer: str, sequence: int) -> bool:

@@ -1,8 +1,8 @@
-"""Wake-ups between processes: a waiter is a named pipe in a directory, a writer puts a byte into each.
+"""Wake-ups between processes: a waiter is a named pipe in a directory, and a writer writes a byte to each pipe.
 
-A waiter registers first and looks at the log second; a writer commits first and looks for waiters second. So
-whichever comes late sees the other. A pipe that nobody reads belongs to a dead process and is removed; so a new one
-gets its name when it is read.
+A waiter creates its pipe before it checks the log; a writer commits before it lists the pipes. So no wake-up is lost.
+A pipe without a reader belongs to a process that has died and is removed. A new pipe therefore has a temporary name
+until its reader has opened it.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from uuid import uuid4
 
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 
-_UNREAD = "."
-_UNREAD_SECONDS = 60.0
-_MANY = 65_536  # bytes in a pipe: more wake-ups than one wait can miss
+_PENDING_PREFIX = "."
+_PENDING_SECONDS = 60.0
+_PIPE_BYTES = 65_536  # the capacity of a pipe
 
 
 def notify(directory: Path) -> None:
-    """Wake everybody who waits in ``directory``."""
+    """Wake all waiters in ``directory``."""
     try:
         names = os.listdir(directory)  # noqa: PTH208 - a third of the cost of iterdir, on every append
     except FileNotFoundError:
         return
     for name in names:
-        if not name.startswith(_UNREAD):
-            _ring(directory / name)
+        if not name.startswith(_PENDING_PREFIX):
+            _wake(directory / name)
 
 
-def _ring(pipe: Path) -> None:
+def _wake(pipe: Path) -> None:
     try:
         end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -47,95 +47,95 @@ def _ring(pipe: Path) -> None:
     try:
         os.write(end, b"!")
     except BlockingIOError:
-        pass  # full of wake-ups already
+        pass  # the pipe is full of wake-ups
     finally:
         os.close(end)
 
 
-class Waiter:
-    """One thread's ear: it listens in any number of directories and is used for wait after wait."""
+class LogWaiter:
+    """Waits for notifications in any number of directories; used by one thread for many waits."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
         self._pipes: dict[Path, _Pipe] = {}
         self._process = os.getpid()
 
-    def wait(self, directories: Iterable[Path], ready: Callable[[], bool], timeout: float) -> bool:
-        """Block until ``ready`` holds, looking again whenever one of the directories is notified."""
-        self._listen(set(directories))
+    def wait(self, directories: Iterable[Path], is_ready: Callable[[], bool], timeout: float) -> bool:
+        """Block until ``is_ready`` returns True; call it again whenever one of the directories is notified."""
+        self._watch(set(directories))
         deadline = monotonic() + timeout
         while True:
             self._drain()
-            if ready():
+            if is_ready():
                 return True
-            left = deadline - monotonic()
-            if left <= 0:
+            remaining = deadline - monotonic()
+            if remaining <= 0:
                 return False
-            self._poll.poll(left * 1000)
+            self._poll.poll(remaining * 1000)
 
-    def _listen(self, directories: set[Path]) -> None:
-        for gone in self._pipes.keys() - directories:
-            pipe = self._pipes.pop(gone)
-            self._poll.unregister(pipe.end)
+    def _watch(self, directories: set[Path]) -> None:
+        for obsolete in self._pipes.keys() - directories:
+            pipe = self._pipes.pop(obsolete)
+            self._poll.unregister(pipe.read_end)
             pipe.close()
         for directory in directories:
             if directory not in self._pipes:
                 self._pipes[directory] = pipe = _Pipe(directory)
-                self._poll.register(pipe.end, select.POLLIN)
+                self._poll.register(pipe.read_end, select.POLLIN)
 
     def _drain(self) -> None:
         for pipe in self._pipes.values():
             pipe.drain()
 
     @property
-    def is_ours(self) -> bool:
-        """Whether this process made it, and did not inherit it by ``fork``."""
+    def belongs_to_this_process(self) -> bool:
+        """Whether this process created it, rather than inherited it by ``fork``."""
         return self._process == os.getpid()
 
     def close(self) -> None:
-        """Stop listening."""
-        self._listen(set())
+        """Remove all pipes."""
+        self._watch(set())
 
 
 class _Pipe:
-    """A named pipe with both ends held, so that it neither ends nor blocks its writers."""
+    """A named pipe with both ends open, so that it neither reaches its end nor blocks writers."""
 
     def __init__(self, directory: Path) -> None:
         name = uuid4().hex
-        path, unread = directory / name, directory / f"{_UNREAD}{name}"
+        path, pending = directory / name, directory / f"{_PENDING_PREFIX}{name}"
         ends: list[int] = []
         with translate_storage_errors(directory):
             make_private_directory(directory)
-            _clear_unread(directory)
+            _remove_abandoned(directory)
             try:
-                os.mkfifo(unread, 0o600)
-                ends.append(os.open(unread, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-                ends.append(os.open(unread, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-                with suppress(FileNotFoundError):  # the topic has just been deleted, which its reader finds out
-                    os.rename(unread, path)  # noqa: PTH104 - one of these calls like the other
+                os.mkfifo(pending, 0o600)
+                ends.append(os.open(pending, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+                ends.append(os.open(pending, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+                with suppress(FileNotFoundError):  # the topic has just been deleted; the reader checks that itself
+                    os.rename(pending, path)  # noqa: PTH104 - consistent with the calls above
             except BaseException:
                 for end in ends:
                     os.close(end)
-                unread.unlink(missing_ok=True)
+                pending.unlink(missing_ok=True)
                 raise
-        self.end, other = ends
-        self.close = weakref.finalize(self, _forget, path, self.end, other, os.getpid())
+        self.read_end, write_end = ends
+        self.close = weakref.finalize(self, _close_pipe, path, self.read_end, write_end, os.getpid())
 
     def drain(self) -> None:
         with suppress(BlockingIOError):
-            os.read(self.end, _MANY)
+            os.read(self.read_end, _PIPE_BYTES)
 
 
-def _clear_unread(directory: Path) -> None:
-    """Remove the pipes of processes that died before they could give them a name."""
-    for pipe in directory.glob(f"{_UNREAD}*"):
+def _remove_abandoned(directory: Path) -> None:
+    """Remove the pipes of processes that died before they could rename them."""
+    for pipe in directory.glob(f"{_PENDING_PREFIX}*"):
         with suppress(FileNotFoundError):
-            if time() - pipe.stat().st_mtime > _UNREAD_SECONDS:
+            if time() - pipe.stat().st_mtime > _PENDING_SECONDS:
                 pipe.unlink()
 
 
-def _forget(path: Path, end: int, other: int, process: int) -> None:
-    os.close(end)
-    os.close(other)
+def _close_pipe(path: Path, read_end: int, write_end: int, process: int) -> None:
+    os.close(read_end)
+    os.close(write_end)
     if process == os.getpid():
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Blocks checked and made ready to be stored, before a writer's lock is taken."""
+"""Check blocks and encode them as blobs, before the write lock is taken."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from millstream.broker import Output, TopicConfig
     from millstream.foundation.blocks import Block
 
-_FEW = 64
+_FEW_RECORDS = 64
 
 
 class Blob(NamedTuple):
-    """A block as it will lie in the log."""
+    """A block as it is stored in the log."""
 
     partition: int
     data: bytes
@@ -27,17 +27,17 @@ class Blob(NamedTuple):
     last_time: int
 
 
-def blob_of(output: Output, config: TopicConfig, now: int) -> Blob | None:
-    """Check a block against the rules of its topic and turn it into bytes; None if it has no records."""
+def encode_blob(output: Output, config: TopicConfig, now: int) -> Blob | None:
+    """Check a block against the settings of its topic and encode it; None if it has no records."""
     check_partition(output.topic, output.partition, config)
     block = output.block
     if not len(block):
         return None
     if not block.schema.equals(SCHEMA):
-        block = _with_our_schema(block)
+        block = _cast_to_schema(block)
     if config.compact and block.column(0).null_count:
         raise BrokerError(
-            f"a record without a key cannot go to the compacted topic {output.topic!r}",
+            f"a record without a key cannot be written to the compacted topic {output.topic!r}",
             hint="give it a key, or create the topic without compaction",
             topic=output.topic,
         )
@@ -46,16 +46,16 @@ def blob_of(output: Output, config: TopicConfig, now: int) -> Blob | None:
     data = to_bytes(block)
     if len(data) > config.max_record_bytes:
         _check_sizes(output.topic, block, config.max_record_bytes)
-    return Blob(output.partition, data, len(block), *_span_of_times(block.column(2)))
+    return Blob(output.partition, data, len(block), *_time_range(block.column(2)))
 
 
-def _span_of_times(column: Any) -> tuple[int, int]:
-    """Return the smallest and the largest time; for few of them Python is ten times as fast as Arrow's functions."""
-    if len(column) <= _FEW and not column.null_count:
+def _time_range(column: Any) -> tuple[int, int]:
+    """Return the smallest and the largest timestamp; for few records, Python is ten times as fast as Arrow."""
+    if len(column) <= _FEW_RECORDS and not column.null_count:
         times = column.to_pylist()
         return min(times), max(times)
-    found = pc.min_max(column)
-    return found["min"].as_py(), found["max"].as_py()
+    bounds = pc.min_max(column)
+    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
 def check_partition(topic: str, partition: int, config: TopicConfig) -> None:
@@ -63,18 +63,18 @@ def check_partition(topic: str, partition: int, config: TopicConfig) -> None:
     if not 0 <= partition < config.partitions:
         raise BrokerError(
             f"topic {topic!r} has no partition {partition!r}",
-            hint=f"it has {config.partitions}, counted from 0",
+            hint=f"it has {config.partitions}, numbered from 0",
             topic=topic,
             partition=partition,
         )
 
 
-def _with_our_schema(block: Block) -> Block:
+def _cast_to_schema(block: Block) -> Block:
     try:
         return block.select(SCHEMA.names).cast(SCHEMA)
     except (KeyError, pa.ArrowException) as error:
         raise DefinitionError(
-            f"a block has the columns {block.schema.names!r}", hint=f"the log stores {SCHEMA.names!r}"
+            f"a block has the columns {block.schema.names!r}", hint=f"the log requires {SCHEMA.names!r}"
         ) from error
 
 
@@ -82,7 +82,7 @@ def _check_sizes(topic: str, block: Block, limit: int) -> None:
     lengths = [pc.binary_length(block.column(number)) for number in (0, 1, 3)]
     if sum(pc.max(column).as_py() or 0 for column in lengths) <= limit:
         return
-    of_keys, of_values, of_headers = (pc.fill_null(column, 0) for column in lengths)
-    largest = pc.max(pc.add(pc.add(of_keys, of_values), of_headers)).as_py()
+    keys, values, headers = (pc.fill_null(column, 0) for column in lengths)
+    largest = pc.max(pc.add(pc.add(keys, values), headers)).as_py()
     if largest > limit:
         raise RecordTooLargeError.of(topic, largest, limit)
