@@ -228,7 +228,7 @@ def test_new_partitions_are_detected(log: EmbeddedLog, send: Send) -> None:
     consumer = Consumer(log, topics="lines")
     log.alter_topic("lines", partitions=2)
     send(b"1", partition=1)
-    consumer._looked = float("-inf")
+    consumer._refreshed = float("-inf")
     assert [record.value for record in consumer.poll("1 s")] == [1]
 
 

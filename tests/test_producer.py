@@ -167,7 +167,7 @@ def test_a_full_buffer_raises_if_configured(log: EmbeddedLog) -> None:
     unreliable.gate.clear()
     with Producer(unreliable, buffer_bytes=1000, value=bytes, when_full="raise") as producer:
         producer.send("lines", b"x" * 600)
-        with pytest.raises(BufferFullError, match="664 bytes are waiting to be sent, the buffer takes 1000"):
+        with pytest.raises(BufferFullError, match="664 bytes are waiting to be sent, the buffer holds 1000"):
             producer.send("lines", b"y" * 600)
         unreliable.gate.set()
         producer.flush()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from millstream.batch.pace import Pace, Trigger
 from millstream.config import Config
@@ -15,18 +15,42 @@ from millstream.durations import Duration
 from millstream.foundation.loading import check_not_loading, importable_app
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import DEFAULT_DATA_DIR
+from millstream.foundation.type_variables import Key, TextKey, Value
 from millstream.plan.describe import Format, describe
 from millstream.plan.topology import Plan, SparkDelivery
+from millstream.serdes import SerdeLike
 
 if TYPE_CHECKING:
     from millstream.batch.loop import Until
     from millstream.batch.report import BatchReport
-    from millstream.broker import Broker
-    from millstream.consumer import Consumer
-    from millstream.producer import Producer
+    from millstream.broker import Acks, Broker
+    from millstream.consumer import Consumer, Reset, Wait
+    from millstream.producer import Producer, WhenFull
     from millstream.spark.run import SparkRun
     from millstream.spark.session import DataFrame, DataFrameReader, SparkSession
     from millstream.tables.rows import TableReader
+
+
+class ProducerOptions(TypedDict, total=False):
+    """Options of ``Producer`` beside its serdes."""
+
+    acks: Acks
+    linger: Duration
+    batch_records: int
+    buffer_bytes: int
+    when_full: WhenFull
+    name: str | None
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """Options of ``Consumer`` beside its group, topics and serdes."""
+
+    auto_offset_reset: Reset
+    auto_commit: bool
+    commit_every: Duration
+    session_timeout: Duration
+    timeout: Wait | None
+    stop_at_end: bool
 
 
 class App(Sources):
@@ -66,16 +90,16 @@ class App(Sources):
 
     @property
     def plan(self) -> Plan:
-        """The plan of what was written so far."""
+        """The plan of the topology as defined so far."""
         return Plan.of(self._draft)
 
     @property
     def deliveries(self) -> dict[str, SparkDelivery]:
-        """What ``to_spark`` steps do with their topics."""
+        """The ``to_spark`` steps by topic."""
         return self._draft.deliveries
 
     def describe(self, format: Format = "text") -> str:
-        """Return the plan with its stages as ``"text"``, ``"json"`` or ``"mermaid"``."""
+        """Return the plan and its stages as ``"text"``, ``"json"`` or ``"mermaid"``."""
         return describe(self.plan, format)
 
     # Running
@@ -91,13 +115,13 @@ class App(Sources):
     ) -> None:
         """Run on Spark until stopped (Ctrl-C drains), or with ``until="caught-up"`` until all records are processed.
 
-        A batch begins as soon as there are records; ``every="10 s"`` collects them for so long first. While little is
-        to be done, one Spark task stays and runs batches by itself, in milliseconds: with ``trigger="auto"`` if Spark
-        has a slot to spare, with ``"realtime"`` in any case. After a crash a run goes on exactly where the last stood.
-        Stages in ``reset`` begin with empty state.
+        A batch starts as soon as there are records; ``every="10 s"`` collects them for that long first. While there is
+        little to do, one resident Spark task runs the batches, in milliseconds each: with ``trigger="auto"`` if Spark
+        has a free slot, with ``"realtime"`` always. After a crash a run continues exactly where the last one stopped.
+        Stages in ``reset`` start with empty state.
         """
         check_not_loading("run")
-        run = self._twin().start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset)
+        run = self._importable().start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset)
         run.wait(handle_signals=True)
 
     def start(
@@ -109,14 +133,14 @@ class App(Sources):
         on_batch: Callable[[BatchReport], None] | None = None,
         reset: Collection[str] = (),
     ) -> SparkRun:
-        """Start to run in the background and return the run: ``stop()`` drains it, ``wait()`` waits for its end.
+        """Start a run in the background and return it: ``stop()`` drains it, ``wait()`` waits for its end.
 
         The arguments are those of ``run``.
         """
         check_not_loading("start")
-        twin = self._twin()
-        if twin is not self:
-            self._run = twin.start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset)
+        app = self._importable()
+        if app is not self:
+            self._run = app.start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset)
             return self._run
         from millstream.spark.run import SparkRun
 
@@ -124,54 +148,64 @@ class App(Sources):
         return self._run
 
     def stop(self) -> None:
-        """Drain the run that was started here and wait for its end."""
+        """Drain the run that this object started and wait for its end."""
         if self._run is not None:
             self._run.stop()
             self._run.wait()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end of the run that was started here; False if it still goes on after ``timeout`` seconds."""
+        """Wait for the end of the run that this object started; False if it still runs after ``timeout`` seconds."""
         return self._run is None or self._run.wait(timeout)
 
-    def _twin(self) -> App:
-        """Return the app to run: for a script the one that its import makes, with the settings given here."""
+    def _importable(self) -> App:
+        """Return the app that workers can import: for a script the app of the imported module, with these settings."""
         if self.defined_in != "__main__":
             return self
-        twin: App = importable_app(self)
-        twin.broker_url, twin.data_dir, twin.config = self.broker_url, self.data_dir, self.config
-        return twin
+        app: App = importable_app(self)
+        app.broker_url, app.data_dir, app.config = self.broker_url, self.data_dir, self.config
+        return app
 
-    # Reading and feeding
+    # Tables and topics
 
     @property
     def broker(self) -> Broker:
-        """The log or cluster that the app reads and writes; each call opens it for this process."""
+        """The log or Kafka cluster that the app reads and writes; each call opens it in this process."""
         from millstream.broker_urls import open_broker
 
         return open_broker(self.broker_url, self.data_dir, durability=self.config.durability)
 
     @property
     def tables(self) -> Mapping[str, TableReader]:
-        """The app's tables by name, readable while it runs and after."""
+        """The app's tables by name; they can be read while the app runs and afterwards."""
         from millstream.tables.opening import open_tables
 
         return open_tables(self.data_dir, self.id, self.plan)
 
-    def producer(self, **options: Any) -> Producer:
+    def producer(
+        self, *, key: SerdeLike[Key] = None, value: SerdeLike[Value] = None, **options: Unpack[ProducerOptions]
+    ) -> Producer[Key, Value]:
         """Return a producer for the app's broker; use it in a ``with`` block."""
         from millstream.producer import Producer
 
-        return Producer(self.broker, **options)
+        return Producer(self.broker, key=key, value=value, **options)
 
-    def consumer(self, group: str | None = None, **options: Any) -> Consumer:
-        """Return a consumer for the app's broker, in a group if one is named."""
+    def consumer(
+        self,
+        group: str | None = None,
+        *,
+        topics: str | Sequence[str],
+        key: SerdeLike[TextKey] = None,
+        value: SerdeLike[Value] = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Consumer[TextKey, Value]:
+        """Return a consumer for the app's broker, in a consumer group if one is given."""
         from millstream.consumer import Consumer
 
-        return Consumer(self.broker, group, **options)
+        return Consumer(self.broker, group, topics=topics, key=key, value=value, **options)
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session of this process, which knows the data source ``millstream`` (docs/spark.md)."""
+        """The Spark session of this process, with the data source ``millstream`` (docs/spark.md)."""
         from millstream.spark.session import spark_session
 
         return spark_session(self.config.master, self.config.spark)
@@ -187,17 +221,16 @@ class App(Sources):
     ) -> None:
         """Append the rows of a DataFrame to a topic, each as a JSON object; ``key`` and ``timestamp`` name columns.
 
-        Rows are written in the order of ``timestamp`` if it is given, so that the app sees them as it would have
-        seen them live. A task that Spark runs again writes nothing twice; a call that fails leaves what it has
-        written until then.
+        Rows are written in the order of ``timestamp`` if it is given, as they would have arrived live. A task that
+        Spark runs again writes nothing twice. A call that fails keeps what it has written so far.
         """
         from millstream.spark.backfill import backfill
 
         backfill(self, dataframe, topic=topic, key=key, timestamp=timestamp)
 
     def main(self) -> None:
-        """Offer the commands of ``millstream`` for this app: ``python my_app.py run``."""
+        """Run the ``millstream`` command line for this app: ``python my_app.py run``."""
         check_not_loading("main")
         from millstream.cli.main import main_for
 
-        main_for(self._twin())
+        main_for(self._importable())

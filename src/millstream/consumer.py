@@ -1,4 +1,4 @@
-"""Reading topics as Python records, alone or sharing the partitions with a group."""
+"""The consumer: reads topics as records, alone or in a consumer group."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import repeat
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias
 
 from millstream.broker import Membership, SupportsMembership
 from millstream.durations import Duration, milliseconds
 from millstream.errors import BrokerError, DefinitionError, OffsetOutOfRangeError, RebalancedError, SerdeError
 from millstream.foundation.blocks import headers_of
+from millstream.foundation.type_variables import TextKey, Value
 from millstream.records import Record, TopicPartition
 from millstream.serdes import JSON, RAW, TEXT, Serde, SerdeLike, serde_for
 
@@ -25,19 +26,19 @@ Wait: TypeAlias = Duration | float
 """A duration, or seconds."""
 
 _log = logging.getLogger(__name__)
-_GROUP_SECONDS = 0.2  # how long a member of a group waits before it looks around again
+_GROUP_SECONDS = 0.2  # how often a member of a group checks its assignment
 _METADATA_SECONDS = 5.0
 
 
-class Consumer:
-    """Read records of topics as they come: ``for record in consumer``, or ``poll`` for lists.
+class Consumer(Generic[TextKey, Value]):
+    """Reads records of topics: ``for record in consumer``, or ``poll`` for lists.
 
-    With a ``group``, partitions are shared with its other members, and reading goes on where the group committed;
-    ``auto_commit`` commits what was handed out, from time to time and on ``close``, so that a record is seen at least
-    once. Without a group all partitions are read and nothing is committed. Where nothing is committed, or it was
-    deleted, ``auto_offset_reset`` decides. Iteration waits for ever, unless ``timeout`` says how long without a
-    record, or ``stop_at_end`` ends it where the topics end when it begins. A record that cannot be decoded is a
-    ``SerdeError``; ``value=bytes`` shows it as it is, ``seek`` skips it. For one thread.
+    With a ``group``, partitions are shared with its other members, and reading continues at the committed offsets;
+    ``auto_commit`` commits the records returned so far, every ``commit_every`` and on ``close``, so that each record is
+    seen at least once. Without a group all partitions are read and nothing is committed. Without a valid committed
+    offset, ``auto_offset_reset`` decides. Iteration never ends, unless ``timeout`` passes without a record, or with
+    ``stop_at_end`` at the current end of the topics. A record that cannot be decoded raises a ``SerdeError``;
+    ``value=bytes`` returns it undecoded, ``seek`` skips it. Not thread-safe.
 
     >>> from tempfile import mkdtemp
     >>> from pathlib import Path
@@ -62,8 +63,8 @@ class Consumer:
         group: str | None = None,
         *,
         topics: str | Sequence[str],
-        key: SerdeLike = None,
-        value: SerdeLike = None,
+        key: SerdeLike[TextKey] = None,
+        value: SerdeLike[Value] = None,
         auto_offset_reset: Reset = "earliest",
         auto_commit: bool = True,
         commit_every: Duration = "1 s",
@@ -84,11 +85,11 @@ class Consumer:
         self._group = group
         self._cursors: dict[TopicPartition, _Cursor] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._batch: list[Record] = []
+        self._batch: list[Record[TextKey, Value]] = []
         self._at = 0
-        self._turn = 0
+        self._polls = 0
         self._closed = False
-        self._looked = float("-inf")
+        self._refreshed = float("-inf")
         self._last_commit = monotonic()
         self._member = None if group is None else self._join(group, session_timeout)
         self._refresh()
@@ -102,11 +103,11 @@ class Consumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Close; after an exception nothing more is committed, so that the failed records come again."""
+        """Close; after an exception nothing is committed, so that the failed records are read again."""
         self._auto_commit = self._auto_commit and kind is None
         self.close()
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[TextKey, Value]]:
         ends = self._ends() if self._stop_at_end else None
         last = monotonic()
         while True:
@@ -115,70 +116,71 @@ class Consumer:
                 self._at += 1
                 yield record
                 last = monotonic() if self._at == len(self._batch) else last
-            if ends is not None and all(self.position(*_parts(each)) >= ends.get(each, 0) for each in self._cursors):
+            if ends is not None and self._is_past(ends):
                 return
             left = _GROUP_SECONDS if self._timeout is None else last + self._timeout - monotonic()
             if left <= 0:
                 return
             self._batch, self._at = self._poll(0 if ends is not None else min(left, _GROUP_SECONDS), 10_000), 0
 
-    def poll(self, timeout: Wait = "1 s", max_records: int = 10_000) -> list[Record]:
-        """Return up to ``max_records`` records, or none if none came in time; what was returned counts as read."""
+    def poll(self, timeout: Wait = "1 s", max_records: int = 10_000) -> list[Record[TextKey, Value]]:
+        """Return up to ``max_records`` records, or none if none arrived in time; returned records count as read."""
         ahead = self._batch[self._at : self._at + max_records]
         self._at += len(ahead)
         return ahead or self._poll(_seconds(timeout), max_records)
 
     def commit(self) -> None:
-        """Commit how far the records handed out so far reach; ``RebalancedError`` if partitions were lost."""
+        """Commit the records returned so far; raises ``RebalancedError`` if partitions were lost."""
         if self._member is None:
             raise BrokerError("a consumer without a group cannot commit", hint="give it a group")
         self._last_commit = monotonic()
-        changed = {each: at for each, at in self._positions().items() if self._committed.get(each) != at}
+        positions = self._positions().items()
+        changed = {partition: offset for partition, offset in positions if self._committed.get(partition) != offset}
         if changed:
             self._member.commit(changed)
             self._committed.update(changed)
 
     def seek(self, topic: str, partition: int, to: Seek) -> None:
-        """Go on at an offset, at the ``"beginning"`` or ``"end"``, or at the first record of a time or later."""
-        each = TopicPartition(topic, partition)
-        cursor = self._cursor(each)
-        there = self._broker.offsets(topic)[partition]
+        """Continue at an offset, at the ``"beginning"`` or ``"end"``, or at the first record at or after a time."""
+        cursor = self._cursor(TopicPartition(topic, partition))
+        offsets = self._broker.offsets(topic)[partition]
         if to == "beginning":
-            offset = there.begin
+            offset = offsets.begin
         elif to == "end":
-            offset = there.end
+            offset = offsets.end
         elif isinstance(to, datetime):
-            found = self._broker.offset_at(topic, partition, round(to.timestamp() * 1000))
-            offset = there.end if found is None else found
+            first = self._broker.offset_at(topic, partition, round(to.timestamp() * 1000))
+            offset = offsets.end if first is None else first
         else:
             offset = to
-        if not there.begin <= offset <= there.end:
+        if not offsets.begin <= offset <= offsets.end:
             raise OffsetOutOfRangeError(
                 f"{topic}[{partition}] has no offset {offset!r}",
-                hint=f"it has the offsets from {there.begin} up to {there.end}",
+                hint=f"it has the offsets from {offsets.begin} up to {offsets.end}",
                 topic=topic,
                 partition=partition,
             )
         cursor.seek(offset)
         ahead = self._batch[self._at :]
-        self._batch, self._at = [one for one in ahead if (one.topic, one.partition) != (topic, partition)], 0
+        self._batch = [record for record in ahead if (record.topic, record.partition) != (topic, partition)]
+        self._at = 0
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that this consumer reads now."""
+        """The partitions that this consumer currently reads."""
         return tuple(sorted(self._cursors))
 
     def position(self, topic: str, partition: int) -> int:
-        """Return the offset of the next record to be handed out."""
+        """Return the offset of the next record to be returned."""
         return self._positions()[self._cursor(TopicPartition(topic, partition)).partition]
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return how many offsets each partition has left to read."""
+        """Return the number of offsets left to read in each partition."""
         ends = self._ends()
-        return {each: ends[each] - at for each, at in self._positions().items()}
+        return {partition: ends[partition] - offset for partition, offset in self._positions().items()}
 
     def close(self) -> None:
-        """Commit if that is automatic, and leave the group."""
+        """Commit with ``auto_commit``, and leave the group."""
         self._closed = True
         if self._member is not None:
             try:
@@ -188,9 +190,9 @@ class Consumer:
                 self._cursors.clear()
                 member.leave()
 
-    def _poll(self, timeout: float, max_records: int) -> list[Record]:
+    def _poll(self, timeout: float, max_records: int) -> list[Record[TextKey, Value]]:
         if self._closed:
-            raise BrokerError("the consumer is closed", hint="make another one")
+            raise BrokerError("the consumer is closed", hint="create another one")
         deadline = monotonic() + timeout
         self._batch, self._at = [], 0
         if self._auto_commit and monotonic() - self._last_commit >= self._commit_seconds:
@@ -202,55 +204,59 @@ class Consumer:
             if records or left <= 0:
                 return records
             slice_seconds = min(left, _METADATA_SECONDS if self._member is None else _GROUP_SECONDS)
-            self._broker.wait({each: cursor.position for each, cursor in self._cursors.items()}, slice_seconds)
+            positions = {partition: cursor.position for partition, cursor in self._cursors.items()}
+            self._broker.wait(positions, slice_seconds)
 
-    def _take(self, most: int) -> list[Record]:
-        """Take records from one partition after the other, beginning with another one each time."""
+    def _take(self, max_records: int) -> list[Record[TextKey, Value]]:
+        """Take records from the partitions in turn, starting with a different one each time."""
         cursors = list(self._cursors.values())
-        self._turn += 1
-        taken: list[Record] = []
-        for place in range(len(cursors)):
-            if len(taken) == most:
+        self._polls += 1
+        taken: list[Record[TextKey, Value]] = []
+        for number in range(len(cursors)):
+            if len(taken) == max_records:
                 break
-            cursor = cursors[(self._turn + place) % len(cursors)]
+            cursor = cursors[(self._polls + number) % len(cursors)]
             try:
-                taken += cursor.take(most - len(taken), strict=not taken)
+                taken += cursor.take(max_records - len(taken), strict=not taken)
             except OffsetOutOfRangeError as error:
                 _log.warning("consumer.offset_reset to=%s reason=%s", self._reset, error)
                 cursor.seek(self._start(cursor.partition))
         return taken
 
     def _refresh(self) -> None:
-        """Take over the partitions that are ours now."""
+        """Open cursors for newly assigned partitions and drop those of lost ones."""
         if self._member is not None:
-            mine = self._member.refresh(self._release)
-        elif monotonic() - self._looked >= _METADATA_SECONDS:
-            self._looked = monotonic()
-            mine = frozenset(self._ends())
+            assigned = self._member.refresh(self._release)
+        elif monotonic() - self._refreshed >= _METADATA_SECONDS:
+            self._refreshed = monotonic()
+            assigned = frozenset(self._ends())
         else:
             return
-        if mine != self._cursors.keys():
+        if assigned != self._cursors.keys():
             committed = {} if self._group is None else self._broker.committed(self._group)
-            self._cursors = {each: self._cursors.get(each) or self._open(each, committed) for each in sorted(mine)}
+            self._cursors = {
+                partition: self._cursors.get(partition) or self._open(partition, committed)
+                for partition in sorted(assigned)
+            }
 
-    def _open(self, each: TopicPartition, committed: dict[TopicPartition, int]) -> _Cursor:
-        there = self._broker.offsets(each.topic)[each.partition]
-        at = committed.get(each)
-        if at is not None and not there.begin <= at <= there.end:
-            _log.warning("consumer.offset_reset to=%s committed=%d partition=%s", self._reset, at, each)
-            at = None
-        self._committed.pop(each, None)
-        return _Cursor(self._broker, each, self._start(each) if at is None else at, self._decoding)
+    def _open(self, partition: TopicPartition, committed: dict[TopicPartition, int]) -> _Cursor:
+        offsets = self._broker.offsets(partition.topic)[partition.partition]
+        start = committed.get(partition)
+        if start is not None and not offsets.begin <= start <= offsets.end:
+            _log.warning("consumer.offset_reset to=%s committed=%d partition=%s", self._reset, start, partition)
+            start = None
+        self._committed.pop(partition, None)
+        return _Cursor(self._broker, partition, self._start(partition) if start is None else start, self._decoding)
 
-    def _start(self, each: TopicPartition) -> int:
-        there = self._broker.offsets(each.topic)[each.partition]
-        return there.begin if self._reset == "earliest" else there.end
+    def _start(self, partition: TopicPartition) -> int:
+        offsets = self._broker.offsets(partition.topic)[partition.partition]
+        return offsets.begin if self._reset == "earliest" else offsets.end
 
     def _release(self, lost: frozenset[TopicPartition]) -> None:
-        """Commit before others go on with our partitions."""
+        """Commit before other members continue with the lost partitions."""
         self._commit_if_automatic()
-        for each in lost:
-            self._cursors.pop(each, None)
+        for partition in lost:
+            self._cursors.pop(partition, None)
 
     def _commit_if_automatic(self) -> None:
         if self._auto_commit:
@@ -260,29 +266,33 @@ class Consumer:
                 _log.warning("consumer.commit_refused reason=%s", error)
 
     def _positions(self) -> dict[TopicPartition, int]:
-        positions = {each: cursor.position for each, cursor in self._cursors.items()}
+        positions = {partition: cursor.position for partition, cursor in self._cursors.items()}
         for record in reversed(self._batch[self._at :]):
             positions[TopicPartition(record.topic, record.partition)] = record.offset
         return positions
 
+    def _is_past(self, ends: dict[TopicPartition, int]) -> bool:
+        return all(offset >= ends.get(partition, 0) for partition, offset in self._positions().items())
+
     def _ends(self) -> dict[TopicPartition, int]:
         return {
-            TopicPartition(topic, partition): there.end
+            TopicPartition(topic, partition): offsets.end
             for topic in self._topics
-            for partition, there in enumerate(self._broker.offsets(topic))
+            for partition, offsets in enumerate(self._broker.offsets(topic))
         }
 
-    def _cursor(self, each: TopicPartition) -> _Cursor:
-        found = self._cursors.get(each)
-        if found is None:
+    def _cursor(self, partition: TopicPartition) -> _Cursor:
+        cursor = self._cursors.get(partition)
+        if cursor is None:
             raise BrokerError(
-                f"{each.topic}[{each.partition}] is not read by this consumer", hint=f"it reads {self.assignment!r}"
+                f"{partition.topic}[{partition.partition}] is not read by this consumer",
+                hint=f"it reads {self.assignment!r}",
             )
-        return found
+        return cursor
 
 
 class _Cursor:
-    """A place in a partition from which records are taken."""
+    """The position of a consumer in a partition."""
 
     def __init__(self, broker: Broker, partition: TopicPartition, position: int, decoding: _Decoding) -> None:
         self.partition = partition
@@ -298,14 +308,14 @@ class _Cursor:
         self.position = self._end = offset
         self._chunks, self._chunk, self._row = iter(()), None, 0
 
-    def take(self, most: int, *, strict: bool) -> list[Record]:
-        """Return up to ``most`` decoded records; a bad one is raised if it is the first and ``strict``."""
+    def take(self, max_records: int, *, strict: bool) -> list[Record]:
+        """Return decoded records; if the first cannot be decoded, ``strict`` raises its error."""
         if self._chunk is None:
             self._fetch()
         chunk = self._chunk
         if chunk is None:
             return []
-        block = chunk.block.slice(self._row, most)
+        block = chunk.block.slice(self._row, max_records)
         offsets = chunk.offsets[self._row : self._row + len(block)]
         records, error = self._decoding.records(self.partition, block, offsets)
         if error is not None and strict and not records:
@@ -322,7 +332,7 @@ class _Cursor:
         topic, partition = self.partition.topic, self.partition.partition
         self._chunk, self._row = next(self._chunks, None), 0
         if self._chunk is None:
-            self.position = max(self.position, self._end)  # compaction may have removed what was last
+            self.position = max(self.position, self._end)  # compaction may have removed the last records
             self._end = self._broker.offsets(topic)[partition].end
             if self._end > self.position:
                 self._chunks = self._broker.read(topic, partition, self.position, self._end)
@@ -330,7 +340,7 @@ class _Cursor:
 
 
 class _Decoding:
-    """From columns of bytes to records."""
+    """Decodes columns of bytes to records."""
 
     def __init__(self, key: Serde, value: Serde) -> None:
         self._serdes = (key, value)
@@ -341,10 +351,10 @@ class _Decoding:
         """Return the records up to the first that cannot be decoded, and its error."""
         keys, values = block.column(0).to_pylist(), block.column(1).to_pylist()
         error = None
-        for what, column, serde in zip(("key", "value"), (keys, values), self._serdes, strict=True):
+        for part, column, serde in zip(("key", "value"), (keys, values), self._serdes, strict=True):
             if serde is not RAW:
-                del column[len(keys) :]  # what comes after a bad key is not looked at
-                error = _decode(column, serde, what, partition, offsets) or error
+                del column[len(keys) :]  # values after a bad key are not decoded
+                error = _decode(column, serde, part, partition, offsets) or error
         headers = headers_of(block)
         columns = [offsets, keys, values, block.column(2).to_pylist()]
         if headers is not None:
@@ -353,33 +363,29 @@ class _Decoding:
 
 
 def _decode(
-    column: list[Any], serde: Serde, what: str, partition: TopicPartition, offsets: Sequence[int]
+    column: list[Any], serde: Serde, part: str, partition: TopicPartition, offsets: Sequence[int]
 ) -> SerdeError | None:
-    """Decode a column in place; cut it at the first failure, which ``map`` then cuts the others at."""
+    """Decode a column in place; cut it at the first failure, so that ``map`` cuts the other columns there too."""
     decode: Callable[[bytes], Any] = serde.decode
-    done: list[Any] = []
+    decoded: list[Any] = []
     try:
-        done.extend(None if data is None else decode(data) for data in column)
+        decoded.extend(None if data is None else decode(data) for data in column)
     except Exception as cause:
-        place = len(done)
-        data = column[place]
-        column[:] = done
+        row = len(decoded)
+        data = column[row]
+        column[:] = decoded
         error = SerdeError(
-            f"cannot decode the {what} of {partition.topic}[{partition.partition}]@{offsets[place]} "
+            f"cannot decode the {part} of {partition.topic}[{partition.partition}]@{offsets[row]} "
             f"as {serde.name}: {cause} in {data!r:.80}",
-            hint=f"read it with {what}=bytes, or go on behind it with seek",
+            hint=f"read it with {part}=bytes, or skip it with seek",
             topic=partition.topic,
             partition=partition.partition,
-            offset=offsets[place],
+            offset=offsets[row],
         )
         error.__cause__ = cause
         return error
-    column[:] = done
+    column[:] = decoded
     return None
-
-
-def _parts(each: TopicPartition) -> tuple[str, int]:
-    return each.topic, each.partition
 
 
 def _seconds(wait: Wait) -> float:

@@ -1,4 +1,4 @@
-"""Sending records one by one; they travel in blocks."""
+"""The producer: records are sent one by one and travel in blocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from time import monotonic, time_ns
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -25,6 +25,7 @@ from millstream.errors import (
 )
 from millstream.foundation.blocks import block_of, take_rows
 from millstream.foundation.partitioning import partitions_of
+from millstream.foundation.type_variables import Key, Value
 from millstream.serdes import JSON, READABLE, SerdeLike, encode_error, serde_for
 from millstream.timestamps import not_whole
 
@@ -36,13 +37,13 @@ WhenFull: TypeAlias = Literal["block", "raise", "drop"]
 HeadersLike: TypeAlias = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 
 _log = logging.getLogger(__name__)
-_OVERHEAD = 64  # bytes that a waiting record costs besides its key and value, roughly
+_OVERHEAD = 64  # approximate bytes of a waiting record besides its key and value
 _RETRY_SECONDS = 0.1
 _METADATA_SECONDS = 5.0
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """What became of a record: where it is, or why it is not there; ``append_once`` does not tell offsets."""
+    """The position of a record, or the error; with a producer ``name`` there is no offset."""
 
     topic: str
     partition: int | None = None
@@ -53,14 +54,14 @@ class Delivery(msgspec.Struct, frozen=True):
 OnDelivery: TypeAlias = Callable[[Delivery], None]
 
 
-class Producer:
-    """Send records to topics; they leave after ``linger``, or when ``batch_records`` are waiting.
+class Producer(Generic[Key, Value]):
+    """Sends records to topics, after ``linger`` or when ``batch_records`` are waiting.
 
-    Nothing is lost in silence: an error is raised by the next ``send``, ``flush`` or ``close``. Records that met a
-    passing one, such as a full disk, are kept and sent again; others are counted in ``failed``. With ``acks="none"``
-    errors are counted only. When ``buffer_bytes`` are waiting, ``send`` blocks, raises ``BufferFullError``, or drops
-    the record and counts it in ``dropped``. With ``name``, what is sent again is never stored twice, even where an
-    answer can get lost. Threads may share a producer.
+    Errors are never silent: the next ``send``, ``flush`` or ``close`` raises them. After a retryable error, such as a
+    full disk, records are kept and sent again; after any other they are counted in ``failed``. With ``acks="none"``
+    errors are only counted. When ``buffer_bytes`` are waiting, ``send`` blocks, raises ``BufferFullError``, or drops
+    the record and counts it in ``dropped``. With ``name``, a record that is sent again is never stored twice, even if
+    a response was lost. Threads can share a producer.
 
     >>> from tempfile import mkdtemp
     >>> from pathlib import Path
@@ -84,8 +85,8 @@ class Producer:
         batch_records: int = 10_000,
         buffer_bytes: int = 64 << 20,
         when_full: WhenFull = "block",
-        key: SerdeLike = None,
-        value: SerdeLike = None,
+        key: SerdeLike[Key] = None,
+        value: SerdeLike[Value] = None,
         name: str | None = None,
     ) -> None:
         _check_choice("acks", acks, ("none", "written", "synced"))
@@ -103,10 +104,10 @@ class Producer:
         self._encode_key, self._encode_value = self._key.encode, self._value.encode
         self._once = None if name is None else f"{name}-{uuid4().hex[:12]}"
         self._sequence = count()
-        self._places: dict[str, _Place] = {}
+        self._topics: dict[str, _Topic] = {}
         self._filling: dict[str, _Batch] = {}
         self._since = 0.0
-        self._accepted = self._finished = 0  # bytes, ever
+        self._accepted = self._finished = 0  # bytes since the start
         self._error: Exception | None = None
         self._urgent = self._closed = False
         self._lock = threading.Lock()
@@ -123,18 +124,18 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: Any = None,
+        value: Value | None = None,
         *,
-        key: Any = None,
+        key: Key | None = None,
         timestamp: int | None = None,
         headers: HeadersLike | None = None,
         partition: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> None:
-        """Queue a record; ``timestamp`` is in milliseconds since 1970, and now unless given.
+        """Queue a record; ``timestamp`` is in milliseconds since 1970, by default now.
 
-        A missing value is a tombstone. The partition follows from the key; records without a key go to one partition
-        after the other, a block to each. ``on_delivery`` is called from the sending thread and should be quick.
+        A missing value is a tombstone. The key decides the partition; records without a key go to the partitions in
+        turn, a block to each. ``on_delivery`` is called from the sending thread and should be fast.
         """
         try:
             packed_key = None if key is None else self._encode_key(key)
@@ -150,14 +151,14 @@ class Producer:
             if self._error is not None or self._closed:
                 self._raise()
             batch = self._filling.get(topic) or self._begin(topic)
-            if size > batch.place.max_record_bytes:
-                raise RecordTooLargeError.of(topic, size, batch.place.max_record_bytes)
+            if size > batch.topic.max_record_bytes:
+                raise RecordTooLargeError.of(topic, size, batch.topic.max_record_bytes)
             if self._accepted - self._finished + size > self._buffer_bytes:
                 if not self._make_room(size):
                     return
                 batch = self._filling.get(topic) or self._begin(topic)
             if headers is not None or partition is not None or on_delivery is not None:
-                batch.add_rare(headers, partition, on_delivery)
+                batch.add_options(headers, partition, on_delivery)
             batch.keys.append(packed_key)
             batch.values.append(packed)
             batch.timestamps.append(timestamp)
@@ -174,7 +175,7 @@ class Producer:
         return encode_error("value", value, self._value, error)
 
     def flush(self) -> None:
-        """Wait until everything sent so far is acknowledged; raise if something is not."""
+        """Wait until every record sent so far is acknowledged; raise the error if one failed."""
         with self._lock:
             target = self._accepted
             while self._finished < target and self._error is None:
@@ -184,7 +185,7 @@ class Producer:
                 self._raise()
 
     def close(self) -> None:
-        """Flush and stop; raise if something was not sent, which is given up then."""
+        """Flush and stop; raise the error if records were not sent, and discard them."""
         try:
             if not self._closed:
                 self.flush()
@@ -196,17 +197,17 @@ class Producer:
                 self._thread.join()
 
     def _begin(self, topic: str) -> _Batch:
-        place = self._places.get(topic)
-        if place is None or monotonic() - place.looked > _METADATA_SECONDS:
-            before = -1 if place is None else place.turn
-            place = self._places[topic] = _Place(self._broker, topic, before)
+        cached = self._topics.get(topic)
+        if cached is None or monotonic() - cached.fetched > _METADATA_SECONDS:
+            last_partition = -1 if cached is None else cached.last_partition
+            cached = self._topics[topic] = _Topic(self._broker, topic, last_partition)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="millstream-producer", daemon=True)
             self._thread.start()
         if not self._filling:
             self._since = monotonic()
             self._work.notify()
-        batch = self._filling[topic] = _Batch(place)
+        batch = self._filling[topic] = _Batch(cached)
         return batch
 
     def _hurry(self) -> None:
@@ -214,14 +215,14 @@ class Producer:
         self._work.notify()
 
     def _make_room(self, size: int) -> bool:
-        """Do what the user chose for a full buffer; False means that the record is dropped."""
+        """Apply ``when_full``; return False if the record is dropped."""
         while (waiting := self._accepted - self._finished) and waiting + size > self._buffer_bytes:
             if self._when_full == "drop":
                 self.dropped += 1
                 return False
             if self._when_full == "raise":
                 raise BufferFullError(
-                    f"{waiting} bytes are waiting to be sent, the buffer takes {self._buffer_bytes}",
+                    f"{waiting} bytes are waiting to be sent, the buffer holds {self._buffer_bytes}",
                     hint="send again later, raise buffer_bytes, or choose when_full='block'",
                 )
             self._hurry()
@@ -232,7 +233,7 @@ class Producer:
 
     def _raise(self) -> None:
         error, self._error = self._error, None
-        raise error or BrokerError("the producer is closed", hint="make another one")
+        raise error or BrokerError("the producer is closed", hint="create another one")
 
     def _run(self) -> None:
         while True:
@@ -283,23 +284,23 @@ class Producer:
         return None
 
 
-class _Place:
-    """A topic as the producer knows it, and which partition the next keyless block goes to."""
+class _Topic:
+    """Cached metadata of a topic, and the partition of the last block without keys."""
 
-    def __init__(self, broker: Broker, topic: str, turn: int) -> None:
-        info = broker.topic(topic)
-        self.topic = topic
+    def __init__(self, broker: Broker, name: str, last_partition: int) -> None:
+        info = broker.topic(name)
+        self.name = name
         self.partitions = info.partitions
         self.max_record_bytes = info.config.max_record_bytes
-        self.turn = turn
-        self.looked = monotonic()
+        self.last_partition = last_partition
+        self.fetched = monotonic()
 
 
 class _Batch:
-    """Records of one topic that leave together; what is rare is kept by row."""
+    """Records of one topic that are sent together; options that few records have are kept by row."""
 
-    def __init__(self, place: _Place) -> None:
-        self.place = place
+    def __init__(self, topic: _Topic) -> None:
+        self.topic = topic
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.timestamps: list[int] = []
@@ -312,15 +313,15 @@ class _Batch:
         self._outputs: list[Output] | None = None
         self._rows: list[Any] = []
 
-    def add_rare(self, headers: HeadersLike | None, partition: int | None, on_delivery: OnDelivery | None) -> None:
-        """Note what only some records have, for the next row."""
+    def add_options(self, headers: HeadersLike | None, partition: int | None, on_delivery: OnDelivery | None) -> None:
+        """Keep the options of the next row."""
         row = len(self.keys)
         pairs = _pairs(headers) if headers else ()
         if partition is not None:
-            if not 0 <= partition < self.place.partitions:
+            if not 0 <= partition < self.topic.partitions:
                 raise BrokerError(
-                    f"topic {self.place.topic!r} has no partition {partition!r}",
-                    hint=f"it has {self.place.partitions}, counted from 0",
+                    f"topic {self.topic.name!r} has no partition {partition!r}",
+                    hint=f"it has {self.topic.partitions}, counted from 0",
                 )
             self._partitions[row] = partition
         if pairs:
@@ -328,51 +329,51 @@ class _Batch:
         if on_delivery is not None:
             self._callbacks[row] = on_delivery
 
-    def outputs(self, most: int) -> list[Output]:
-        """Return the records as blocks of at most ``most``, by partition; the same ones if asked again."""
+    def outputs(self, max_records: int) -> list[Output]:
+        """Return the records as blocks of at most ``max_records``, by partition; the same blocks if called again."""
         if self._outputs is None:
             headers = [self._headers.get(row, ()) for row in range(len(self.keys))] if self._headers else None
             block = block_of(self.keys, self.values, self.timestamps, headers)
             self._outputs = []
             for partition, rows in self._by_partition():
-                mine = block if len(rows) == len(block) else take_rows(block, rows)
-                for start in range(0, len(rows), most):
-                    self._outputs.append(Output(self.place.topic, partition, mine.slice(start, most)))
-                    self._rows.append(rows[start : start + most])
+                selected = block if len(rows) == len(block) else take_rows(block, rows)
+                for start in range(0, len(rows), max_records):
+                    self._outputs.append(Output(self.topic.name, partition, selected.slice(start, max_records)))
+                    self._rows.append(rows[start : start + max_records])
         return self._outputs
 
     def _by_partition(self) -> Iterator[tuple[int, Any]]:
-        size, partitions = len(self.keys), self.place.partitions
+        size, count = len(self.keys), self.topic.partitions
         if None in self.keys:
-            self.place.turn = (self.place.turn + 1) % partitions
-            where = np.full(size, self.place.turn)
+            self.topic.last_partition = (self.topic.last_partition + 1) % count
+            partitions = np.full(size, self.topic.last_partition)
             keyed = [row for row, key in enumerate(self.keys) if key is not None]
-            where[keyed] = partitions_of([key for key in self.keys if key is not None], partitions)
+            partitions[keyed] = partitions_of([key for key in self.keys if key is not None], count)
         else:
-            where = partitions_of([key for key in self.keys if key is not None], partitions)
+            partitions = partitions_of([key for key in self.keys if key is not None], count)
         for row, partition in self._partitions.items():
-            where[row] = partition
-        for partition in np.unique(where).tolist():
-            yield partition, np.flatnonzero(where == partition)
+            partitions[row] = partition
+        for partition in np.unique(partitions).tolist():
+            yield partition, np.flatnonzero(partitions == partition)
 
     def report(self, error: Exception | None) -> None:
-        """Tell those who asked what became of their records; they cannot undo it by raising."""
+        """Call the delivery callbacks; their exceptions are logged."""
         if self._callbacks:
             for row, delivery in self._deliveries(error):
                 try:
                     self._callbacks[row](delivery)
                 except Exception:
-                    _log.exception("producer.on_delivery_failed topic=%s", self.place.topic)
+                    _log.exception("producer.on_delivery_failed topic=%s", self.topic.name)
 
     def _deliveries(self, error: Exception | None) -> Iterator[tuple[int, Delivery]]:
         if error is not None:
-            yield from ((row, Delivery(self.place.topic, error=error)) for row in self._callbacks)
+            yield from ((row, Delivery(self.topic.name, error=error)) for row in self._callbacks)
             return
-        for at, (output, rows) in enumerate(zip(self._outputs or (), self._rows, strict=True)):
-            for place, row in enumerate(rows.tolist()):
+        for number, (output, rows) in enumerate(zip(self._outputs or (), self._rows, strict=True)):
+            for index, row in enumerate(rows.tolist()):
                 if row in self._callbacks:
-                    first = None if self.offsets is None else self.offsets[at]
-                    offset = None if first is None or first < 0 else first + place
+                    first = None if self.offsets is None else self.offsets[number]
+                    offset = None if first is None or first < 0 else first + index
                     yield row, Delivery(output.topic, output.partition, offset)
 
 

@@ -78,7 +78,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
     def opened(app: App, topic: str, key: Any, value: Any, *, known: bool) -> Any:
         with TestDriver(app) as driver:
             driver.topic(topic).pipe(value, key=key, timestamp=1)
-            shutil.copytree(driver._site.state_dir, state_dir(tmp_path, app.id))
+            shutil.copytree(driver._environment.state_dir, state_dir(tmp_path, app.id))
         journal = Journal(journal_dir(tmp_path, app.id))
         journal.describe_as(catalog_of(Layout.of(app.plan, {topic: 1})))
         journal.close()

@@ -1,7 +1,4 @@
-"""Read the tables of an app from any process of the host, while it runs or after.
-
-Each look-up sees the state as of the last batch that the row's task has committed, and never waits for the app.
-"""
+"""Open the tables of an app from any process on the host, while it runs or afterwards."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ from millstream.windows import SessionWindows, SlidingWindows
 
 
 def catalog_of(layout: Layout) -> dict[str, Any]:
-    """Return what other processes need in order to read the tables of a layout and to draw its plan."""
+    """Return what other processes need to read the tables of a layout and to draw its plan."""
     plan = layout.plan
     entries = [
         _entry(node, stage.name, layout.partitions[number], plan)
@@ -67,7 +64,7 @@ def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:
     )
     if not isinstance(node, WindowedAggregate):
         return msgspec.structs.replace(entry, history=history_of(node))
-    key = plan.declared[node.source].key or READABLE  # the key inside of the window decides the partition
+    key = plan.declared[node.source].key or READABLE  # the key inside the window decides the partition
     inclusive = node.final and not isinstance(node.windows, SessionWindows)
     return msgspec.structs.replace(
         entry, key=key.name, windows=node.windows, retention=node.kept_for, inclusive=inclusive
@@ -83,16 +80,16 @@ def _store_entry(name: str, spec: StoreSpec, stage: str, partitions: int) -> Tab
 
 
 def readers_of(layout: Layout, directory: Path) -> dict[str, TableReader]:
-    """Return readers of all tables of a layout, whose state lies in ``directory``."""
+    """Return readers of all tables of a layout, whose state is stored in ``directory``."""
     entries = msgspec.convert(catalog_of(layout)["tables"], list[TableEntry])
     return {entry.name: _reader(directory, entry, layout.plan) for entry in entries}
 
 
 def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[str, TableReader]:
-    """Return the tables of an app; with its plan rows come back as the declared types, else as plain data."""
+    """Return the tables of an app; with its plan rows have the declared types, without it they are plain data."""
     if not has_run(data_dir, app):
-        known = ", ".join(app_names(data_dir)) or "none yet"
-        raise UnknownTableError(f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {known}")
+        names = ", ".join(app_names(data_dir)) or "none yet"
+        raise UnknownTableError(f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {names}")
     directory = state_dir(data_dir, app)
     stored = Journal(journal_dir(data_dir, app), readonly=True).stored_catalog()
     return _plain_tables(directory, app, stored) if plan is None else _tables(directory, app, stored, plan)
@@ -107,12 +104,12 @@ def _tables(directory: Path, app: str, catalog: bytes, plan: Plan | None) -> Tab
 
 @lru_cache(maxsize=64)
 def _plain_tables(directory: Path, app: str, catalog: bytes) -> Tables:
-    """Remember the readers of a catalog, which hold nothing open: a look-up by key would take longer without."""
+    """Return cached readers of a catalog, for fast look-ups; readers keep nothing open."""
     return _tables(directory, app, catalog, None)
 
 
 class _Catalog(msgspec.Struct):
-    """What of a catalog is about tables."""
+    """The tables in a catalog."""
 
     tables: list[TableEntry] = []
 
@@ -133,11 +130,11 @@ def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReade
 
 
 class Finished:
-    """Reads what an aggregation keeps as what it shows."""
+    """Decodes the state of an aggregation to its result."""
 
-    def __init__(self, kept: Serde, finish: Callable[[Any], Any]) -> None:
-        self.name, self.encode = kept.name, kept.encode
-        self.decode: Callable[[bytes], Any] = lambda data: finish(kept.decode(data))
+    def __init__(self, state: Serde, finish: Callable[[Any], Any]) -> None:
+        self.name, self.encode = state.name, state.encode
+        self.decode: Callable[[bytes], Any] = lambda data: finish(state.decode(data))
 
 
 def _specs(plan: Plan, store: str) -> list[StoreSpec]:
@@ -145,12 +142,12 @@ def _specs(plan: Plan, store: str) -> list[StoreSpec]:
 
 
 class Tables(dict[str, TableReader]):
-    """Tables by name; a name that is not there gets a helpful error."""
+    """Tables by name; the error for an unknown name lists the tables."""
 
     def __init__(self, app: str) -> None:
         super().__init__()
         self._app = app
 
     def __missing__(self, name: str) -> TableReader:
-        known = ", ".join(sorted(self)) or "none"
-        raise UnknownTableError(f"app {self._app!r} has no table {name!r}", hint=f"its tables: {known}")
+        names = ", ".join(sorted(self)) or "none"
+        raise UnknownTableError(f"app {self._app!r} has no table {name!r}", hint=f"its tables: {names}")

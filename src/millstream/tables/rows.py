@@ -1,6 +1,6 @@
-"""A table as its readers see it: rows by key, and ranges of them.
+"""The reader of a table: rows by key and by range.
 
-Each look-up sees the state as of the last batch that the row's task has committed, and never waits for the app.
+Each look-up sees the state after the last batch that the row's task committed, and never waits for the app.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, overload
 
 import msgspec
 
@@ -18,6 +18,7 @@ from millstream.errors import UnknownTableError
 from millstream.foundation.object_codec import encode_key
 from millstream.foundation.partitioning import partition_of
 from millstream.foundation.storage import open_environment
+from millstream.foundation.type_variables import A, K, Key, V, Value
 from millstream.serdes import Serde
 from millstream.state.keyvalue import fetch, scan
 from millstream.state.task import store_database
@@ -25,9 +26,9 @@ from millstream.windows import FOREVER, Windows
 
 
 class TableEntry(msgspec.Struct, frozen=True):
-    """Where a table lies; ``key`` decides the partition of a row, ``value`` how it is read.
+    """Where and how a table is stored; ``key`` names the serde that decides a row's partition, ``value`` its codec.
 
-    Without ``key`` it is a store of a processor, which may keep a row wherever it runs.
+    Without ``key`` it is a store of a processor, whose rows can be in any partition.
     """
 
     name: str
@@ -38,23 +39,26 @@ class TableEntry(msgspec.Struct, frozen=True):
     windows: Windows | None = None
     retention: int = 0
     inclusive: bool = False
-    """Whether a window at the very edge of the retention is still in reach."""
+    """Whether a window exactly at the limit of the retention can still be read."""
     ready: AnyAggregation | None = None
-    """The aggregation by which rows are shown; what it keeps is something else."""
+    """The aggregation that computes the shown value from the stored state."""
     history: int | None = None
-    """For how many milliseconds versions of rows are kept."""
+    """How many milliseconds versions of rows are kept."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, Generic[K, V], frozen=True):
     """A row of a table."""
 
-    key: Any
-    value: Any
+    key: K
+    value: V
     timestamp: int
 
 
-class TableReader:
-    """A table, read only; ``table[key]`` and ``key in table`` work as in a dict."""
+class TableReader(Generic[Key, Value]):
+    """A read-only table; ``table[key]`` and ``key in table`` work as in a dict.
+
+    A type checker learns the types by annotation: ``words: TableReader[str, int] = app.tables["words"]``.
+    """
 
     def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
         self.name = entry.name
@@ -65,30 +69,36 @@ class TableReader:
         self._database = store_database(entry.name)
         self._databases: tuple[str, ...] = (self._database,)  # all must be open before a snapshot is taken
 
-    def row(self, key: Any) -> Row | None:
+    def row(self, key: Key) -> Row[Key, Value] | None:
         """Return the row of a key with its timestamp, or None."""
-        found: tuple[Any, int] | None = None
+        fields: tuple[Any, int] | None = None
         for path in self._paths_of(key):
             for txn, database in self._snapshot(path):
-                found = fetch(txn, database, self._decode, key) or found
-        return None if found is None else Row(key, *found)
+                fields = fetch(txn, database, self._decode, key) or fields
+        return None if fields is None else Row(key, *fields)
 
-    def get(self, key: Any, default: Any = None) -> Any:
+    @overload
+    def get(self, key: Key, default: None = None) -> Value | None: ...
+    @overload
+    def get(self, key: Key, default: Value) -> Value: ...
+    @overload
+    def get(self, key: Key, default: A) -> Value | A: ...
+    def get(self, key: Key, default: Any = None) -> Any:
         """Return the value of a key, or ``default``."""
         row = self.row(key)
         return default if row is None else row.value
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Key) -> Value:
         row = self.row(key)
         if row is None:
             raise KeyError(key)
         return row.value
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: Key) -> bool:
         return self.row(key) is not None
 
-    def windows(self, key: Any, *, start: int = 0, stop: int = FOREVER, reverse: bool = False) -> list[Row]:
-        """Return the windows of a key that begin at ``start`` … ``stop``; only tables of windows have any."""
+    def windows(self, key: Any, *, start: int = 0, stop: int = FOREVER, reverse: bool = False) -> list[Row[Key, Value]]:
+        """Return the windows of a key that start at ``start`` … ``stop``; for windowed tables only."""
         order = ", backward" if reverse else ""
         raise UnknownTableError(
             f"table {self.name!r} has no windows, so none of key {key!r:.60} from {start} to {stop}{order}",
@@ -97,10 +107,10 @@ class TableReader:
 
     def scan(
         self, *, start: Any = None, stop: Any = None, prefix: str | None = None, limit: int | None = None
-    ) -> Iterator[Row]:
+    ) -> Iterator[Row[Key, Value]]:
         """Yield rows in key order within each partition; ``stop`` is not included, ``prefix`` is for text keys.
 
-        With ``limit`` not more than so many are read from each partition, so that a look at a large table is cheap.
+        ``limit`` is the maximum number of rows read from each partition.
         """
         first = b"" if start is None else encode_key(start)
         last = None if stop is None else encode_key(stop)
@@ -110,45 +120,49 @@ class TableReader:
         for partition in range(self.partitions):
             yield from self._scan_partition(partition, first, last, limit)
 
-    def _scan_partition(self, partition: int, first: bytes, last: bytes | None, limit: int | None) -> list[Row]:
-        rows: list[Row] = []
+    def _scan_partition(
+        self, partition: int, first: bytes, last: bytes | None, limit: int | None
+    ) -> list[Row[Key, Value]]:
+        rows: list[Row[Key, Value]] = []
         for txn, database in self._snapshot(self._directory / str(partition)):
-            rows = [Row(*found) for found in islice(scan(txn, database, self._decode, first, last), limit)]
+            rows = [Row(*fields) for fields in islice(scan(txn, database, self._decode, first, last), limit)]
         return rows
 
-    def range(self, first: Any = None, last: Any = None, *, reverse: bool = False) -> Iterator[Row]:
-        """Yield the rows from ``first`` to ``last``, both included and both optional, in the order of keys."""
+    def range(
+        self, first: Key | None = None, last: Key | None = None, *, reverse: bool = False
+    ) -> Iterator[Row[Key, Value]]:
+        """Yield the rows from ``first`` to ``last``, both included and both optional, in key order."""
         start = b"" if first is None else encode_key(first)
         stop = None if last is None else encode_key(last) + b"\x00"
         return self._in_order(start, stop, reverse=reverse)
 
-    def prefix(self, text: str, *, reverse: bool = False) -> Iterator[Row]:
-        """Yield the rows whose keys are text that begins with ``text``, in the order of keys."""
+    def prefix(self, text: str, *, reverse: bool = False) -> Iterator[Row[Key, Value]]:
+        """Yield the rows whose text keys start with ``text``, in key order."""
         start = encode_key(text)
         return self._in_order(start, start + b"\xff", reverse=reverse)
 
-    def _in_order(self, start: bytes, stop: bytes | None, *, reverse: bool) -> Iterator[Row]:
-        parts: list[Iterable[Row]] = []
+    def _in_order(self, start: bytes, stop: bytes | None, *, reverse: bool) -> Iterator[Row[Key, Value]]:
+        parts: list[Iterable[Row[Key, Value]]] = []
         for partition in range(self.partitions):
             rows = self._scan_partition(partition, start, stop, None)
             parts.append(reversed(rows) if reverse else rows)
         return heapq.merge(*parts, key=lambda row: encode_key(row.key), reverse=reverse)
 
-    def partition_rows(self, partition: int) -> list[Row]:
-        """Return the rows of one partition, all as of the same batch."""
+    def partition_rows(self, partition: int) -> list[Row[Key, Value]]:
+        """Return the rows of one partition, all after the same batch."""
         return self._scan_partition(partition, b"", None, None)
 
     def _snapshot(self, path: Path) -> Iterator[tuple[Any, Any]]:
         """Yield a snapshot of a partition, or nothing if no batch has been committed there yet."""
         if (path / "data.mdb").exists():
-            place = open_environment(path, self._databases, readonly=True)
-            database = place.databases[self._database]
+            environment = open_environment(path, self._databases, readonly=True)
+            database = environment.databases[self._database]
             if database is not None:
-                with place.read() as txn:
+                with environment.read() as txn:
                     yield txn, database
 
     def partitions_of(self, key: Any) -> Sequence[int]:
-        """Return the partitions in which a key's row can be: one, unless its place does not follow from the key."""
+        """Return the partitions that can contain a key's row: one, or all for a store of a processor."""
         if self._key is None:
             return range(self.partitions)
         return [partition_of(self._key.encode(key), self.partitions)]
@@ -156,7 +170,7 @@ class TableReader:
     def _paths_of(self, key: Any) -> list[Path]:
         return [self._directory / str(partition) for partition in self.partitions_of(key)]
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
+    def items(self) -> Iterator[tuple[Key, Value]]:
         """Yield all keys and values."""
         return ((row.key, row.value) for row in self.scan())
 

@@ -1,4 +1,4 @@
-"""A table with history as its readers see it."""
+"""The reader of a table with history."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from millstream.foundation.storage import open_environment
+from millstream.foundation.type_variables import K, Key, V, Value
 from millstream.plan.stages import HISTORY
 from millstream.serdes import Serde
 from millstream.state.task import store_database
@@ -15,15 +16,15 @@ from millstream.state.versioned import VersionedStore
 from millstream.tables.rows import Row, TableEntry, TableReader
 
 
-class Version(Row, frozen=True):
+class Version(Row[K, V], frozen=True):
     """A version of a row, valid from ``timestamp`` on; its value is None while the row was deleted."""
 
     until: int | None = None
-    """When the next version took its place; None if there is none yet."""
+    """When the next version replaced it; None for the current version."""
 
 
-class VersionedTableReader(TableReader):
-    """A table with history, read only: ``get`` knows the newest rows, ``get_as_of`` also those of earlier times."""
+class VersionedTableReader(TableReader[Key, Value]):
+    """A read-only table with history: ``get`` finds current rows, ``get_as_of`` also earlier ones."""
 
     def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
         super().__init__(directory, entry, key, value)
@@ -33,28 +34,28 @@ class VersionedTableReader(TableReader):
         self._older = store_database(f"{entry.name}.{HISTORY}")
         self._databases = (self._database, self._older)
 
-    def row_as_of(self, key: Any, time: int | datetime) -> Row | None:
+    def row_as_of(self, key: Key, time: int | datetime) -> Row[Key, Value] | None:
         """Return the row that was valid at a time (milliseconds or a datetime), or None.
 
-        From before the history only rows that are still the newest are known.
+        Before the start of the history it finds only rows that are still current.
         """
         at = time if isinstance(time, int) else round(time.timestamp() * 1000)
-        found = (store.get_as_of(key, at) for store in self._stores(key))
-        return next((Row(key, *one) for one in found if one[0] is not None), None)
+        versions = (store.get_as_of(key, at) for store in self._stores(key))
+        return next((Row(key, *version) for version in versions if version[0] is not None), None)
 
-    def versions(self, key: Any) -> list[Version]:
-        """Return the versions of a row that are still known, the newest first; empty if there was never one."""
-        return [Version(key, *one) for store in self._stores(key) for one in store.versions(key)]
+    def versions(self, key: Key) -> list[Version[Key, Value]]:
+        """Return the versions of a row that are still kept, the newest first; empty if there never was one."""
+        return [Version(key, *version) for store in self._stores(key) for version in store.versions(key)]
 
-    def _stores(self, key: Any) -> Iterator[VersionedStore]:
-        """Yield the stores in which a key can be, each in a snapshot of its own."""
+    def _stores(self, key: Key) -> Iterator[VersionedStore]:
+        """Yield the stores that can contain a key, each in its own snapshot."""
         for path in self._paths_of(key):
-            for txn, newest in self._snapshot(path):
+            for txn, current in self._snapshot(path):
                 older = open_environment(path, (self._older,), readonly=True).databases[self._older]
                 if older is not None:
-                    yield VersionedStore(txn, newest, older, self._codec, self._history)
+                    yield VersionedStore(txn, current, older, self._codec, self._history)
 
-    def get_as_of(self, key: Any, time: int | datetime, default: Any = None) -> Any:
-        """Return the value that a key had at a time, or ``default``."""
+    def get_as_of(self, key: Key, time: int | datetime, default: Any = None) -> Any:
+        """Return the value of a key at a time, or ``default``."""
         row = self.row_as_of(key, time)
         return default if row is None else row.value
