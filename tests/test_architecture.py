@@ -1,6 +1,6 @@
-"""The layout is the architecture: what may import what, and how large and how named things may be.
+"""The layout is the architecture: allowed imports, maximum sizes, and naming rules.
 
-A unit is a module or package directly under ``millstream``. A new one needs a place in ``MAY_IMPORT``.
+A unit is a module or package directly under ``millstream``. A new unit needs an entry in ``MAY_IMPORT``.
 """
 
 import ast
@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "millstream"
 
-# ---- the tables: edit these when the house gets a new room ----
+# ---- the tables: edit these to add a unit ----
 
 FOUNDATION = frozenset(
     {
@@ -68,19 +68,19 @@ ONLY_IN: dict[str, str] = {
     "lmdb": "foundation",
 }
 
-# (importing unit, imported unit): why it has to wait until a function runs
+# (importing unit, imported unit): why the import must be inside a function
 LAZY: dict[tuple[str, str], str] = {
     **dict.fromkeys(
         [("app", "spark"), ("app", "broker_urls"), ("app", "tables"), ("app", "producer"), ("app", "consumer")],
         "`import millstream` must not import Spark, Arrow or LMDB",
     ),
-    ("app", "cli"): "app.main() is the command line; it points upwards, so that a script needs no second import",
+    ("app", "cli"): "app.main() is the command line; it imports upwards, so that a script needs only one import",
     ("broker_urls", "kafka"): "confluent-kafka is an optional extra",
 }
 
-# (importing unit, imported unit): why its types may be named, though it is not below
+# (importing unit, imported unit): why its types may be imported for type checking
 TYPES_ONLY: dict[tuple[str, str], str] = {
-    ("spark", "app"): "a run is given an app, which imports spark when it is run",
+    ("spark", "app"): "a run takes an app, which imports spark when it is run",
 }
 
 HEAVY = ("pyspark", "pyarrow", "numpy", "lmdb", "starlette", "uvicorn", "click", "rich", "confluent_kafka")
@@ -98,9 +98,9 @@ class Import(NamedTuple):
     path: Path
     line: int
     target: str
-    """Dotted; names imported from a package are part of it: ``millstream.plan.node.Node``."""
+    """The dotted path, including the imported name: ``millstream.plan.node.Node``."""
     when: Literal["loaded", "called", "checked"]
-    """checked: only type checkers see it."""
+    """When it is executed; checked: only by type checkers."""
 
     def __str__(self) -> str:
         return f"{self.path.relative_to(ROOT)}:{self.line} imports {self.target}"
@@ -116,15 +116,15 @@ def python_files(*folders: str) -> list[Path]:
 
 
 def imports_of(path: Path) -> Iterator[Import]:
-    """Yield what a file of the source imports, wherever the import stands in it."""
+    """Yield all imports of a source file, at any depth."""
     package = path.relative_to(SOURCE.parent).parts[:-1]
 
     def walk(node: ast.AST, when: Literal["loaded", "called", "checked"]) -> Iterator[Import]:
         if isinstance(node, ast.Import):
             yield from (Import(path, node.lineno, name.name, when) for name in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            origin = ".".join((*above, *filter(None, [node.module])))
+            parents = package[: len(package) - node.level + 1] if node.level else ()
+            origin = ".".join((*parents, *filter(None, [node.module])))
             yield from (Import(path, node.lineno, f"{origin}.{name.name}", when) for name in node.names)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             when = "called"
@@ -140,53 +140,53 @@ def unit_of_file(path: Path) -> str:
     return path.relative_to(SOURCE).with_suffix("").parts[0]
 
 
-def unit_of_import(found: Import) -> str | None:
-    """Return the unit that an import reaches, or None if it leaves the house."""
-    package, _, rest = found.target.partition(".")
+def unit_of_import(imported: Import) -> str | None:
+    """Return the unit of an import, or None for a third-party import."""
+    package, _, path = imported.target.partition(".")
     if package != "millstream":
         return None
-    unit = rest.partition(".")[0]
-    is_there = (SOURCE / unit).is_dir() or (SOURCE / f"{unit}.py").exists()
-    return unit if is_there or unit in MAY_IMPORT else "__init__"
+    unit = path.partition(".")[0]
+    exists = (SOURCE / unit).is_dir() or (SOURCE / f"{unit}.py").exists()
+    return unit if exists or unit in MAY_IMPORT else "__init__"
 
 
 def source_imports() -> list[Import]:
-    return [found for path in python_files("src") for found in imports_of(path)]
+    return [imported for path in python_files("src") for imported in imports_of(path)]
 
 
-def refuse(problems: list[str], rule: str) -> None:
+def assert_none(problems: list[str], rule: str) -> None:
     assert not problems, "\n".join([rule, *problems])
 
 
 # ---- the rules ----
 
 
-def test_every_unit_has_its_place() -> None:
+def test_every_unit_is_listed() -> None:
     units = {unit_of_file(path) for path in python_files("src")}
-    refuse(sorted(units - set(MAY_IMPORT)), "give these a line in MAY_IMPORT of tests/test_architecture.py:")
+    assert_none(sorted(units - set(MAY_IMPORT)), "add these to MAY_IMPORT in tests/test_architecture.py:")
 
 
 def test_imports_point_downwards() -> None:
     problems = []
-    for found in source_imports():
-        here, there = unit_of_file(found.path), unit_of_import(found)
-        excused = {"loaded": {}, "called": LAZY, "checked": TYPES_ONLY}[found.when]
-        allowed = there in MAY_IMPORT.get(here, frozenset()) or (here, there) in excused
-        if there is not None and there != here and not allowed:
-            problems.append(f"{found}: {here} may not import {there}")
-    refuse(problems, "imports point downwards only (docs/architecture.md):")
+    for imported in source_imports():
+        importer, target = unit_of_file(imported.path), unit_of_import(imported)
+        exceptions = {"loaded": {}, "called": LAZY, "checked": TYPES_ONLY}[imported.when]
+        is_allowed = target in MAY_IMPORT.get(importer, frozenset()) or (importer, target) in exceptions
+        if target is not None and target != importer and not is_allowed:
+            problems.append(f"{imported}: {importer} may not import {target}")
+    assert_none(problems, "imports point downwards only (docs/architecture.md):")
 
 
-def test_the_table_itself_points_downwards() -> None:
-    """No two units may import each other, directly or through others, except within the foundation."""
+def test_the_table_of_allowed_imports_has_no_mutual_imports() -> None:
+    """No two units may import each other, except within the foundation."""
     reach = {unit: set(below - {unit}) for unit, below in MAY_IMPORT.items() if unit not in FOUNDATION}
     problems = [
-        f"{one} and {other}"
-        for one, below in reach.items()
+        f"{unit} and {other}"
+        for unit, below in reach.items()
         for other in below
-        if one in reach.get(other, set()) and one < other
+        if unit in reach.get(other, set()) and unit < other
     ]
-    refuse(problems, "these may import each other:")
+    assert_none(problems, "these may import each other:")
 
 
 def test_there_are_no_import_cycles() -> None:
@@ -199,33 +199,33 @@ def test_there_are_no_import_cycles() -> None:
         return None
 
     below = {
-        name: {module_of(found.target) for found in imports_of(path) if found.when == "loaded"} - {None, name}
+        name: {module_of(imported.target) for imported in imports_of(path) if imported.when == "loaded"} - {None, name}
         for name, path in modules.items()
     }
     while leaves := [name for name, targets in below.items() if not targets & set(below)]:
         for name in leaves:
             del below[name]
-    refuse(sorted(below), "these import each other in a circle, or import such modules:")
+    assert_none(sorted(below), "these modules are part of an import cycle, or import such modules:")
 
 
-def test_third_party_packages_stay_behind_their_fence() -> None:
+def test_third_party_packages_are_imported_by_one_unit_only() -> None:
     problems = [
-        f"{found}, which belongs in {ONLY_IN[package]}"
-        for found in source_imports()
-        if (package := found.target.partition(".")[0]) in ONLY_IN and unit_of_file(found.path) != ONLY_IN[package]
+        f"{imported}, which belongs in {ONLY_IN[package]}"
+        for imported in source_imports()
+        if (package := imported.target.partition(".")[0]) in ONLY_IN and unit_of_file(imported.path) != ONLY_IN[package]
     ]
-    refuse(problems, "one place knows each of these packages:")
+    assert_none(problems, "each of these packages may be imported by one unit only:")
 
 
-def test_functions_import_nothing_of_ours() -> None:
+def test_functions_do_not_import_millstream_modules() -> None:
     problems = [
-        str(found)
-        for found in source_imports()
-        if found.when == "called"
-        and (there := unit_of_import(found)) is not None
-        and (unit_of_file(found.path), there) not in LAZY
+        str(imported)
+        for imported in source_imports()
+        if imported.when == "called"
+        and (target := unit_of_import(imported)) is not None
+        and (unit_of_file(imported.path), target) not in LAZY
     ]
-    refuse(problems, "an import inside a function hides a cycle; LAZY lists the exceptions with their reasons:")
+    assert_none(problems, "an import inside a function hides a cycle; LAZY lists the exceptions with their reasons:")
 
 
 def test_importing_millstream_is_cheap() -> None:
@@ -233,16 +233,16 @@ def test_importing_millstream_is_cheap() -> None:
         "import sys, time; before = time.process_time(); import millstream;"
         "print(time.process_time() - before, *(name for name in sys.argv[1:] if name in sys.modules))"
     )
-    ran = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program, *HEAVY], capture_output=True, text=True, check=True, timeout=60
     )
-    seconds, *heavy = ran.stdout.split()
-    refuse(heavy, "`import millstream` imports too much:")
+    seconds, *heavy = completed.stdout.split()
+    assert_none(heavy, "`import millstream` imports too much:")
     assert float(seconds) < IMPORT_SECONDS
 
 
 def test_a_batch_does_not_import_pandas(tmp_path: Path) -> None:
-    """Arrow does when it is given lists or arrays of numpy, and each worker would wait for it in its first batch."""
+    """Arrow imports it when converting lists or NumPy arrays, which would slow down the first batch of each worker."""
     program = (
         "import sys; from millstream import App; from tests.cli.running import run_to_end\n"
         "from millstream.broker import TopicConfig\n"
@@ -261,8 +261,8 @@ def test_a_batch_does_not_import_pandas(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60, env=environment)
 
 
-def test_the_front_door_is_a_list() -> None:
-    """``__all__`` is what is imported or in ``_LAZY``, each once; ruff (RUF022) keeps it sorted."""
+def test_the_package_exports_exactly_its_imports() -> None:
+    """``__all__`` lists what is imported or in ``_LAZY``, each once; ruff (RUF022) keeps it sorted."""
     tree = tree_of(SOURCE / "__init__.py")
     values = {
         target.id: node.value
@@ -298,16 +298,16 @@ def test_files_and_functions_are_short(folder: str) -> None:
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > MAX_FUNCTION_LINES:
                     problems.append(f"{name}:{node.lineno} {node.name} has {length} lines")
-    refuse(problems, "one concept per file, one thought per function:")
+    assert_none(problems, "these files or functions are too long:")
 
 
-def test_the_page_names_every_room() -> None:
+def test_the_architecture_page_names_every_unit() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     units = {unit_of_file(path) for path in python_files("src")} - {"__init__"}
     assert sorted(unit for unit in units if not re.search(rf"`{unit}(/|\.py|)`", page)) == []
 
 
-def test_the_architecture_page_and_its_picture_name_existing_modules() -> None:
+def test_the_architecture_page_and_its_diagram_name_existing_modules() -> None:
     docs = ROOT / "docs"
     text = (docs / "architecture.md").read_text() + (docs / "img" / "architecture.svg").read_text()
     paths = set(re.findall(r"(?<![\w/.-])((?:[a-z_]+/)*[a-z_]+\.py|(?:[a-z_]+/)+)(?=[`\s<])", text))
@@ -315,35 +315,35 @@ def test_the_architecture_page_and_its_picture_name_existing_modules() -> None:
     assert sorted(path for path in paths if not (SOURCE / path).exists() and not (ROOT / path).exists()) == []
 
 
-def test_names_say_something() -> None:
+def test_names_are_specific() -> None:
     files = python_files("src", "tests", "examples", "benchmarks", "docs")
-    problems = [f"{path.relative_to(ROOT)}: name of the file" for path in files if path.stem in BANNED_MODULES]
+    problems = [f"{path.relative_to(ROOT)}: file name" for path in files if path.stem in BANNED_MODULES]
     problems += [
         f"{path.relative_to(ROOT)}:{node.lineno} class {node.name}"
         for path in files
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef) and BANNED_CLASS.search(node.name)
     ]
-    refuse(problems, "these names could mean anything:")
+    assert_none(problems, "these names are too general:")
 
 
-def test_open_ends_name_their_issue() -> None:
-    mark = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b(?!\(#\d+\)|:? #\d+)")
+def test_todo_comments_name_their_issue() -> None:
+    todo = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b(?!\(#\d+\)|:? #\d+)")
     problems = [
         f"{path.relative_to(ROOT)}:{number} {line.strip()}"
         for path in python_files("src", "tests", "examples", "benchmarks", "docs")
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        if mark.search(line)
+        if todo.search(line)
     ]
-    refuse(problems, "write the number of the issue beside these:")
+    assert_none(problems, "add the issue number to these:")
 
 
 def test_tests_do_not_sleep() -> None:
-    """Waiting for a condition is fine; waiting for time to pass is slow and still fails on a slow day."""
+    """Tests wait for a condition instead: a fixed delay is slow, and still too short on a busy machine."""
     problems = []
     for path in python_files("tests"):
         for node in ast.walk(tree_of(path)):
             sleeps = isinstance(node, ast.Attribute) and node.attr == "sleep" and ast.unparse(node.value) == "time"
             if sleeps or (isinstance(node, ast.ImportFrom) and any(name.name == "sleep" for name in node.names)):
                 problems.append(f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', '?')}")
-    refuse(problems, "these tests sleep:")
+    assert_none(problems, "these tests sleep:")

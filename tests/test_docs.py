@@ -1,6 +1,6 @@
-"""What the documentation shows is run: docstrings of the source, and Python blocks of the pages.
+"""The examples in the documentation run: the docstrings of the source, and the Python blocks of the pages.
 
-Blocks of a page share their names, in order. ``<!-- not run: reason -->`` before a block leaves it out.
+The blocks of a page run in order and share their names. ``<!-- not run: reason -->`` before a block skips it.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ class Block(NamedTuple):
     line: int
     code: str
     reason: str | None
-    """Why it is not run."""
+    """Why the block is skipped; None, if it runs."""
 
 
 def modules() -> list[str]:
@@ -47,45 +47,45 @@ def python_blocks(text: str) -> list[Block]:
 def outputs(app: Any, *, every: int = 0, **inputs: list[Any]) -> Any:
     """Run an app on values, or pairs of key and value, and return what it wrote to the topic "out".
 
-    The records of a topic are ``every`` so many milliseconds apart.
-
-    The examples in docstrings of verbs use it, so that they can be short.
+    The records of a topic are ``every`` milliseconds apart. The examples in docstrings use this function to stay short.
     """
     with importlib.import_module("millstream.testing").TestDriver(app) as driver:
         for topic, values in inputs.items():
-            for number, given in enumerate(values):
-                key, value = given if isinstance(given, tuple) else (None, given)
+            for number, item in enumerate(values):
+                key, value = item if isinstance(item, tuple) else (None, item)
                 driver.topic(topic).pipe(value, key=key, timestamp=number * every)
         return driver.topic("out").read_key_values()
 
 
 @pytest.mark.parametrize("name", modules())
-def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names = {"outputs": outputs, **{one: getattr(millstream, one) for one in millstream.__all__}}
+    names = {"outputs": outputs, **{export: getattr(millstream, export) for export in millstream.__all__}}
     result = doctest.testmod(importlib.import_module(name), extraglobs=names, optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_pages(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_on_pages_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__page__"}
     for block in python_blocks(page.read_text()):
         if block.reason is None:
-            program = compile("\n" * (block.line - 1) + block.code, str(page), "exec")  # lines as in the page
+            program = compile(
+                "\n" * (block.line - 1) + block.code, str(page), "exec"
+            )  # keeps the line numbers of the page
             with contextlib.redirect_stdout(io.StringIO()):
                 exec(program, names)
         else:
-            assert block.reason.strip(), f"{page}:{block.line} does not say why it is not run"
+            assert block.reason.strip(), f"{page}:{block.line} gives no reason for skipping the block"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_are_valid(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_a_block_is_found_with_its_line_and_its_excuse() -> None:
+def test_a_block_is_parsed_with_its_line_and_the_reason_for_skipping_it() -> None:
     text = "# T\n\n```python\na = 1\n```\n\n<!-- not run: needs Kafka -->\n```python\nb\n```\n\n```sh\nls\n```\n"
     assert python_blocks(text) == [Block(4, "a = 1\n", None), Block(9, "b\n", " needs Kafka ")]

@@ -1,7 +1,7 @@
-"""Every verb is explained in docs/streams.md, in the section of its handle, and every row there is such a verb.
+"""Every verb is documented in docs/streams.md, in the section of its handle, and every row there is a verb.
 
-A verb is a public method of a handle. Its table row begins with its call, ``| `filter(predicate)` | …``; elsewhere in
-the section the call itself, ```emit("final")```, is enough. A new handle gets its line in ``SECTIONS``.
+A verb is a public method of a handle. Its table row starts with its call, ``| `filter(predicate)` | …``; elsewhere in
+the section the call alone, ```emit("final")```, is enough. A new handle needs an entry in ``SECTIONS``.
 """
 
 import inspect
@@ -26,13 +26,13 @@ SECTIONS: dict[str, tuple[type, ...]] = {
     "Verbs of a table": (Table,),
     "Verbs of a grouped table": (GroupedTable,),
 }
-"""A table row of a section belongs to one of its handles."""
+"""The handles of each section; every row of its table is a verb of one of them."""
 
 
 def section(title: str) -> str:
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert found is not None, f"docs/streams.md has no section {title!r}"
-    return found[1]
+    match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert match is not None, f"docs/streams.md has no section {title!r}"
+    return match[1]
 
 
 def verbs(handle: type) -> set[str]:
@@ -42,12 +42,12 @@ def verbs(handle: type) -> set[str]:
 @pytest.mark.parametrize(
     ("title", "handle"),
     [(title, handle) for title, handles in SECTIONS.items() for handle in handles],
-    ids=lambda given: given if isinstance(given, str) else given.__name__,
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
-def test_every_verb_is_explained(title: str, handle: type) -> None:
+def test_every_verb_is_documented(title: str, handle: type) -> None:
     mentioned = set(re.findall(r"\b(\w+)\(", section(title)))
     missing = sorted(verbs(handle) - mentioned)
-    assert not missing, f"explain in docs/streams.md, section {title!r}: {', '.join(missing)}"
+    assert not missing, f"document in docs/streams.md, section {title!r}: {', '.join(missing)}"
 
 
 @pytest.mark.parametrize("title", SECTIONS)

@@ -1,7 +1,7 @@
-"""A Python listing of a page that names a file of the repository shows that file.
+"""A Python listing on a page that names a file of the repository matches that file.
 
-A listing names a file by its first line: ``# examples/word_count.py`` for the whole file, or
-``# examples/word_count.py (excerpt)`` for consecutive lines of it; ``# ...`` on a line of its own separates excerpts.
+A listing names a file in its first line: ``# examples/word_count.py`` for the whole file, or
+``# examples/word_count.py (excerpt)`` for consecutive lines of it; a line ``# ...`` separates excerpts.
 """
 
 import re
@@ -12,11 +12,11 @@ from tests.test_docs import PAGES, ROOT, python_blocks
 
 HEADER = re.compile(r"# (?P<path>[\w/.-]+\.py)(?P<excerpt> \(excerpt\))?")
 FOLDERS = ("benchmarks", "docs", "examples", "src", "tests")
-"""Where the repository keeps Python; a listing such as ``# orders.py`` is a file for the reader to write."""
+"""Folders with Python files; a listing such as ``# orders.py`` is a file that the reader writes."""
 
 
 def problem(listing: str, root: Path) -> str | None:
-    """Say how ``listing`` differs from the file that it names; None if it does not, or names no file."""
+    """Return how ``listing`` differs from the file that it names; None if it matches or names no file."""
     first, _, body = listing.partition("\n")
     header = HEADER.match(first)
     if header is None or header["path"].split("/")[0] not in FOLDERS:
@@ -32,15 +32,15 @@ def problem(listing: str, root: Path) -> str | None:
     excerpts = [part.strip("\n") for part in re.split(r"^# \.\.\.$", body, flags=re.MULTILINE)]
     position = 0
     for excerpt in excerpts:
-        found = f"\n{text}\n".find(f"\n{excerpt}\n", position)
-        if not excerpt or found < 0:
+        start = f"\n{text}\n".find(f"\n{excerpt}\n", position)
+        if not excerpt or start < 0:
             return f"these are not consecutive lines of {header['path']}:\n{excerpt}"
-        position = found + len(excerpt)
+        position = start + len(excerpt)
     return None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_listing_that_names_a_file_shows_it(page: Path) -> None:
+def test_a_listing_matches_the_file_it_names(page: Path) -> None:
     problems = {block.line: problem(block.code, ROOT) for block in python_blocks(page.read_text())}
     assert {line: reason for line, reason in problems.items() if reason is not None} == {}
 
@@ -66,8 +66,8 @@ def test_the_readme_names_a_file() -> None:
         ("x = 1\n", None),
     ],
 )
-def test_a_difference_is_found(listing: str, expected: str | None, tmp_path: Path) -> None:
+def test_differences_are_detected(listing: str, expected: str | None, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("x = 1\ny = 2\nz = 3\n")
-    found = problem(listing, tmp_path)
-    assert found == expected or (expected is not None and found is not None and found.startswith(expected))
+    message = problem(listing, tmp_path)
+    assert message == expected or (expected is not None and message is not None and message.startswith(expected))
