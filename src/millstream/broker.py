@@ -175,7 +175,7 @@ class SupportsMembership(Protocol):
 
 @runtime_checkable
 class SupportsAppendTogether(Protocol):
-    """A broker that can append the blocks of several producers in one transaction."""
+    """A broker for which appending the blocks of several producers together is cheaper than one by one."""
 
     def append_together(self, sequence: int, outputs: Mapping[str, Sequence[Output]]) -> None:
         """Append the blocks of each producer as ``append_once`` does."""

@@ -1,4 +1,4 @@
-"""A schema registry in this process: the REST interface over real HTTP, with its rules for compatibility."""
+"""A schema registry in this process: the REST API over HTTP, with compatibility checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 
 class Registry:
-    """Keeps schemas by id and subject; counts requests, so that tests see what is cached."""
+    """Stores schemas by id and subject, and records requests so that tests can check caching."""
 
     def __init__(self) -> None:
         self.schemas: list[dict[str, Any]] = []
@@ -19,7 +19,7 @@ class Registry:
         self.requests: list[str] = []
         self.authorizations: list[str | None] = []
         self.answer: Callable[[str], tuple[int, bytes, dict[str, str]] | None] = lambda path: None
-        """What a test wants to be answered instead."""
+        """Set by a test to replace the response."""
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -59,13 +59,13 @@ class Registry:
     def _answer(self, path: str, body: Any) -> tuple[int, bytes, dict[str, str]]:
         parts = path.strip("/").split("/")
         if parts[:2] == ["schemas", "ids"]:
-            known = int(parts[2]) - 1 < len(self.schemas)
-            found: Any = self.schemas[int(parts[2]) - 1] if known else {"error_code": 40403}
-            return 200 if known else 404, json.dumps(found).encode(), {}
+            exists = int(parts[2]) - 1 < len(self.schemas)
+            schema: Any = self.schemas[int(parts[2]) - 1] if exists else {"error_code": 40403}
+            return 200 if exists else 404, json.dumps(schema).encode(), {}
         subject = unquote(parts[1])
         if body not in self.schemas:
-            before = [self.schemas[number - 1] for number in self.subjects.get(subject, [])]
-            if before and body["schemaType"] == "AVRO" and not _can_be_read(before[-1], body):
+            versions = [self.schemas[number - 1] for number in self.subjects.get(subject, [])]
+            if versions and body["schemaType"] == "AVRO" and not _is_backward_compatible(versions[-1], body):
                 return 409, b'{"error_code": 409, "message": "a new field has no default"}', {}
             self.schemas.append(body)
         number = self.schemas.index(body) + 1
@@ -73,7 +73,7 @@ class Registry:
         return 200, json.dumps({"id": number}).encode(), {}
 
 
-def _can_be_read(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Backward compatibility: what was written with the old schema can be read with the new one."""
-    known = {field["name"] for field in json.loads(old["schema"])["fields"]}
-    return all(field["name"] in known or "default" in field for field in json.loads(new["schema"])["fields"])
+def _is_backward_compatible(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether data written with the old schema can be read with the new one."""
+    old_names = {field["name"] for field in json.loads(old["schema"])["fields"]}
+    return all(field["name"] in old_names or "default" in field for field in json.loads(new["schema"])["fields"])

@@ -1,4 +1,4 @@
-"""Avro with a schema registry: what is written, what is read, and what happens when schemas change."""
+"""Avro with a schema registry: writing, reading and schema changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def registry() -> Iterator[Registry]:
         yield registry
 
 
-def test_bytes_are_those_of_confluents_serializer(registry: Registry) -> None:
+def test_bytes_equal_those_of_confluents_serializer(registry: Registry) -> None:
     serde = Avro(RIDE, SchemaRegistry(registry.url))
     data = serde.encode({"zone": 7, "amount": 1.5})
     assert data == bytes([0, 0, 0, 0, 1, 14]) + b"\0\0\0\0\0\0\xf8\x3f"
@@ -44,7 +44,7 @@ def test_bytes_are_those_of_confluents_serializer(registry: Registry) -> None:
     assert registry.subjects == {"taxi.Ride": [1]}
 
 
-def test_a_schema_is_asked_for_once(registry: Registry) -> None:
+def test_a_schema_is_requested_once(registry: Registry) -> None:
     writer, reader = Avro(RIDE, SchemaRegistry(registry.url)), Avro(RIDE, SchemaRegistry(registry.url))
     for zone in range(20):
         assert reader.decode(writer.encode({"zone": zone, "amount": 0.0}))["zone"] == zone
@@ -71,10 +71,10 @@ def test_values_can_be_objects(registry: Registry) -> None:
     assert registry.subjects == {"rides-value": [1]}
 
 
-def test_a_serde_goes_to_workers(registry: Registry) -> None:
+def test_a_serde_can_be_pickled(registry: Registry) -> None:
     serde = Avro(RIDE, SchemaRegistry(registry.url), type=Ride)
-    there = pickle.loads(pickle.dumps(serde))
-    assert there.decode(serde.encode(Ride(1, 2.0))) == Ride(1, 2.0)
+    copy = pickle.loads(pickle.dumps(serde))
+    assert copy.decode(serde.encode(Ride(1, 2.0))) == Ride(1, 2.0)
 
 
 def test_a_topology_reads_and_writes_avro(registry: Registry) -> None:
@@ -87,23 +87,23 @@ def test_a_topology_reads_and_writes_avro(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\0\0\0", b"\1\0\0\0\1xx", b"\0\0\0\0\x09x"])
-def test_bytes_that_are_none_of_ours_are_an_error(registry: Registry, data: bytes) -> None:
+def test_invalid_bytes_raise_an_error(registry: Registry, data: bytes) -> None:
     serde = Avro(RIDE, SchemaRegistry(registry.url))
     serde.encode({"zone": 1, "amount": 1.0})
     with pytest.raises(SerdeError):
         serde.decode(data)
 
 
-def test_bytes_that_end_early_or_claim_much_are_an_error(registry: Registry) -> None:
+def test_truncated_or_oversized_values_raise_an_error(registry: Registry) -> None:
     text = {"type": "record", "name": "Note", "fields": [{"name": "text", "type": "string"}]}
     serde = Avro(text, SchemaRegistry(registry.url))
-    whole = serde.encode({"text": "hello"})
-    for data in (whole[:-2], whole[:5] + b"\xfe\xff\xff\xff\x0f" + b"x"):  # the second claims 2 GiB
+    encoded = serde.encode({"text": "hello"})
+    for data in (encoded[:-2], encoded[:5] + b"\xfe\xff\xff\xff\x0f" + b"x"):  # the second claims 2 GiB
         with pytest.raises((SerdeError, ValueError, EOFError)):
             serde.decode(data)
 
 
-def test_what_is_no_schema_is_refused(registry: Registry) -> None:
+def test_invalid_schemas_are_refused(registry: Registry) -> None:
     for schema in ("{", '{"type": "record", "name": "X"}', {"type": "nonsense", "name": "X"}):
         with pytest.raises(DefinitionError, match="schema"):
             Avro(schema, SchemaRegistry(registry.url))

@@ -15,7 +15,7 @@ from millstream.schemas import Protobuf, SchemaRegistry
 
 
 def message(fields: dict[str, int], name: str = "Ride", before: int = 0) -> Any:
-    """Return a generated class with whole numbers as fields, as the one after ``before`` others in its file."""
+    """Return a generated class with integer fields, after ``before`` other messages in its file."""
     file = descriptor_pb2.FileDescriptorProto(name=f"{name}.proto", package="taxi", syntax="proto3")
     for number in range(before):
         file.message_type.add(name=f"Other{number}")
@@ -38,7 +38,7 @@ def registry() -> Iterator[Registry]:
         yield registry
 
 
-def test_bytes_are_those_of_confluents_serializer(registry: Registry) -> None:
+def test_bytes_equal_those_of_confluents_serializer(registry: Registry) -> None:
     serde = Protobuf(OLD, SchemaRegistry(registry.url))
     assert serde.encode(OLD(zone=7)) == bytes([0, 0, 0, 0, 1, 0, 8, 7])
     assert serde.decode(bytes([0, 0, 0, 0, 1, 0, 8, 7])) == OLD(zone=7)
@@ -46,7 +46,7 @@ def test_bytes_are_those_of_confluents_serializer(registry: Registry) -> None:
     assert registry.schemas[0]["schemaType"] == "PROTOBUF"
 
 
-def test_a_message_further_down_in_its_file_is_named_by_its_place(registry: Registry) -> None:
+def test_a_message_is_identified_by_its_index_in_the_file(registry: Registry) -> None:
     later = message({"zone": 1}, "Later", before=70)
     serde = Protobuf(later, SchemaRegistry(registry.url))
     data = serde.encode(later(zone=7))
@@ -60,7 +60,7 @@ def test_a_new_field_is_read_by_old_and_new_programs(registry: Registry) -> None
     assert old.decode(new.encode(NEW(zone=1, tip=5))).zone == 1
 
 
-def test_what_is_no_message_is_refused(registry: Registry) -> None:
+def test_invalid_messages_are_refused(registry: Registry) -> None:
     with pytest.raises(DefinitionError, match="generated"):
         Protobuf(int, SchemaRegistry(registry.url))
     serde = Protobuf(OLD, SchemaRegistry(registry.url))
@@ -71,6 +71,6 @@ def test_what_is_no_message_is_refused(registry: Registry) -> None:
             serde.decode(data)
 
 
-def test_settings_go_to_workers(registry: Registry) -> None:
-    there = pickle.loads(pickle.dumps(SchemaRegistry(registry.url)))
-    assert there.url == registry.url
+def test_a_registry_can_be_pickled(registry: Registry) -> None:
+    copy = pickle.loads(pickle.dumps(SchemaRegistry(registry.url)))
+    assert copy.url == registry.url

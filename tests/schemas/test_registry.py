@@ -1,4 +1,4 @@
-"""The registry's REST interface, and registries that misbehave."""
+"""The registry's REST API, and misbehaving registries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def registry() -> Iterator[Registry]:
         yield registry
 
 
-def test_user_and_password_are_sent_and_never_shown(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_and_password_are_sent_and_never_printed(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGISTRY_PASSWORD", "canary-51")
     client = SchemaRegistry(registry.url, user="me", password=Secret.env("REGISTRY_PASSWORD"))
     client.register("s", Schema('"int"'))
@@ -31,20 +31,20 @@ def test_user_and_password_are_sent_and_never_shown(registry: Registry, monkeypa
     assert "canary" not in str(caught.value) + repr(vars(client))
 
 
-def test_another_place_is_not_followed(registry: Registry) -> None:
+def test_redirects_are_not_followed(registry: Registry) -> None:
     registry.answer = lambda path: (302, b"", {"Location": "http://169.254.169.254/latest/meta-data"})
-    with pytest.raises(BrokerError, match="elsewhere"):
+    with pytest.raises(BrokerError, match="redirects to another URL"):
         SchemaRegistry(registry.url).schema(1)
     assert len(registry.requests) == 1
 
 
-def test_an_answer_without_end_is_not_read(registry: Registry) -> None:
+def test_an_oversized_response_is_refused(registry: Registry) -> None:
     registry.answer = lambda path: (200, b'{"schema": "' + b"x" * 10_000_000 + b'"}', {})
     with pytest.raises(BrokerError, match="larger than"):
         SchemaRegistry(registry.url).schema(1)
 
 
-def test_a_schema_nested_without_end_is_refused(registry: Registry) -> None:
+def test_a_deeply_nested_schema_is_refused(registry: Registry) -> None:
     deep = '{"type": "array", "items": ' * 500 + '"int"' + "}" * 500
     registry.schemas.append({"schema": deep, "schemaType": "AVRO"})
     serde = Avro({"type": "record", "name": "R", "fields": []}, SchemaRegistry(registry.url))
@@ -52,7 +52,7 @@ def test_a_schema_nested_without_end_is_refused(registry: Registry) -> None:
         serde.decode(b"\0\0\0\0\1x")
 
 
-def test_what_is_no_answer_is_said_to_be_none(registry: Registry) -> None:
+def test_invalid_responses_and_failures_raise_an_error(registry: Registry) -> None:
     registry.answer = lambda path: (200, b"<html>", {})
     with pytest.raises(BrokerError, match="check its URL"):
         SchemaRegistry(registry.url).schema(1)
@@ -61,8 +61,8 @@ def test_what_is_no_answer_is_said_to_be_none(registry: Registry) -> None:
         SchemaRegistry(registry.url).schema(1)
 
 
-def test_a_registry_that_is_not_there_is_a_sentence() -> None:
-    with pytest.raises(BrokerUnavailableError, match="is it running"):
+def test_an_unreachable_registry_raises_an_error() -> None:
+    with pytest.raises(BrokerUnavailableError, match="check that it is running"):
         SchemaRegistry("http://127.0.0.1:1", timeout=2).schema(1)
 
 
@@ -70,12 +70,12 @@ def test_a_registry_that_is_not_there_is_a_sentence() -> None:
     ("url", "reason"),
     [
         ("http://registry.example:8081", "not https"),
-        ("ftp://registry", "named as https"),
+        ("ftp://registry", "must be https"),
         ("https://me:canary@registry", "without a user"),
-        ("registry:8081", "named as https"),
+        ("registry:8081", "must be https"),
     ],
 )
-def test_an_address_that_is_not_safe_is_refused(url: str, reason: str) -> None:
+def test_an_unsafe_url_is_refused(url: str, reason: str) -> None:
     with pytest.raises(DefinitionError, match=reason) as caught:
         SchemaRegistry(url)
     assert "canary" not in str(caught.value)

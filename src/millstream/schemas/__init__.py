@@ -1,9 +1,9 @@
-"""Serdes whose schemas live in a schema registry: Avro and Protobuf.
+"""Serdes with schemas in a schema registry: Avro and Protobuf.
 
-registry.py   the registry's REST interface: ids to schemas and back
-framing.py    the bytes before a value that name its schema
-avro.py       Avro, by fastavro (extra ``avro``)
-protobuf.py   Protobuf, by protobuf (extra ``protobuf``)
+registry.py   client of the registry's REST API: schemas by id and ids by schema
+framing.py    the schema id before each value
+avro.py       Avro, with fastavro (extra ``avro``)
+protobuf.py   Protobuf, with protobuf (extra ``protobuf``)
 """
 
 from __future__ import annotations

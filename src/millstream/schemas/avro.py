@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 
 from millstream.errors import DefinitionError, SerdeError
-from millstream.schemas.framing import framed, unframed
+from millstream.schemas.framing import add_schema_id, split_schema_id
 from millstream.schemas.registry import Schema, SchemaRegistry
 
-_DEEPEST = 64
+_MAX_DEPTH = 64
 
 
 class Avro:
-    """Records in Avro, with the id of their schema before them, as Confluent's serializer writes them.
+    """Avro records preceded by their schema id, in the format of Confluent's serializer.
 
-    What is read is resolved to the reader's own ``schema``: a field that an older writer did not know takes its
-    default, one that a newer writer added is left out. Values are dicts, or objects of ``type`` if one is given. New
-    schemas are registered under ``subject``; by default that is the full name of the record, ``"rides-value"`` is what
-    Confluent's clients use for the topic ``rides``.
+    Records are resolved to the reader's ``schema``: a field that an older writer did not have gets its default, and a
+    field that a newer writer added is dropped. Values are dicts, or objects of ``type`` if it is given. New schemas are
+    registered under ``subject``, by default the full name of the record; Confluent's clients use ``"rides-value"`` for
+    the topic ``rides``.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Avro:
         subject: str | None = None,
         type: Any = None,
     ) -> None:
-        avro = _fastavro()
+        avro = _import_fastavro()
         try:
             source: Any = msgspec.json.decode(schema) if isinstance(schema, str) else schema
             _check_depth(source)
@@ -39,56 +39,56 @@ class Avro:
             if isinstance(source, dict) and source.get("type") == "record" and "fields" not in source:
                 raise KeyError("fields")
         except (msgspec.DecodeError, avro.schema.SchemaParseException, avro.schema.UnknownType, KeyError) as error:
-            raise DefinitionError(f"the Avro schema cannot be read: {error}", hint="give a JSON schema") from error
+            raise DefinitionError(f"the Avro schema is invalid: {error}", hint="give an Avro schema in JSON") from error
         self._source = source
         self._registry = registry
         self._type = type
         self._canonical = Schema(msgspec.json.encode(source).decode())
-        self._written: dict[int, Any] = {}
-        self.subject = subject or _name(source)
+        self._writer_schemas: dict[int, Any] = {}
+        self.subject = subject or _full_name(source)
         self._reader, self._writer = avro.schemaless_reader, avro.schemaless_writer
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _avro_again, (self._source, self._registry, self.subject, self._type)
+        return _make_avro, (self._source, self._registry, self.subject, self._type)
 
     @property
     def name(self) -> str:
         return f"avro:{self.subject}"
 
     def encode(self, value: Any) -> bytes:
-        """Return the value with the id of its schema before it."""
+        """Encode a value, preceded by its schema id."""
         out = io.BytesIO()
         plain = value if isinstance(value, dict) else msgspec.to_builtins(value)
         self._writer(out, self._parsed, plain)
-        return framed(self._registry.register(self.subject, self._canonical), out.getvalue())
+        return add_schema_id(self._registry.register(self.subject, self._canonical), out.getvalue())
 
     def decode(self, data: bytes) -> Any:
-        """Return the value in the form of our own schema, whichever it was written with."""
-        schema, payload = unframed(data)
-        written = self._written.get(schema)
-        if written is None:
-            written = self._written[schema] = self._parsed_of(schema)
+        """Decode a value and resolve it from the writer's schema to the reader's."""
+        schema_id, payload = split_schema_id(data)
+        writer_schema = self._writer_schemas.get(schema_id)
+        if writer_schema is None:
+            writer_schema = self._writer_schemas[schema_id] = self._fetch_schema(schema_id)
         try:
-            value = self._reader(io.BytesIO(payload), written, self._parsed)
+            value = self._reader(io.BytesIO(payload), writer_schema, self._parsed)
         except (EOFError, IndexError, MemoryError, OverflowError) as error:
-            raise SerdeError(f"the bytes do not match schema {schema}: {type(error).__name__}") from error
+            raise SerdeError(f"the bytes do not match schema {schema_id}: {type(error).__name__}") from error
         return value if self._type is None else msgspec.convert(value, self._type)
 
-    def _parsed_of(self, id: int) -> Any:
-        avro = _fastavro()
+    def _fetch_schema(self, id: int) -> Any:
+        avro = _import_fastavro()
         source = msgspec.json.decode(self._registry.schema(id).schema)
         _check_depth(source)
         try:
             return avro.parse_schema(source)
         except (avro.schema.SchemaParseException, avro.schema.UnknownType, KeyError) as error:
-            raise SerdeError(f"schema {id} of the registry is not Avro: {error}") from error
+            raise SerdeError(f"schema {id} in the registry is not a valid Avro schema: {error}") from error
 
 
-def _avro_again(source: Any, registry: SchemaRegistry, subject: str, type: Any) -> Avro:
+def _make_avro(source: Any, registry: SchemaRegistry, subject: str, type: Any) -> Avro:
     return Avro(source, registry, subject=subject, type=type)
 
 
-def _fastavro() -> Any:
+def _import_fastavro() -> Any:
     try:
         import fastavro
         import fastavro.schema
@@ -97,17 +97,19 @@ def _fastavro() -> Any:
     return fastavro
 
 
-def _name(source: Any) -> str:
+def _full_name(source: Any) -> str:
     if not isinstance(source, dict) or "name" not in source:
         raise DefinitionError("an Avro schema without a name needs subject=", hint='for example subject="rides-value"')
-    space = source.get("namespace")
-    return f"{space}.{source['name']}" if space else str(source["name"])
+    namespace = source.get("namespace")
+    return f"{namespace}.{source['name']}" if namespace else str(source["name"])
 
 
 def _check_depth(source: Any, depth: int = 0) -> None:
-    """A schema is read by a function that calls itself; one from outside may be made to exhaust it."""
-    if depth > _DEEPEST:
-        raise SerdeError(f"an Avro schema is nested more than {_DEEPEST} deep", hint="is it a schema?")
-    inner = source.values() if isinstance(source, dict) else source if isinstance(source, list) else ()
-    for each in inner:
-        _check_depth(each, depth + 1)
+    """Limit the nesting depth: the parser is recursive, and a malicious schema could exhaust the stack."""
+    if depth > _MAX_DEPTH:
+        raise SerdeError(
+            f"an Avro schema is nested more than {_MAX_DEPTH} levels deep", hint="check that it is an Avro schema"
+        )
+    items = source.values() if isinstance(source, dict) else source if isinstance(source, list) else ()
+    for item in items:
+        _check_depth(item, depth + 1)
