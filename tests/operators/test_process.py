@@ -342,7 +342,7 @@ def test_a_processor_that_cannot_begin_says_so() -> None:
 
     app = App("test")
     app.stream("n", value=int).process(Broken, name="broken")
-    with pytest.raises(ProcessingError, match="'broken' could not begin a batch: RuntimeError: no luck"):
+    with pytest.raises(ProcessingError, match="'broken' could not start a batch: RuntimeError: no luck"):
         TestDriver(app)
 
 

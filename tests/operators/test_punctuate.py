@@ -215,7 +215,7 @@ def test_timers_that_keep_keys_cannot_forward() -> None:
 
     app = App("test")
     app.stream("n", value=int).process_values(Tick).to("out")
-    with TestDriver(app) as driver, pytest.raises(ProcessingError, match="cannot forward while no record is at hand"):
+    with TestDriver(app) as driver, pytest.raises(ProcessingError, match="cannot forward without a current record"):
         driver.advance_wall_clock("1 s")
 
 

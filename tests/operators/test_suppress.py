@@ -63,7 +63,7 @@ def test_a_full_buffer_passes_on_early_or_stops_the_app() -> None:
         assert driver.topic("out").read_key_values() == [("a", "1")]
     with TestDriver(table(until_time_limit("1 h", max_bytes=40, when_full="shut_down"))) as driver:
         driver.topic("in").pipe("1", key="a", timestamp=0)
-        with pytest.raises(SuppressionFullError, match=r"holds back more than it may \(1 rows\) with row 'a'"):
+        with pytest.raises(SuppressionFullError, match=r"is full at row 'a' \(1 rows\)"):
             driver.topic("in").pipe("1" * 50, key="a", timestamp=1)
 
 

@@ -46,7 +46,7 @@ def without_time(found: Any, **settings: Any) -> App:
 def test_by_default_a_record_without_a_time_fails(found: object) -> None:
     with TestDriver(without_time(found)) as driver:
         driver.topic("n").pipe(1)
-        with pytest.raises(ProcessingError, match=r'record n\[0\]@1 has no valid time: it is -\d; on_invalid="skip"'):
+        with pytest.raises(ProcessingError, match=r'record n\[0\]@1 has an invalid timestamp: -\d; on_invalid="skip"'):
             driver.topic("n").pipe(2)
 
 
@@ -70,7 +70,9 @@ def test_the_latest_time_of_a_partition_is_not_that_of_another() -> None:
     with TestDriver(app) as driver:
         driver.topic("a").pipe(7)
         driver.topic("a").pipe(-1)
-        with pytest.raises(ProcessingError, match=r"record b\[0\]@0 .*no record of its partition had one before"):
+        with pytest.raises(
+            ProcessingError, match=r"record b\[0\]@0 .*no earlier record of its partition has a valid one"
+        ):
             driver.topic("b").pipe(-1)
 
 
@@ -86,7 +88,7 @@ def test_a_function_that_raises_or_gives_no_time_at_all_goes_the_way_of_user_cod
 def test_a_record_whose_own_timestamp_is_negative_is_refused() -> None:
     app = App("test")
     app.stream("n", value=int).to("out")
-    with TestDriver(app) as driver, pytest.raises(ProcessingError, match=r"record n\[0\]@0 .*time: it is -5"):
+    with TestDriver(app) as driver, pytest.raises(ProcessingError, match=r"record n\[0\]@0 .*invalid timestamp: -5"):
         driver.topic("n").pipe(1, timestamp=-5)
 
 

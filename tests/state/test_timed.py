@@ -54,7 +54,7 @@ def test_entries_are_found_by_key_and_time_over_many_transactions(
                 assert sorted(due) == sorted((at, key) for (key, at) in kept if at <= 250_000)
                 assert [at for at, _ in due] == sorted(at for at, _ in due)
                 store.flush()
-                store.let_go()
+                store.release()
                 for key, time, _ in batch:
                     assert store.entry(key, (time,)).value == model[repr(key), time]
         place.close()

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from millstream.task import garbage
-from millstream.task.garbage import seldom_collected
+from millstream.task.garbage import infrequent_collection
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def _threshold() -> Iterator[None]:
 
 
 def test_the_collector_rests_meanwhile_and_is_put_back_after_an_error() -> None:
-    collection = seldom_collected()
+    collection = infrequent_collection()
     collection.__enter__()
     assert gc.get_threshold()[0] > 100_000
     assert not collection.__exit__(ValueError, ValueError("in user code"), None)
@@ -27,7 +27,7 @@ def test_the_collector_rests_meanwhile_and_is_put_back_after_an_error() -> None:
 
 
 def test_two_at_once_leave_the_collector_as_it_was() -> None:
-    first, second = seldom_collected(), seldom_collected()
+    first, second = infrequent_collection(), infrequent_collection()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
@@ -37,7 +37,7 @@ def test_two_at_once_leave_the_collector_as_it_was() -> None:
 
 def test_a_collector_that_the_user_has_turned_off_stays_off() -> None:
     gc.set_threshold(0)
-    with seldom_collected():
+    with infrequent_collection():
         assert gc.get_threshold()[0] == 0
 
 
@@ -45,14 +45,14 @@ def test_what_is_loaded_is_passed_over_and_what_comes_later_is_not(monkeypatch: 
     monkeypatch.setattr(garbage, "_calls", count())
     before = gc.get_freeze_count()
     try:
-        garbage.set_apart_what_stays()
+        garbage.freeze_loaded_objects()
         loaded = gc.get_freeze_count()
         assert loaded > before + 1_000
         for _ in range(10):
-            garbage.set_apart_what_stays()
+            garbage.freeze_loaded_objects()
         at_last = gc.get_freeze_count()
         later = [[number] for number in range(5_000)]
-        garbage.set_apart_what_stays()
+        garbage.freeze_loaded_objects()
         assert gc.get_freeze_count() <= at_last, "it may only become less, by what other threads let go"
         assert sum(each is later[0] for each in gc.get_objects()) == 1, "the collector no longer looks at it"
     finally:

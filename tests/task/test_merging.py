@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.foundation.blocks import Rows
-from millstream.task.inputs import Decoded
+from millstream.task.inputs import DecodedChunk
 from millstream.task.merging import Interleaved, merged
 
 Chunks = list[list[int]]
@@ -15,7 +15,7 @@ def feed(number: int, chunks: Chunks) -> Any:
     place = 0
     for times in chunks:
         rows = Rows([None] * len(times), [b""] * len(times), times, None)
-        chunk = Decoded(f"topic{number}", 0, rows, range(place, place + len(times)))
+        chunk = DecodedChunk(f"topic{number}", 0, rows, range(place, place + len(times)))
         chunk.keys = [None] * len(times)
         chunk.values = [(number, place + row) for row in range(len(times))]
         place += len(times)
@@ -37,7 +37,9 @@ def order(*inputs: Chunks) -> list[tuple[int, int]]:
 
 def check_places(mixed: Interleaved) -> None:
     """Each record must be found again in its chunk."""
-    for row, (number, value, timestamp) in enumerate(zip(mixed.numbers, mixed.values, mixed.timestamps, strict=True)):
+    for row, (number, value, timestamp) in enumerate(
+        zip(mixed.input_numbers, mixed.values, mixed.timestamps, strict=True)
+    ):
         chunk, place = mixed.locate(row)
         assert (chunk.topic, chunk.values[place], chunk.timestamps[place]) == (f"topic{number}", value, timestamp)
 

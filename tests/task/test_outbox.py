@@ -18,7 +18,7 @@ def outbox_blocks(keys: Keys, partitions: int, spread: int = 0) -> list[OutboxBl
         columns.keys.append(key)
         columns.values.append(str(number).encode())
         columns.timestamps.append(number)
-        columns.note_headers((("h", key),) if number % 3 == 0 else ())
+        columns.set_headers((("h", key),) if number % 3 == 0 else ())
     return box.blocks(lambda _: partitions, lambda _: 0, spread)
 
 
@@ -51,7 +51,7 @@ def test_values_that_came_as_columns_and_single_ones_stay_in_order(as_columns: l
         values = [b"%d" % number for number in numbers]
         keys: Keys = [b"%d" % (number % 5) for number in numbers]
         columns.extend(keys, column_from_lines(b"\n".join([*values, b""]), 3) if packed else [*values], numbers)
-        columns.note_headers((("h", values[-1]),))
+        columns.set_headers((("h", values[-1]),))
     rows = {}
     for output in topic_outputs(box.blocks(lambda _: partitions, lambda _: 0, 0)):
         keys, values, times, _ = (column.to_pylist() for column in output.block.columns)

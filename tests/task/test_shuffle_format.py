@@ -32,7 +32,7 @@ def test_a_block_holds_the_records_of_its_task_in_their_order(sent: Sent, tasks:
         columns.values.append(value)
         columns.timestamps.append(timestamp)
         if has_headers:
-            columns.note_headers((("h", b"1"),))
+            columns.set_headers((("h", b"1"),))
     expected: dict[int, Sent] = {}
     for record in sent:
         task = partition_of((record[0] or "").encode(), tasks)

@@ -26,7 +26,7 @@ from millstream.batch.topics import SourceTopics
 from millstream.batch.wire import TaskEnd
 from millstream.batch.write_behind import PatientJournal, WriteBehind, may_write_behind
 from millstream.task.environment import TaskEnvironment
-from millstream.task.garbage import set_apart_what_stays
+from millstream.task.garbage import freeze_loaded_objects
 
 _LEASE_SECONDS = 10.0
 _TURN_SECONDS = 0.0005
@@ -51,7 +51,7 @@ def reside(site: TaskEnvironment, terms: Residence) -> None:
     lease.take(_LEASE_SECONDS)
     try:
         with TaskEnd(terms.wire) as wire, _short_turns():
-            set_apart_what_stays()
+            freeze_loaded_objects()
             if may_write_behind(site):
                 _run_behind(site, terms, wire)
             else:

@@ -1,1 +1,1 @@
-"""The work of each node: a record in, records out. Operators know stores and nothing of Spark."""
+"""The operator of each node: it takes a record and forwards records. Operators use stores, but not Spark."""

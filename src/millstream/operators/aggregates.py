@@ -1,4 +1,4 @@
-"""The work of aggregations of groups without windows, over single records and over runs of them."""
+"""Aggregations of groups without windows, for single records and for column batches."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from itertools import repeat
 from typing import Any, TypeAlias
 
 from millstream.functions import AnyFunction
-from millstream.operators.aggregation import showing, showing_runs, with_key
-from millstream.operators.columns import Collected, ColumnBatch, Port, ProcessRun, do_nothing
+from millstream.operators.aggregation import Step, finishing, finishing_columns, with_key
+from millstream.operators.columns import ChangeCollector, ColumnBatch, Port, ProcessColumns, do_nothing
 from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.protection import protected
-from millstream.operators.runtime import Process, Runtime, Step, operator
+from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import Aggregate, Count, Reduce
 from millstream.state.keyvalue import StoredRow
 
 Update: TypeAlias = tuple[int, Any, StoredRow, Any, int, int]
-"""Place in the chunk, key, row of the key, value, timestamp, and the latest time up to the record."""
+"""Row in the chunk, key, stored row of the key, value, timestamp, and the latest timestamp up to the record."""
 
 
 @operator.register(Count)
@@ -44,70 +44,73 @@ def _aggregation(
     node: Count | Reduce | Aggregate, forward: Process, runtime: Runtime, initial: AnyFunction, step: Step
 ) -> Port:
     store, context = store_of(node, runtime), runtime.context
-    emitter = Emitter(node, store, showing(node, forward, runtime), runtime)
-    update, emit, find = _updating(node, runtime, store.mark, initial, step), emitter.at_once, store.row
+    emitter = Emitter(node, store, finishing(node, forward, runtime), runtime)
+    update, emit, find = _update_loop(node, runtime, store.mark, initial, step), emitter.emit_now, store.row
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         row = None if key is None else find(key)
         update(((context.row, key, row, value, timestamp, -1),), emit)
 
-    def over_runs(forward_run: ProcessRun | None) -> ProcessRun:
-        emitter.flushing_to(None if forward_run is None else showing_runs(node, forward_run))
-        collected = None if emit is None or forward_run is None else Collected(context, forward_run, forward)
-        emit_all = emit if collected is None else showing(node, collected.add, runtime)
-        wants_time = emit is not None and collected is None  # who is given single results asks what time it is
+    def make_process_columns(forward_columns: ProcessColumns | None) -> ProcessColumns:
+        emitter.flush_to(None if forward_columns is None else finishing_columns(node, forward_columns))
+        collector = None
+        if emit is not None and forward_columns is not None:
+            collector = ChangeCollector(context, forward_columns, forward)
+        emit_all = emit if collector is None else finishing(node, collector.add, runtime)
+        needs_time = emit is not None and collector is None  # steps that get single results may read stream time
 
-        def process_run(run: ColumnBatch) -> None:
-            moments = run.moments if wants_time else repeat(-1)
-            send = do_nothing if collected is None else collected.sender(run)
-            columns = run.rows, run.keys, store.rows(run.keys), run.values, run.timestamps, moments
+        def process_columns(batch: ColumnBatch) -> None:
+            stream_times = batch.stream_times if needs_time else repeat(-1)
+            send = do_nothing if collector is None else collector.sender(batch)
+            columns = batch.rows, batch.keys, store.rows(batch.keys), batch.values, batch.timestamps, stream_times
             update(zip(*columns, strict=False), emit_all, send)
             send()
 
-        return process_run
+        return process_columns
 
-    return Port(process, over_runs)
+    return Port(process, make_process_columns)
 
 
-def _updating(
+def _update_loop(
     node: Count | Reduce | Aggregate,
     runtime: Runtime,
     mark: Callable[[StoredRow], None],
     initial: AnyFunction,
     step: Step,
 ) -> Callable[..., None]:
-    """Return what takes records into their rows, in order; ``send`` is called before one is said to have failed.
+    """Return a function that adds records to their rows, in order; it calls ``send`` before it reports an error.
 
-    Records without key or value do not count; the result's timestamp never goes back. The old value of a first result
-    is the initial one, as in Kafka Streams: groupings behind it take it out. But not for ready aggregations of groups,
-    to which it was never added.
+    Records without key or value do not count; the result's timestamp never decreases. The old value of a first result
+    is the initial one, as in Kafka Streams: groupings downstream subtract it. Built-in aggregations of groups get None
+    instead, since the initial value was never added to them.
     """
-    dropped, failed, regrouped = runtime.dropped, runtime.failed, node in runtime.plan.regrouped
+    drop, handle_error, regrouped = runtime.drop, runtime.handle_error, node in runtime.plan.regrouped
     context = runtime.context
 
     def update(records: Iterable[Update], emit: Process | None, send: Callable[[], None] = do_nothing) -> None:
-        reached, has_headers = context.stream_time, context.has_headers
-        for context.row, key, row, value, timestamp, moment in records:
-            if moment > reached:
-                context.stream_time = reached = moment
+        latest, has_headers = context.stream_time, context.has_headers
+        # As in RecordLoop, context.row is the loop variable: errors and headers refer to the current record.
+        for context.row, key, row, value, timestamp, stream_time in records:
+            if stream_time > latest:
+                context.stream_time = latest = stream_time
             if key is None or value is None:
-                dropped(node, "null_key" if key is None else "null_value")
+                drop(node, "null_key" if key is None else "null_value")
                 continue
-            found = row.value
+            before = row.value
             try:
-                old = initial() if found is None else found
+                old = initial() if before is None else before
                 new = step(key, old, value)
             except Exception as error:
                 send()
-                failed(node, error, key)
+                handle_error(node, error, key)
                 continue
-            if found is not None and row.timestamp > timestamp:
+            if before is not None and row.timestamp > timestamp:
                 timestamp = row.timestamp
             row.value, row.timestamp = new, timestamp
             if not row.changed:
                 mark(row)
             if emit is not None:
-                emit(key, new, found if regrouped else old, timestamp)
+                emit(key, new, before if regrouped else old, timestamp)
             elif has_headers or row.headers:
                 row.headers = context.headers
 

@@ -1,14 +1,15 @@
-"""How functions that combine values are called, and what ready aggregations show of what they keep."""
+"""What aggregations share: how functions that combine values are called, and how stored aggregates become results."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from millstream.aggregations import finisher
 from millstream.foundation.object_codec import value_codec
 from millstream.functions import Function
-from millstream.operators.columns import ProcessRun
-from millstream.operators.runtime import Process, Runtime, Step
+from millstream.operators.columns import ProcessColumns
+from millstream.operators.runtime import Process, Runtime
 from millstream.plan.stateful import Aggregate, Count, Reduce, WindowedAggregate
 from millstream.plan.tables import TableAggregate
 from millstream.state.segments import layout_of
@@ -17,31 +18,34 @@ from millstream.windows import TimeWindows, UnlimitedWindows
 
 AnyAggregate: TypeAlias = Count | Reduce | Aggregate | WindowedAggregate | TableAggregate
 
+Step: TypeAlias = Callable[[Any, Any, Any], Any]
+"""(key, old value or None, value) → new value, None to delete the row."""
+
 
 def with_key(function: Function) -> Step:
-    """Return a function of (key, old, value), whether it wants the key or not."""
+    """Return a function of (key, old, value), whether ``function`` takes the key or not."""
     call = function.call
     return call if function.arity == 3 else lambda _key, old, value: call(old, value)
 
 
-def showing(node: AnyAggregate, forward: Process, runtime: Runtime) -> Process:
-    """Return what passes updates on as users see them: of a ready aggregation the result, not what is kept for it."""
+def finishing(node: AnyAggregate, forward: Process, runtime: Runtime) -> Process:
+    """Return what forwards updates as users see them: for a built-in aggregation the result, not the stored state."""
     if isinstance(node, Count | Reduce) or node.ready is None:
         return forward
-    finish, tells_old = finisher(node.ready, node.build), node in runtime.plan.sending_old
+    finish, sends_old = finisher(node.ready, node.build), node in runtime.plan.sending_old
 
-    def show(key: Any, new: Any, old: Any, timestamp: int) -> None:
-        forward(key, finish(new), finish(old) if tells_old else None, timestamp)
+    def forward_finished(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        forward(key, finish(new), finish(old) if sends_old else None, timestamp)
 
-    return show
+    return forward_finished
 
 
-def showing_runs(node: AnyAggregate, forward: ProcessRun) -> ProcessRun:
-    """Return what passes runs of last updates on as users see them."""
+def finishing_columns(node: AnyAggregate, forward: ProcessColumns) -> ProcessColumns:
+    """Return what forwards column batches of updates as users see them; see ``finishing``."""
     if isinstance(node, Count | Reduce) or node.ready is None:
         return forward
     finish = finisher(node.ready, node.build)
-    return lambda run: forward(run.with_values(list(map(finish, run.values))))
+    return lambda batch: forward(batch.with_values(list(map(finish, batch.values))))
 
 
 def store_of_windows(node: WindowedAggregate, runtime: Runtime) -> TimedStore:

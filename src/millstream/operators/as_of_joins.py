@@ -1,7 +1,7 @@
-"""The work of joining a stream with a table that keeps its history: the row is the one valid at the record's time.
+"""Join a stream with a table that keeps its history: a record is joined with the row that was valid at its timestamp.
 
-With a grace the record waits in a buffer until the stream has gone on so far that late table updates have arrived. Its
-time is that of the records put there: dropped records and table updates do not move it.
+With a grace period the record waits in a buffer until the buffer's time has advanced that far, so that late table
+updates can arrive. Only records that enter the buffer advance its time, not dropped records or table updates.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import Any
 from millstream.foundation.object_codec import value_codec
 from millstream.operators.aggregation import with_key
 from millstream.operators.histories import lookup_as_of
-from millstream.operators.missing import asking
+from millstream.operators.missing import key_type_check
 from millstream.operators.runtime import Process, Runtime
 from millstream.plan.stateful import StreamTableJoin
 
 
 def join_as_of(node: StreamTableJoin, forward: Process, runtime: Runtime) -> Process:
-    """Return what a join does with a record of the stream."""
-    join = _joining(node, forward, runtime)
+    """Return what the join does with a record of the stream."""
+    join = _join(node, forward, runtime)
     ready = join if node.grace is None else _after_grace(node, node.grace, join, runtime)
-    left, dropped = node.left, runtime.dropped
+    left, drop = node.left, runtime.drop
 
     def from_stream(key: Any, value: Any, timestamp: int) -> None:
         if value is None or (key is None and not left):
-            return dropped(node, "null_value" if value is None else "null_key")
+            return drop(node, "null_value" if value is None else "null_key")
         return (join if key is None else ready)(key, value, timestamp)
 
     return from_stream
 
 
-def _joining(node: StreamTableJoin, forward: Process, runtime: Runtime) -> Process:
+def _join(node: StreamTableJoin, forward: Process, runtime: Runtime) -> Process:
     find, joiner, left = lookup_as_of(node.table, runtime), with_key(node.joiner), node.left
-    failed, check = runtime.failed, asking(node.table, runtime)
+    handle_error, check = runtime.handle_error, key_type_check(node.table, runtime)
 
     def join(key: Any, value: Any, timestamp: int) -> None:
         try:
@@ -45,7 +45,7 @@ def _joining(node: StreamTableJoin, forward: Process, runtime: Runtime) -> Proce
                 return None
             joined = joiner(key, value, row)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         return forward(key, joined, timestamp)
 
     return join
@@ -62,16 +62,16 @@ def _after_grace(node: StreamTableJoin, grace: int, join: Process, runtime: Runt
         return release()
 
     def release() -> None:
-        for waiting_key, waiting, at, headers in buffer.take_until(buffer.observed - grace):
-            own = context.carry(headers)
+        for key, value, timestamp, headers in buffer.take_until(buffer.observed - grace):
+            saved = context.override_headers(headers)
             try:
-                join(waiting_key, waiting, at)
+                join(key, value, timestamp)
             finally:
-                context.restore(own)
+                context.restore_headers(saved)
 
-    def move_on(time: int) -> None:
+    def advance_time(time: int) -> None:
         buffer.observed = max(buffer.observed, time)
         release()
 
-    runtime.on_time(node, move_on)
+    runtime.on_time_advance(node, advance_time)
     return process

@@ -1,4 +1,4 @@
-"""The stores that a processor has attached, opened when it first asks for them."""
+"""The stores that are attached to a processor, opened on first use."""
 
 from __future__ import annotations
 
@@ -18,48 +18,51 @@ from millstream.state.processor_stores import KeyValueView, SessionView, Version
 from millstream.state.segments import ONE_TIME, TWO_TIMES
 from millstream.windows import SessionWindows
 
-Trouble = Callable[[Exception], None]
+OnEngineError = Callable[[Exception], None]
+"""Called with an error that user code must not handle."""
 
 
 class AttachedStores:
-    """Stores by the names that a processor calls them."""
+    """Stores by their names in the processor."""
 
-    def __init__(self, node: Node, uses: tuple[StoreUse, ...], runtime: Runtime, trouble: Trouble) -> None:
+    def __init__(
+        self, node: Node, uses: tuple[StoreUse, ...], runtime: Runtime, on_engine_error: OnEngineError
+    ) -> None:
         self._node = node
         self._uses = {use.local: use for use in uses}
         self._runtime = runtime
-        self._trouble = trouble
+        self._on_engine_error = on_engine_error
         self._open: dict[str, Any] = {}
 
     def __call__(self, name: str) -> Any:
         """Return a store."""
-        found = self._open.get(name)
-        if found is None:
-            found = self._open[name] = self._opened(name)
-        return found
+        store = self._open.get(name)
+        if store is None:
+            store = self._open[name] = self._open_store(name)
+        return store
 
-    def _opened(self, name: str) -> Any:
+    def _open_store(self, name: str) -> Any:
         use, runtime = self._uses.get(name), self._runtime
-        arguments = name, runtime.context, self._trouble
+        arguments = name, runtime.context, self._on_engine_error
         if use is None:
             for topic, node in runtime.plan.global_tables.items():
                 if node.name == name:
                     return KeyValueView(runtime.global_table(topic), *arguments, writable=False)
-            known = ", ".join(self._uses) or "none"
+            declared = ", ".join(self._uses) or "none"
             raise DefinitionError(
-                f"the processor of {self._node.name!r} declares no store {name!r} (it has: {known})",
+                f"the processor of {self._node.name!r} declares no store {name!r} (it has: {declared})",
                 hint=f'declare it in the class: stores = {{"{name}": key_value_store()}}',
                 store=name,
             )
         if isinstance(use.spec, TableSpec):
             return self._table(use.spec.name or "", *arguments)
-        stored, codec = attached_name(self._node, use), value_codec(use.spec.value)
+        stored_name, codec = attached_name(self._node, use), value_codec(use.spec.value)
         if isinstance(use.spec, WindowSpec | SessionSpec):
             kind, layout = (WindowView, ONE_TIME) if isinstance(use.spec, WindowSpec) else (SessionView, TWO_TIMES)
-            return kind(runtime.open_timed_store(stored, codec, layout, use.spec.retention), *arguments)
+            return kind(runtime.open_timed_store(stored_name, codec, layout, use.spec.retention), *arguments)
         if isinstance(use.spec, VersionedSpec):
-            return VersionedView(runtime.open_versioned_store(stored, codec, use.spec.history), *arguments)
-        return KeyValueView(runtime.open_store(stored, codec), *arguments)
+            return VersionedView(runtime.open_versioned_store(stored_name, codec, use.spec.history), *arguments)
+        return KeyValueView(runtime.open_store(stored_name, codec), *arguments)
 
     def _table(self, table: str, *arguments: Any) -> Any:
         runtime = self._runtime

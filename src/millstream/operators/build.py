@@ -1,6 +1,6 @@
-"""Wire the operators of a stage: each node's function calls those of its readers, depth first, in written order.
+"""Wire the operators of a stage: each node's function calls those of its readers, depth first, in definition order.
 
-An input has two ways in: for single records, and if the first steps can do that for whole runs of them.
+An input has two functions: one for single records and, if its first steps support that, one for column batches.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from millstream.operators import (
     transformers,
     windows,
 )
-from millstream.operators.columns import Port, ProcessRun, column_operator, one_by_one
+from millstream.operators.columns import Port, ProcessColumns, column_operator, record_by_record
 from millstream.operators.probe import Probe
 from millstream.operators.processors import Children
 from millstream.operators.runtime import Process, Runtime, operator
@@ -47,21 +47,21 @@ FAMILIES = (
 """Importing a family registers its operators."""
 
 
-class Head(NamedTuple):
-    """What records that arrive at an input set off: one of them, and a run of them if there is a way for that."""
+class EntryPoint(NamedTuple):
+    """The functions for records of an input; ``process_columns`` is None if records are processed one by one."""
 
     process: Process
-    process_run: ProcessRun | None
+    process_columns: ProcessColumns | None
 
 
-def build(stage: Stage, runtime: Runtime) -> dict[Node, Head]:
-    """Return the way into each input of a stage."""
+def build(stage: Stage, runtime: Runtime) -> dict[Node, EntryPoint]:
+    """Return the entry point of each input of a stage."""
     wiring = _Wiring(stage, runtime)
-    return {node: wiring.head(node) for node in stage.inputs}
+    return {node: wiring.entry_point(node) for node in stage.inputs}
 
 
 class _Wiring:
-    """The operators of a stage, made when somebody first sends to them."""
+    """The operators of a stage, created when their first input is wired."""
 
     def __init__(self, stage: Stage, runtime: Runtime) -> None:
         self._inside = set(stage.nodes)
@@ -69,27 +69,27 @@ class _Wiring:
         self._built: dict[Node, tuple[Process | Port, ...]] = {}
         self._readers: dict[Node, list[tuple[Node, Process | Port]]] = {}
 
-    def head(self, node: Node) -> Head:
-        """Return the way into an input; a probe wants to see each record."""
+    def entry_point(self, node: Node) -> EntryPoint:
+        """Return the entry point of an input; with a probe, records are processed one by one."""
         assert isinstance(node, StreamSource | Repartition | TableSource)
         process = _single(self._ports(node)[0]) if isinstance(node, TableSource) else self._after(node)
         if self._runtime.probe is not None:
-            return Head(self._runtime.probe.timed(node, process), None)
-        return Head(process, None if isinstance(node, TableSource) else self._runs_after(node))
+            return EntryPoint(self._runtime.probe.timed(node, process), None)
+        return EntryPoint(process, None if isinstance(node, TableSource) else self._columns_after(node))
 
     def _ports(self, node: Node) -> tuple[Process | Port, ...]:
         if node not in self._built:
-            made = operator(node, self._forward_of(node), self._runtime)
-            self._built[node] = made if type(made) is tuple else (made,) * max(1, len(inputs(node)))
+            ports = operator(node, self._forward_of(node), self._runtime)
+            self._built[node] = ports if type(ports) is tuple else (ports,) * max(1, len(inputs(node)))
         return self._built[node]
 
     def _ports_after(self, node: Node) -> list[tuple[Node, Process | Port]]:
-        known = self._readers.get(node)
-        if known is None:
-            found = (each for each in self._runtime.plan.readers[node] if each[0] in self._inside)
-            known = list(dict.fromkeys((reader, self._ports(reader)[port]) for reader, port in found))
-            self._readers[node] = known
-        return known
+        readers = self._readers.get(node)
+        if readers is None:
+            inside = (item for item in self._runtime.plan.readers[node] if item[0] in self._inside)
+            readers = list(dict.fromkeys((reader, self._ports(reader)[port]) for reader, port in inside))
+            self._readers[node] = readers
+        return readers
 
     def _readers_of(self, node: Node) -> list[tuple[Node, Process]]:
         readers = [(reader, _single(port)) for reader, port in self._ports_after(node)]
@@ -105,32 +105,32 @@ class _Wiring:
             return Children(self._after(node), _named(self._readers_of(node), self._runtime))
         return self._after(node) if not isinstance(node, Repartition) else _ignore
 
-    def _runs_after(self, node: Node) -> ProcessRun | None:
-        """Return what a run of records sets off, or None if the only thing to do is to take them one by one."""
+    def _columns_after(self, node: Node) -> ProcessColumns | None:
+        """Return what processes column batches from a node, None if its records are processed one by one."""
         ports = self._ports_after(node)
         if len(ports) != 1:
             return None
         [(reader, port)] = ports
         if isinstance(port, Port):
-            return port.over_runs(self._results_after(reader))
-        following = None if isinstance(reader, Repartition) else self._runs_after(reader)
-        forward = following or one_by_one(self._forward_of(reader), self._runtime.context)
+            return port.make_process_columns(self._result_columns_after(reader))
+        following = None if isinstance(reader, Repartition) else self._columns_after(reader)
+        forward = following or record_by_record(self._forward_of(reader), self._runtime.context)
         return column_operator(reader, forward, port, self._runtime)
 
-    def _results_after(self, table: Node) -> ProcessRun | None:
-        """Return what a run of changes of a table sets off, if it is read as a stream that leaves the task as runs.
+    def _result_columns_after(self, table: Node) -> ProcessColumns | None:
+        """Return what processes column batches of a table's changes, if these leave the task as a stream, as columns.
 
-        No step on the way may have a look at state: that of the run is ahead of all its results but the last.
+        No step on the way may read state: it is already that after the last change of the batch.
         """
         ports = self._ports_after(table)
-        return self._columns_after(table) if len(ports) == 1 and isinstance(ports[0][0], ToStream) else None
+        return self._columns_to_exit(table) if len(ports) == 1 and isinstance(ports[0][0], ToStream) else None
 
-    def _columns_after(self, node: Node) -> ProcessRun | None:
+    def _columns_to_exit(self, node: Node) -> ProcessColumns | None:
         ports = self._ports_after(node)
         if len(ports) != 1 or isinstance(ports[0][1], Port):
             return None
         [(reader, port)] = ports
-        forward = _ignore if isinstance(reader, Repartition | Sink) else self._columns_after(reader)
+        forward = _ignore if isinstance(reader, Repartition | Sink) else self._columns_to_exit(reader)
         return None if forward is None else column_operator(reader, forward, _single(port), self._runtime)
 
 
@@ -143,21 +143,21 @@ def _measured(node: Node, readers: list[tuple[Node, Process]], probe: Probe) -> 
 
 
 def _named(readers: list[tuple[Node, Process]], runtime: Runtime) -> dict[str, Process]:
-    """Return readers by name; a step that is reached over an edge of its own is meant by its own name too."""
+    """Return readers by name; a step behind a repartition edge that only it reads also has its own name."""
     named: dict[str, Process] = {}
     for reader, process in readers:
         named[reader.name or ""] = process
-        behind = runtime.plan.readers[reader] if isinstance(reader, Repartition) else []
-        if len(behind) == 1:
-            named[behind[0][0].name or ""] = process
+        edge_readers = runtime.plan.readers[reader] if isinstance(reader, Repartition) else []
+        if len(edge_readers) == 1:
+            named[edge_readers[0][0].name or ""] = process
     return named
 
 
 def _branches(split: Split, runtime: Runtime, after: Callable[[Node], Process]) -> tuple[Process, Process]:
-    readers = [reader for reader, _ in runtime.plan.readers[split]]
+    branches = [reader for reader, _ in runtime.plan.readers[split] if isinstance(reader, Branch)]
     return (
-        _fan_out(tuple(after(one) for one in readers if isinstance(one, Branch) and one.matched)),
-        _fan_out(tuple(after(one) for one in readers if isinstance(one, Branch) and not one.matched)),
+        _fan_out(tuple(after(branch) for branch in branches if branch.matched)),
+        _fan_out(tuple(after(branch) for branch in branches if not branch.matched)),
     )
 
 
@@ -173,4 +173,4 @@ def _fan_out(readers: tuple[Process, ...]) -> Process:
 
 
 def _ignore(*_record: Any) -> None:
-    """Nobody reads here."""
+    """Ignore records that no step reads."""

@@ -1,9 +1,9 @@
-"""Whole runs of records taken through steps column by column, instead of record by record.
+"""Process consecutive records column by column instead of record by record.
 
-That goes on as long as each step has a single reader that can do the same; from there on, or where a function asks for
-the context of its record, records go one by one. What comes out is the same, and so is the order of errors: a step that
-fails at a record first passes on those before it. Each function is called once for each record, in order; but all
-records of a run go through the first step before one of them goes through the second.
+A column batch passes from step to step as long as each step has a single reader that can process columns. From there
+on, or where a function takes the context of its record, records are processed one by one. The output is the same, and
+so is the order of errors: a step that fails at a record first forwards the records before it. Each function is called
+once for each record, in order; but all records of a batch pass the first step before any of them passes the second.
 """
 
 from __future__ import annotations
@@ -16,33 +16,36 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from millstream.functions import Function
-from millstream.operators.protection import FIXED
+from millstream.operators.protection import IMMUTABLE_TYPES
 from millstream.operators.runtime import Process, RecordContext, Runtime
 from millstream.plan.node import Node
 
 
 class Chunk(Protocol):
-    """Where a run comes from."""
+    """The chunk that the records of a column batch come from."""
 
     @property
-    def reached(self) -> Any:
-        """For each row the latest time up to it, as an array."""
+    def stream_times(self) -> Any:
+        """For each row of the chunk the latest timestamp up to it, as an array."""
 
 
 class EndOfBatch:
-    """Where a run comes from that no record at hand has set off."""
+    """The chunk of a column batch that is created at the end of a batch, when there is no current record."""
 
     def __init__(self, context: RecordContext, size: int) -> None:
         self._time = context.stream_time
         self._size = size
 
     @property
-    def reached(self) -> Any:
+    def stream_times(self) -> Any:
         return np.full(self._size, self._time)
 
 
 class ColumnBatch:
-    """Records that follow each other in a chunk, or what became of them, perhaps nothing; ``rows`` are their places."""
+    """Consecutive records of a chunk, or the results computed from them, possibly none; ``rows`` are rows of the chunk.
+
+    A row of the chunk can occur several times, or not at all.
+    """
 
     __slots__ = ("chunk", "keys", "rows", "timestamps", "values")
 
@@ -56,11 +59,11 @@ class ColumnBatch:
         self.timestamps = timestamps
 
     @property
-    def moments(self) -> list[int]:
-        """For each record the latest time up to it; the time of one that was left out counts too."""
-        reached, rows = self.chunk.reached, self.rows
-        found: list[int] = (reached[rows.start : rows.stop] if isinstance(rows, range) else reached[rows]).tolist()
-        return found
+    def stream_times(self) -> list[int]:
+        """For each record the latest timestamp up to it; records that were filtered out count too."""
+        times, rows = self.chunk.stream_times, self.rows
+        result: list[int] = (times[rows.start : rows.stop] if isinstance(rows, range) else times[rows]).tolist()
+        return result
 
     def with_keys(self, keys: list[Any]) -> ColumnBatch:
         """Return the records with other keys."""
@@ -71,13 +74,13 @@ class ColumnBatch:
         return ColumnBatch(self.chunk, self.rows, self.keys, values, self.timestamps)
 
     def part(self, start: int, stop: int) -> ColumnBatch:
-        """Return some of the records."""
+        """Return the records from ``start`` up to ``stop``."""
         if start == 0 and stop == len(self.rows):
             return self
         part = slice(start, stop)
         return ColumnBatch(self.chunk, self.rows[part], self.keys[part], self.values[part], self.timestamps[part])
 
-    def only(self, flags: list[Any]) -> ColumnBatch:
+    def filtered(self, flags: list[Any]) -> ColumnBatch:
         """Return the records whose flag is true."""
         if all(flags):
             return self
@@ -86,25 +89,26 @@ class ColumnBatch:
         )
         return ColumnBatch(self.chunk, rows, keys, values, timestamps)
 
-    def repeated(self, times: list[int]) -> ColumnBatch:
-        """Return each record as often as said."""
+    def repeated(self, counts: list[int]) -> ColumnBatch:
+        """Return each record as many times as its count says."""
         rows, keys, values, timestamps = (
-            [item for item, count in zip(column, times, strict=True) for _ in range(count)]
+            [item for item, count in zip(column, counts, strict=True) for _ in range(count)]
             for column in (self.rows, self.keys, self.values, self.timestamps)
         )
         return ColumnBatch(self.chunk, rows, keys, values, timestamps)
 
 
-ProcessRun: TypeAlias = Callable[[ColumnBatch], None]
+ProcessColumns: TypeAlias = Callable[[ColumnBatch], None]
 
 
-class Collected:
-    """Changes of a table that are collected, to be passed on as a run; nobody is told the values before.
+class ChangeCollector:
+    """Collects changes of a table and forwards them as a column batch, without old values.
 
-    A value that the next record may change in place cannot wait: it goes on by ``single`` at once, behind the others.
+    A value that the next record may change in place cannot wait: after the changes before it, it is forwarded at once
+    by ``forward_single``.
     """
 
-    def __init__(self, context: RecordContext, forward: ProcessRun, single: Process) -> None:
+    def __init__(self, context: RecordContext, forward: ProcessColumns, forward_single: Process) -> None:
         self._context = context
         self._forward = forward
         self._rows: list[int] = []
@@ -112,17 +116,17 @@ class Collected:
         self._values: list[Any] = []
         self._timestamps: list[int] = []
         self._send = do_nothing
-        self.add = self._adder(single)
-        """Takes a change, as readers see it, that the record at hand has made."""
+        self.add = self._adder(forward_single)
+        """Takes a change that the current record has made, in the form that readers see."""
 
-    def _adder(self, single: Process) -> Process:
+    def _adder(self, forward_single: Process) -> Process:
         context, add_row, add_key = self._context, self._rows.append, self._keys.append
         add_value, add_timestamp = self._values.append, self._timestamps.append
 
         def add(key: Any, new: Any, old: Any, timestamp: int) -> None:
-            if type(new) not in FIXED:
+            if type(new) not in IMMUTABLE_TYPES:
                 self._send()
-                return single(key, new, old, timestamp)
+                return forward_single(key, new, old, timestamp)
             add_row(context.row)
             add_key(key)
             add_value(new)
@@ -131,15 +135,15 @@ class Collected:
         return add
 
     def sender(self, source: ColumnBatch) -> Callable[[], None]:
-        """Return what passes on the changes that come from a run, as many as have been collected by then."""
+        """Return a function that forwards the changes made by ``source`` that have been collected when it is called."""
         columns = self._rows, self._keys, self._values, self._timestamps
 
         def send() -> None:
             if self._rows:
-                row, run = self._context.row, ColumnBatch(source.chunk, *(column.copy() for column in columns))
+                row, batch = self._context.row, ColumnBatch(source.chunk, *(column.copy() for column in columns))
                 for column in columns:
                     column.clear()
-                self._forward(run)
+                self._forward(batch)
                 self._context.row = row
 
         self._send = send
@@ -147,67 +151,72 @@ class Collected:
 
 
 def do_nothing() -> None:
-    """Where nothing is collected, nothing is to be sent."""
+    """Send nothing, where nothing is collected."""
 
 
 class Port(NamedTuple):
-    """A way into an operator with state that takes both single records and runs."""
+    """An input of a stateful operator that processes both single records and column batches."""
 
     process: Process
-    over_runs: Callable[[ProcessRun | None], ProcessRun]
-    """Returns what takes a run. It is given what takes a run of results, without the values before; None if a step
-    behind wants single ones, or could see by the state that a result comes late."""
+    make_process_columns: Callable[[ProcessColumns | None], ProcessColumns]
+    """Returns the function for column batches. Its argument takes a column batch of results, without old values; None
+    if a step downstream needs single results, or could see in the state that results are forwarded late."""
 
 
 @singledispatch
-def column_operator(_node: Node, _forward: ProcessRun, _single: Process, _runtime: Runtime) -> ProcessRun | None:
-    """Return what a node does with a run, or None if it takes records one by one; ``single`` is how it does that."""
+def column_operator(
+    _node: Node, _forward: ProcessColumns, _single: Process, _runtime: Runtime
+) -> ProcessColumns | None:
+    """Return what a node does with a column batch, None if it only processes single records, by ``single``."""
     return None
 
 
-def one_by_one(process: Process, context: RecordContext) -> ProcessRun:
-    """Return what gives the records of a run to a step that takes them one by one."""
+def record_by_record(process: Process, context: RecordContext) -> ProcessColumns:
+    """Return a function that passes the records of a column batch to ``process``, one by one.
 
-    def process_run(run: ColumnBatch) -> None:
-        columns = zip(run.moments, run.keys, run.values, run.timestamps, strict=True)
-        for context.row, (moment, key, value, timestamp) in zip(run.rows, columns, strict=True):
-            if moment > context.stream_time:
-                context.stream_time = moment
+    It advances ``context.row`` and stream time as the loops of ``RecordLoop`` do.
+    """
+
+    def process_columns(batch: ColumnBatch) -> None:
+        columns = zip(batch.stream_times, batch.keys, batch.values, batch.timestamps, strict=True)
+        for context.row, (stream_time, key, value, timestamp) in zip(batch.rows, columns, strict=True):
+            if stream_time > context.stream_time:
+                context.stream_time = stream_time
             process(key, value, timestamp)
 
-    return process_run
+    return process_columns
 
 
-def calling(
+def apply_function(
     node: Node,
     function: Function,
     runtime: Runtime,
     receive: Callable[[ColumnBatch, list[Any]], None],
     collect: Callable[[list[Any], Iterable[Any]], None] = list.extend,
-) -> ProcessRun | None:
-    """Return what calls a user function for all records of a run; None if it asks for the context of each.
+) -> ProcessColumns | None:
+    """Return what calls a user function for all records of a column batch; None if it takes the context of each.
 
-    ``collect`` adds results to a list, and raises at one that the step cannot use; ``receive`` gets both records and
-    results.
+    ``collect`` adds results to a list, and raises at a result that the step cannot use; ``receive`` gets the records
+    and their results.
     """
     if function.arity == 3:
         return None
-    call, by_value, failed, context = function.call, function.arity == 1, runtime.failed, runtime.context
+    call, by_value, handle_error, context = function.call, function.arity == 1, runtime.handle_error, runtime.context
 
-    def process(run: ColumnBatch) -> None:
-        while run.rows:
+    def process_columns(batch: ColumnBatch) -> None:
+        while batch.rows:
             results: list[Any] = []
-            error: Exception = StopIteration()  # which map takes for its own end, if the function raises it
+            error: Exception = StopIteration()  # if the function raises it, map ends without an error
             try:
-                collect(results, map(call, run.values) if by_value else map(call, run.keys, run.values))
+                collect(results, map(call, batch.values) if by_value else map(call, batch.keys, batch.values))
             except Exception as raised:
                 error = raised
-            done = len(results)  # results before an error stay in the list, so that its length tells where it was
-            receive(run.part(0, done), results)
-            if done == len(run.rows):
+            done = len(results)  # results before an error stay in the list: its length is the position of the error
+            receive(batch.part(0, done), results)
+            if done == len(batch.rows):
                 return
-            context.row = run.rows[done]
-            failed(node, error, run.keys[done])
-            run = run.part(done + 1, len(run.rows))
+            context.row = batch.rows[done]
+            handle_error(node, error, batch.keys[done])
+            batch = batch.part(done + 1, len(batch.rows))
 
-    return process
+    return process_columns

@@ -1,4 +1,4 @@
-"""Tables with history at work: taking versions in, passing them on, and looking rows up as of a time."""
+"""Tables with history: store versions, forward them, and look up rows as of a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millstream.plan.tables import TableFilter, TableMapValues
 from millstream.state.versioned import Put, VersionedStore
 
 LookupAsOf: TypeAlias = Callable[[Any, int], tuple[Any, int]]
-"""(key, time) → (value, timestamp) of the version that was valid then; (None, -1) if there was none."""
+"""(key, time) → (value, timestamp) of the version that was valid at that time; (None, -1) if there was none."""
 
 
 def store_with_history(node: Node, runtime: Runtime) -> VersionedStore:
@@ -22,14 +22,14 @@ def store_with_history(node: Node, runtime: Runtime) -> VersionedStore:
     return runtime.versioned_store(node, value_codec(runtime.plan.declared[node].value))
 
 
-def taking_versions(node: Node, forward: Process, runtime: Runtime) -> Process:
-    """Return what stores a version of a row and passes it on; one from before the history is dropped and counted."""
-    store, dropped = store_with_history(node, runtime), runtime.dropped
+def version_writer(node: Node, forward: Process, runtime: Runtime) -> Process:
+    """Return what stores a version of a row and forwards it; drops and counts versions older than the history."""
+    store, drop = store_with_history(node, runtime), runtime.drop
 
     def put(key: Any, new: Any, old: Any, timestamp: int) -> None:
         result = store.put(key, new, timestamp)
         if result is Put.TOO_OLD:
-            return dropped(node, "late")
+            return drop(node, "late")
         store.passes_older = result is Put.OLDER
         return forward(key, new, old, timestamp)
 
@@ -37,23 +37,26 @@ def taking_versions(node: Node, forward: Process, runtime: Runtime) -> Process:
 
 
 def newest_only(table: Node, process: Process, runtime: Runtime, reader: Node, *, counted: bool) -> Process:
-    """Keep updates from a step that are not the newest version of their row; tables without history have none."""
+    """Return ``process`` without the updates that are not the newest version of their row.
+
+    Only tables with history have such updates; with ``counted`` they are counted as dropped.
+    """
     origin = origin_of_history(table)
     if origin is None:
         return process
-    store, dropped = store_with_history(origin, runtime), runtime.dropped
+    store, drop = store_with_history(origin, runtime), runtime.drop
 
     def process_newest(key: Any, new: Any, old: Any, timestamp: int) -> None:
         if not store.passes_older:
             process(key, new, old, timestamp)
         elif counted:
-            dropped(reader, "out_of_order")
+            drop(reader, "out_of_order")
 
     return process_newest
 
 
 def lookup_as_of(table: Node, runtime: Runtime) -> LookupAsOf:
-    """Return what finds the rows of a table with history as of a time."""
+    """Return the lookup in a table with history as of a time."""
     return as_of(table, runtime) if table is not origin_of_history(table) else _stored(table, runtime)
 
 
@@ -63,18 +66,18 @@ def _stored(table: Node, runtime: Runtime) -> LookupAsOf:
 
 @singledispatch
 def as_of(table: Node, runtime: Runtime) -> LookupAsOf:
-    """Return what finds rows as of a time in a table that shows the versions of one above it."""
+    """Return the lookup as of a time in a table that is computed from the versions of a table upstream."""
     return _stored(table, runtime)
 
 
 @as_of.register(TableFilter)
 def _filter(node: TableFilter, runtime: Runtime) -> LookupAsOf:
-    source, wanted = lookup_as_of(node.source, runtime), not node.negate
+    source, expected = lookup_as_of(node.source, runtime), not node.negate
     predicate = node.predicate.bind(runtime.context)
 
     def look(key: Any, time: int) -> tuple[Any, int]:
         value, timestamp = source(key, time)
-        return (value, timestamp) if value is not None and bool(predicate(key, value)) is wanted else (None, -1)
+        return (value, timestamp) if value is not None and bool(predicate(key, value)) is expected else (None, -1)
 
     return look
 

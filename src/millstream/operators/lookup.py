@@ -1,4 +1,4 @@
-"""Look up the row of a key in a table, wherever it is kept: in a store, or to be computed from the tables above."""
+"""Look up the row of a key in a table: in its store, or computed from the tables upstream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Lookup: TypeAlias = Callable[[Any], tuple[Any, int]]
 
 
 def lookup(node: Node, runtime: Runtime) -> Lookup:
-    """Return what finds the rows of a table."""
+    """Return the lookup in a table."""
     look = _stored(node, runtime) if getattr(node, "stored", False) else computed(node, runtime)
     ready = getattr(node, "ready", None)
     return look if ready is None else _finished(look, finisher(ready, getattr(node, "build", None)))
@@ -30,8 +30,8 @@ def lookup(node: Node, runtime: Runtime) -> Lookup:
 
 def _finished(look: Lookup, finish: Callable[[Any], Any]) -> Lookup:
     def finished(key: Any) -> tuple[Any, int]:
-        kept, timestamp = look(key)
-        return finish(kept), timestamp
+        aggregate, timestamp = look(key)
+        return finish(aggregate), timestamp
 
     return finished
 
@@ -44,17 +44,17 @@ def _stored(node: Node, runtime: Runtime) -> Lookup:
 
 @singledispatch
 def computed(node: Node, runtime: Runtime) -> Lookup:
-    """Return what finds the rows of a table that has no store of its own, by way of the tables above it."""
+    """Return the lookup in a table without a store, which computes rows from the tables upstream."""
     return _stored(node, runtime)
 
 
 @computed.register(WindowedAggregate)
 def _window(node: WindowedAggregate, runtime: Runtime) -> Lookup:
     store = store_of_windows(node, runtime)
-    place = node.windows.place
+    entry_key = node.windows.place
 
     def look(key: Windowed) -> tuple[Any, int]:
-        entry = store.entry(key.key, place(key))
+        entry = store.entry(key.key, entry_key(key))
         return (entry.value, entry.timestamp) if entry.at[0] > store.expired else (None, -1)
 
     return look
@@ -62,11 +62,11 @@ def _window(node: WindowedAggregate, runtime: Runtime) -> Lookup:
 
 @computed.register(TableFilter)
 def _filter(node: TableFilter, runtime: Runtime) -> Lookup:
-    source, predicate, wanted = lookup(node.source, runtime), node.predicate.bind(runtime.context), not node.negate
+    source, predicate, expected = lookup(node.source, runtime), node.predicate.bind(runtime.context), not node.negate
 
     def look(key: Any) -> tuple[Any, int]:
         value, timestamp = source(key)
-        return (value, timestamp) if value is not None and bool(predicate(key, value)) is wanted else (None, -1)
+        return (value, timestamp) if value is not None and bool(predicate(key, value)) is expected else (None, -1)
 
     return look
 
@@ -86,12 +86,14 @@ def _map_values(node: TableMapValues, runtime: Runtime) -> Lookup:
 @computed.register(TableTableJoin)
 def _join(node: TableTableJoin, runtime: Runtime) -> Lookup:
     left, right, joiner = lookup(node.left, runtime), lookup(node.right, runtime), with_key(node.joiner)
-    needs = {"inner": (True, True), "left": (True, False), "outer": (False, False)}[node.kind]
+    needs_left, needs_right = {"inner": (True, True), "left": (True, False), "outer": (False, False)}[node.kind]
 
     def look(key: Any) -> tuple[Any, int]:
-        (one, first), (other, second) = left(key), right(key)
-        if (one is None and other is None) or (one is None and needs[0]) or (other is None and needs[1]):
+        (left_value, left_timestamp), (right_value, right_timestamp) = left(key), right(key)
+        if left_value is None and (right_value is None or needs_left):
             return None, -1
-        return joiner(key, one, other), max(first, second)
+        if right_value is None and needs_right:
+            return None, -1
+        return joiner(key, left_value, right_value), max(left_timestamp, right_timestamp)
 
     return look

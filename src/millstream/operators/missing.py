@@ -1,4 +1,4 @@
-"""Rows that are not found: because there are none, or because they are asked for with a key of another type."""
+"""Lookups that find no row: report those whose key has another type than the keys of the table."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from millstream.operators.runtime import Runtime
 from millstream.plan.node import Node
 
 
-def asking(table: Node, runtime: Runtime) -> Callable[[Any], None]:
-    """Return what is to be called with a key that was not found; it raises if that key can never be there."""
-    known = runtime.plan.key_types[table]
+def key_type_check(table: Node, runtime: Runtime) -> Callable[[Any], None]:
+    """Return a check to call with a key that was not found; it raises if the key has another type than the table's."""
+    key_type = runtime.plan.key_types[table]
 
     def check(key: Any) -> None:
-        if known is not None and type(key) is not known.type:
-            wanted = known.type.__name__
+        if key_type is not None and type(key) is not key_type.type:
+            expected, actual = key_type.type.__name__, type(key).__name__
             raise DefinitionError(
-                f"the key is {type(key).__name__}, but the keys of {known.topic!r} are {wanted}, so it is never found",
-                hint=f"make it {wanted}, or read {known.topic!r} with key={type(key).__name__}",
+                f"the key is {actual}, but the keys of {key_type.topic!r} are {expected}, so it is never found",
+                hint=f"make it {expected}, or read {key_type.topic!r} with key={actual}",
             )
 
     return check
 
 
 def checked_lookup(table: Node, runtime: Runtime) -> Lookup:
-    """Return what finds the rows of a table, and raises for a key that can never be there."""
-    find, check = lookup(table, runtime), asking(table, runtime)
+    """Return a lookup in a table that raises for a key of another type than the table's."""
+    find, check = lookup(table, runtime), key_type_check(table, runtime)
 
     def look(key: Any) -> tuple[Any, int]:
-        found = find(key)
-        if found[0] is None:
+        result = find(key)
+        if result[0] is None:
             check(key)
-        return found
+        return result
 
     return look

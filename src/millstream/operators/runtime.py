@@ -1,4 +1,4 @@
-"""What operators see of the task that runs them."""
+"""The runtime interface of operators: what they use of the task that runs them."""
 
 from __future__ import annotations
 
@@ -35,40 +35,40 @@ class RecordContext(Context, Protocol):
     """The context as operators see it."""
 
     row: int
-    """The place of the record at hand in its chunk."""
+    """The row of the current record in its chunk; loops over records use it as their loop variable."""
     stream_time: int
     has_headers: bool
-    """False if no record of the chunk at hand has headers, so that nobody needs to ask for them."""
+    """False if no record of the current chunk has headers, so operators need not read them."""
 
-    def carry(self, headers: Headers | None) -> tuple[Headers | None, bool]:
-        """Have what is passed on carry other headers than the record at hand; returns what ``restore`` takes."""
+    def override_headers(self, headers: Headers | None) -> tuple[Headers | None, bool]:
+        """Forward records with these headers instead of the current record's; return what ``restore_headers`` takes."""
 
-    def restore(self, carried: tuple[Headers | None, bool]) -> None:
-        """Go back to the headers before ``carry``."""
+    def restore_headers(self, saved: tuple[Headers | None, bool]) -> None:
+        """Undo ``override_headers``."""
 
     def record(self, key: Any, value: Any, timestamp: int) -> Record:
-        """Return key, value and timestamp as a record that comes from where the one at hand does."""
+        """Return a record with this key, value and timestamp, and the topic, offset and headers of the current one."""
 
-    def step_aside(self, now: int) -> Any:
-        """Let no record be at hand, as while a timer is called at ``now``; returns what ``step_back`` takes."""
+    def suspend(self, now: int) -> Any:
+        """Have no current record while a timer runs at ``now``; return what ``resume`` takes."""
 
-    def step_back(self, aside: Any) -> None:
-        """Go back to the record before ``step_aside``."""
+    def resume(self, suspended: Any) -> None:
+        """Return to the record before ``suspend``."""
 
 
 class Columns:
-    """Encoded records on their way to a topic, column by column; the topic takes records up to ``most_bytes``."""
+    """Encoded records for a topic, as columns; the topic accepts records of up to ``max_record_bytes``."""
 
-    __slots__ = ("headers", "keys", "most_bytes", "needs_key", "packed", "timestamps", "values")
+    __slots__ = ("headers", "keys", "max_record_bytes", "needs_key", "packed", "timestamps", "values")
 
-    def __init__(self, most_bytes: int = sys.maxsize, *, needs_key: bool = False) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, max_record_bytes: int = sys.maxsize, *, needs_key: bool = False) -> None:
+        self.max_record_bytes = max_record_bytes
         self.needs_key = needs_key
         self.keys: list[bytes | None] = []
         self.packed: list[Column] = []
-        """The values of the first records, where they came as columns."""
+        """The values of the first records, if they were added as columns."""
         self.values: list[bytes | None] = []
-        """Those of the records behind them."""
+        """The values of the records after them."""
         self.timestamps: list[int] = []
         self.headers: dict[int, Headers] = {}
 
@@ -90,14 +90,14 @@ class Columns:
         """All values as columns."""
         return [*self.packed, binary_column(self.values)] if self.values else self.packed
 
-    def note_headers(self, headers: Headers) -> None:
-        """Attach headers to the record added last."""
+    def set_headers(self, headers: Headers) -> None:
+        """Set the headers of the record that was added last."""
         if headers:
             self.headers[len(self.timestamps) - 1] = headers
 
 
 class EdgeColumns(Columns):
-    """Encoded records on their way to another stage; each key is encoded once, and records name it by number."""
+    """Encoded records for another stage; each distinct key is encoded once, and records refer to it by number."""
 
     __slots__ = ("_numbers", "codes", "routes")
 
@@ -105,7 +105,7 @@ class EdgeColumns(Columns):
         super().__init__()
         self.codes: list[int] = []
         self.routes: list[bytes] = []
-        """What decides the partition of each key in ``keys``: its bytes as they would stand in a topic."""
+        """The bytes that decide the partition of each key in ``keys``: the key as a topic would store it."""
         self._numbers: KeyNumbers | None = None
 
     def numbers(self, route_of: Callable[[Any], bytes]) -> KeyNumbers:
@@ -116,7 +116,7 @@ class EdgeColumns(Columns):
 
 
 class KeyNumbers(dict[Any, int]):
-    """The number of each key of an edge, by its handle: ``numbers[handle]`` gives a new key the next one."""
+    """The number of each key of an edge, by its handle: ``numbers[handle]`` assigns the next number to a new key."""
 
     def __init__(self, columns: EdgeColumns, route_of: Callable[[Any], bytes]) -> None:
         self._columns = columns
@@ -147,12 +147,12 @@ class Runtime(Protocol):
     @property
     def caching(self) -> bool: ...
     @property
-    def goes_on(self) -> bool:
-        """Whether the app goes on after an error of user code."""
+    def continues_on_error(self) -> bool:
+        """Whether the app continues after an error in user code."""
 
     @property
     def probe(self) -> Probe | None:
-        """What measures the steps of this batch, if it is one of those that are measured."""
+        """Measures the steps of this batch; None if the batch is not measured."""
 
     @property
     def app(self) -> str: ...
@@ -165,7 +165,7 @@ class Runtime(Protocol):
     @property
     def timers(self) -> Timers: ...
     def store(self, node: Node, codec: Serde, part: str = "") -> KeyValueStore:
-        """Return the store that ``node`` owns, or the one of its stores that has the name ``part``."""
+        """Return the store of ``node``, or its store with the name ``part``."""
 
     def timed_store(
         self,
@@ -179,66 +179,66 @@ class Runtime(Protocol):
         only_in_reach: bool = False,
         part: str = "",
     ) -> TimedStore:
-        """Return the store of entries by key and time that ``node`` owns, or the one with the name ``part``.
+        """Return the store of entries by key and time of ``node``, or the one with the name ``part``.
 
-        ``exact`` says that entries are asked for by key and exact time; for the rest see ``TimedStore``.
+        With ``exact`` entries are read by key and exact time only; for the other options see ``TimedStore``.
         """
 
     def versioned_store(self, node: Node, codec: Serde) -> VersionedStore:
-        """Return the store of a table with history that ``node`` owns."""
+        """Return the store of ``node``, which keeps a table with history."""
 
     def buffer(self, node: Node, codec: Serde) -> WaitingBuffer:
-        """Return where ``node`` lets records wait."""
+        """Return the buffer in which records of ``node`` wait."""
 
     def open_versioned_store(self, name: str, codec: Serde, history: int) -> VersionedStore:
-        """Return the store of versions with that name in the task."""
+        """Return the versioned store with this name in the task."""
 
     def global_table(self, topic: str) -> KeyValueStore:
         """Return the rows of the global table of a topic, read only and the same for all tasks of the batch."""
 
     def open_store(self, name: str, codec: Serde) -> KeyValueStore:
-        """Return the store with that name in the task."""
+        """Return the store with this name in the task."""
 
     def open_timed_store(
         self, name: str, codec: Serde, layout: struct.Struct, retention: int, *, indexed: bool = False
     ) -> TimedStore:
-        """Return the store of entries by key and time with that name in the task."""
+        """Return the store of entries by key and time with this name in the task."""
 
     def member_store(self, node: Node, part: str) -> MemberStore:
-        """Return the store of members of groups that ``node`` owns under the name ``part``."""
+        """Return the store of group members of ``node`` with the name ``part``."""
 
     def next_version(self) -> list[int]:
-        """Return a number, as a list, that is larger than all that this task has given out before, in all batches."""
+        """Return a version, as a list, that is greater than all that this task has returned before, in all batches."""
 
     def to_topic(self, topic: str) -> Columns:
-        """Return where records for a topic are collected."""
+        """Return the columns that collect records for a topic."""
 
     def to_edge(self, edge: Node) -> EdgeColumns:
-        """Return where records for another stage are collected."""
+        """Return the columns that collect records for another stage."""
 
     def on_flush(self, node: Node, flush: Callable[[], None], *, last: bool = False) -> None:
-        """Have ``flush`` called when all records of the batch have been processed, and again if time then moves on.
+        """Call ``flush`` when all records of the batch have been processed, and again if time is then advanced.
 
-        With ``last`` it is called once, when nothing more can come.
+        With ``last`` it is called once, when no more records can follow.
         """
 
-    def on_time(self, node: Node, move_on: Callable[[int], None]) -> None:
-        """Have ``move_on`` called with the time that has come when the inputs of the task are idle.
+    def on_time_advance(self, node: Node, advance_time: Callable[[int], None]) -> None:
+        """Call ``advance_time`` with the new stream time when it advances because the task's inputs are idle.
 
-        It is not called for nodes behind such that hold records back: what comes out of those would be late.
+        It is not called for nodes downstream of nodes that hold records back: these records would then be late.
         """
 
-    def dropped(self, node: Node, reason: str) -> None:
-        """Count a record that ends here without an effect."""
+    def drop(self, node: Node, reason: str) -> None:
+        """Count a record that is dropped without effect."""
 
-    def to_late(self, node: Node, topic: str, windows: Sequence[Windowed] = ()) -> None:
-        """Send the record at hand, as it arrived, to a topic for late ones; ``windows`` are those that it missed."""
+    def send_late(self, node: Node, topic: str, windows: Sequence[Windowed] = ()) -> None:
+        """Send the current record, as it arrived, to a topic for late records; ``windows`` are those that it missed."""
 
-    def failed(self, node: Node, error: Exception, key: Any) -> None:
-        """Deal with an error of user code by the app's policy; raises if that is to fail."""
+    def handle_error(self, node: Node, error: Exception, key: Any) -> None:
+        """Apply the app's error policy to an error in user code; raises if the policy is to fail."""
 
 
 @singledispatch
 def operator(node: Node, _forward: Any, _runtime: Runtime) -> Any:
-    """Return what a node does with a record: a ``Process`` or a ``Port``, one for each of its inputs if they differ."""
+    """Return what a node does with a record: a ``Process`` or a ``Port``; a tuple with one per input if they differ."""
     raise DefinitionError(f"there is no operator for {node.verb!r} ({node.name!r})")

@@ -1,4 +1,4 @@
-"""The work of session windows: a record joins all sessions of its key that are not more than the gap away."""
+"""Session windows: a record joins all sessions of its key that are at most the gap away."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from millstream.windows import FOREVER, SessionWindows
 
 
 @windowed.register(SessionWindows)
-def _sessions(windows: SessionWindows, aggregation: WindowAggregator) -> Process:
-    """Entries stand at (end, start); results have the end of the session as their timestamp.
+def _session_windows(windows: SessionWindows, aggregation: WindowAggregator) -> Process:
+    """Entries are stored at (end, start); the timestamp of a result is the end of the session.
 
-    Updates carry no headers, as in Kafka Streams: a session is made of many records. Final results have those of the
-    record that closes them.
+    Updates have no headers, as in Kafka Streams: a session consists of many records. Final results have the headers of
+    the record that closes them.
     """
     store, clock, gap, grace = aggregation.store, aggregation.clock, windows.gap, windows.grace
     bucket_of, retention = store.bucket, store.retention
     put, added, begin = aggregation.put, aggregation.added, aggregation.begin
     skips_nulls, context = aggregation.skips_nulls, aggregation.context
-    aggregation.on_time((lambda time: _emit(aggregation, time - grace - gap)) if aggregation.final else None)
+    aggregation.on_time_advance((lambda time: _emit(aggregation, time - grace - gap)) if aggregation.final else None)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or (value is None and skips_nulls):
@@ -30,22 +30,22 @@ def _sessions(windows: SessionWindows, aggregation: WindowAggregator) -> Process
             clock.time = timestamp
         close = clock.time - grace - gap
         bucket = bucket_of(key, timestamp - gap)
-        near = bucket.between(max(timestamp - gap, store.observed - retention + 1), FOREVER)
-        if near:
-            near = [one for one in near if one.at[1] <= timestamp + gap]
-        at = _place(near, timestamp)
+        sessions = bucket.between(max(timestamp - gap, store.observed - retention + 1), FOREVER)
+        if sessions:
+            sessions = [session for session in sessions if session.at[1] <= timestamp + gap]
+        at = _merged_bounds(sessions, timestamp)
         if at[0] < close:
-            aggregation.late(key, at)
-            aggregation.tell_late()
+            aggregation.count_late(key, at)
+            aggregation.send_late()
         else:
             try:
-                new = added(key, _merged(aggregation, key, near) if near else begin(), value)
+                new = added(key, _merged_aggregate(aggregation, key, sessions) if sessions else begin(), value)
             except Exception as error:
-                return aggregation.fail(error, key)
-            carried = context.carry(()) if context.has_headers else None
-            put(_grown(aggregation, bucket, near, at) if near else bucket.entry(at), new, at[0])
-            if carried is not None:
-                context.restore(carried)
+                return aggregation.handle_error(error, key)
+            saved = context.override_headers(()) if context.has_headers else None
+            put(_merged_entry(aggregation, bucket, sessions, at) if sessions else bucket.entry(at), new, at[0])
+            if saved is not None:
+                context.restore_headers(saved)
         if aggregation.final:
             _emit(aggregation, close)
         return None
@@ -53,37 +53,37 @@ def _sessions(windows: SessionWindows, aggregation: WindowAggregator) -> Process
     return process
 
 
-def _place(near: list[Entry], timestamp: int) -> At:
-    """Return end and start of the session that a record and those near it make together."""
+def _merged_bounds(sessions: list[Entry], timestamp: int) -> At:
+    """Return end and start of the session that a record and the sessions near it form together."""
     start = end = timestamp
-    for session in near:
-        its_end, its_start = session.at
-        if its_end > end:
-            end = its_end
-        if its_start < start:
-            start = its_start
+    for session in sessions:
+        session_end, session_start = session.at
+        if session_end > end:
+            end = session_end
+        if session_start < start:
+            start = session_start
     return end, start
 
 
-def _grown(aggregation: WindowAggregator, bucket: Bucket, near: list[Entry], at: At) -> Entry:
-    """Return the entry of the session that others become, and delete those."""
-    first = near[0]
-    if len(near) == 1 and aggregation.held_back and not first.stored and first.before is None:
-        bucket.move(first, at)  # nobody has seen it yet
+def _merged_entry(aggregation: WindowAggregator, bucket: Bucket, sessions: list[Entry], at: At) -> Entry:
+    """Return the entry of the merged session, and delete the sessions that it replaces."""
+    first = sessions[0]
+    if len(sessions) == 1 and aggregation.is_deferred and not first.stored and first.before is None:
+        bucket.move(first, at)  # it was not forwarded yet, so no tombstone is needed
         aggregation.store.mark(first)
         return first
-    if at[0] != at[1]:  # else it is the one that is there, and no longer than before
-        for session in near:
+    if at[0] != at[1]:  # otherwise it is the existing session, with the same bounds
+        for session in sessions:
             aggregation.put(session, None, session.at[0], session.value)
             if not session.stored:
                 bucket.drop(session)
     return bucket.entry(at)
 
 
-def _merged(aggregation: WindowAggregator, key: Any, near: list[Entry]) -> Any:
+def _merged_aggregate(aggregation: WindowAggregator, key: Any, sessions: list[Entry]) -> Any:
     assert aggregation.merge is not None
     aggregate = aggregation.begin()
-    for session in near:
+    for session in sessions:
         if aggregate is None and aggregation.initial is None:
             aggregate = session.value
         else:
@@ -92,11 +92,11 @@ def _merged(aggregation: WindowAggregator, key: Any, near: list[Entry]) -> Any:
 
 
 def _emit(aggregation: WindowAggregator, close: int) -> None:
-    """Pass on sessions that have closed, by end, start and key, unless their segment is gone."""
+    """Forward sessions that have closed, by end, start and key, unless their segment has expired."""
     store = aggregation.store
     if close <= store.emitted:
         return
     for entry in store.due(max(0, store.emitted), close - 1):
         if store.is_kept(entry.at[0]):
-            aggregation.pass_on(entry)
+            aggregation.forward_final(entry)
     store.emitted = close

@@ -1,4 +1,4 @@
-"""The work of steps whose records leave the task: to topics and to other stages."""
+"""Steps whose records leave the task: sinks to topics and repartition edges to other stages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from millstream.foundation.blocks import Column, column_from_lines, max_item_len
 from millstream.foundation.names import check_name
 from millstream.foundation.object_codec import PRESENCE_CODEC, encode_key, hashable_keys, value_codec
 from millstream.functions import Function
-from millstream.operators.columns import ColumnBatch, ProcessRun, column_operator, one_by_one
+from millstream.operators.columns import ColumnBatch, ProcessColumns, column_operator, record_by_record
 from millstream.operators.runtime import Columns, Process, Runtime, operator
 from millstream.plan.sinks import Sink
 from millstream.plan.stateless import Repartition
 from millstream.serdes import JSON, READABLE, TEXT, Json, Serde, encode_error
 
 _BYTES = {bytes, type(None)}
-_MANY = 64
-"""From here on a column of Arrow is quicker than a list of bytes."""
+_MIN_ARROW_ROWS = 64
+"""From this size on, an Arrow column is faster than a list of bytes."""
 
 
 @operator.register(Sink)
@@ -25,71 +25,71 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
     declared = runtime.plan.declared[node]
     key_serde, value_serde = declared.key or READABLE, declared.value or JSON
     encode_value, route_of = value_serde.encode, key_serde.encode
-    context, failed = runtime.context, runtime.failed
+    context, handle_error = runtime.context, runtime.handle_error
     fixed = None if isinstance(node.topic, Function) else runtime.to_topic(node.topic)
-    choose, text_as_it_is = _chooser(node, runtime), key_serde is READABLE or key_serde is TEXT
-    is_trusted = _is_ours(key_serde) and _is_ours(value_serde)
+    choose_topic, is_text_key = _topic_chooser(node, runtime), key_serde is READABLE or key_serde is TEXT
+    is_trusted = _is_builtin(key_serde) and _is_builtin(value_serde)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         try:
-            columns = choose(key, value) if fixed is None else fixed
-            route = key.encode() if type(key) is str and text_as_it_is else None if key is None else route_of(key)
+            columns = choose_topic(key, value) if fixed is None else fixed
+            route = key.encode() if type(key) is str and is_text_key else None if key is None else route_of(key)
             data = None if value is None else encode_value(value)
             if not is_trusted:
                 _check_bytes(key_serde, route)
                 _check_bytes(value_serde, data)
             size = (0 if route is None else len(route)) + (0 if data is None else len(data))
-            if size > columns.most_bytes or (route is None and columns.needs_key):
-                raise _refusal(columns, size)
+            if size > columns.max_record_bytes or (route is None and columns.needs_key):
+                raise _rejection(columns, size)
         except Exception as error:
-            return failed(node, _explained(error, key, key_serde, value, value_serde), key)
+            return handle_error(node, _encode_error(error, key, key_serde, value, value_serde), key)
         columns.keys.append(route)
         columns.values.append(data)
         columns.timestamps.append(timestamp)
         if context.has_headers:
-            columns.note_headers(context.headers)
+            columns.set_headers(context.headers)
         return None
 
     return process
 
 
 @column_operator.register(Sink)
-def _sink_runs(node: Sink, _forward: ProcessRun, single: Process, runtime: Runtime) -> ProcessRun | None:
-    """Encode whole columns; if something is wrong with one of the records, or with headers, take them one by one."""
+def _sink_columns(node: Sink, _forward: ProcessColumns, single: Process, runtime: Runtime) -> ProcessColumns | None:
+    """Encode whole columns; process records one by one if there are headers or a record cannot be written."""
     if isinstance(node.topic, Function):
         return None
     declared, columns = runtime.plan.declared[node], runtime.to_topic(node.topic)
     key_serde, value_serde = declared.key or READABLE, declared.value or JSON
-    context, singly = runtime.context, one_by_one(single, runtime.context)
-    is_trusted = _is_ours(key_serde) and _is_ours(value_serde)
+    context, singly = runtime.context, record_by_record(single, runtime.context)
+    is_trusted = _is_builtin(key_serde) and _is_builtin(value_serde)
 
-    def process(run: ColumnBatch) -> None:
+    def process_columns(batch: ColumnBatch) -> None:
         if context.has_headers:
-            return singly(run)
+            return singly(batch)
         try:
-            keys, values = encoded_keys(key_serde, run.keys), encoded_column(value_serde, run.values)
+            keys, values = encoded_keys(key_serde, batch.keys), encoded_column(value_serde, batch.values)
         except Exception:
-            return singly(run)
+            return singly(batch)
         if not is_trusted and not _BYTES.issuperset(map(type, [*keys, *values])):
-            return singly(run)
+            return singly(batch)
         largest = max(map(len, filter(None, keys)), default=0)
         is_list = isinstance(values, list)
         largest += max(map(len, filter(None, values)), default=0) if is_list else max_item_length(values)
-        if largest > columns.most_bytes or (columns.needs_key and None in keys):
-            return singly(run)
-        columns.extend(keys, values, run.timestamps)
+        if largest > columns.max_record_bytes or (columns.needs_key and None in keys):
+            return singly(batch)
+        columns.extend(keys, values, batch.timestamps)
         return None
 
-    return process
+    return process_columns
 
 
-def _is_ours(serde: Serde) -> bool:
-    """Whether what a serde gives need not be looked at."""
+def _is_builtin(serde: Serde) -> bool:
+    """Whether a serde surely encodes to bytes, so its results need no check."""
     return type(serde).__module__.startswith("millstream.")
 
 
 def _check_bytes(serde: Serde, data: Any) -> None:
-    """Say now what the log would say after the state is committed, when no policy can help any more."""
+    """Reject now what the log would reject after the commit of the state, when no error policy can apply."""
     if data is not None and type(data) is not bytes:
         raise SerdeError(
             f"serde {serde.name} encodes to {type(data).__name__}, not to bytes", hint="return bytes", serde=serde.name
@@ -97,22 +97,22 @@ def _check_bytes(serde: Serde, data: Any) -> None:
 
 
 def encoded_keys(serde: Serde, keys: list[Any]) -> list[bytes | None]:
-    """Encode a column of keys: numbers, of which there are often few, each once."""
+    """Encode a column of keys; numbers, which often repeat, are encoded once each."""
     kinds = set(map(type, keys))
     if kinds == {str} and (serde is READABLE or serde is TEXT):
         return [key.encode() for key in keys]
     if kinds == {int}:
-        known = {key: serde.encode(key) for key in set(keys)}
-        return list(map(known.__getitem__, keys))
+        encoded_by_key = {key: serde.encode(key) for key in set(keys)}
+        return list(map(encoded_by_key.__getitem__, keys))
     return encoded(serde, keys)
 
 
 def encoded_column(serde: Serde, items: list[Any]) -> list[bytes | None] | Column:
-    """Encode a column: JSON as lines, in a single call, if there are enough of them."""
-    if type(serde) is not Json or len(items) < _MANY or type(None) in map(type, items):
+    """Encode a column: JSON as lines, in a single call, if there are enough rows."""
+    if type(serde) is not Json or len(items) < _MIN_ARROW_ROWS or type(None) in map(type, items):
         return encoded(serde, items)
     column = column_from_lines(serde.encode_lines(items), len(items))
-    return encoded(serde, items) if column is None else column  # raw JSON of a user may hold line feeds
+    return encoded(serde, items) if column is None else column  # a user's raw JSON may contain line feeds
 
 
 def encoded(serde: Serde, items: list[Any]) -> list[bytes | None]:
@@ -123,97 +123,99 @@ def encoded(serde: Serde, items: list[Any]) -> list[bytes | None]:
     return [None if item is None else encode(item) for item in items]
 
 
-def _refusal(columns: Columns, size: int) -> MillstreamError:
-    """Say now what the broker would say after the state is committed, when no policy can help any more."""
-    if size > columns.most_bytes:
+def _rejection(columns: Columns, size: int) -> MillstreamError:
+    """Return the error that the broker would raise after the commit of the state, when no error policy can apply."""
+    if size > columns.max_record_bytes:
         return RecordTooLargeError(
-            f"a record of {size} bytes is too large for its topic, which allows up to {columns.most_bytes}",
+            f"a record of {size} bytes is too large for its topic, which allows up to {columns.max_record_bytes}",
             hint="send smaller records, or raise max_record_bytes of the topic",
             size=size,
         )
-    return SerdeError("a record without a key cannot go to a compacted topic", hint="give it a key: .select_key(...)")
+    return SerdeError("a compacted topic cannot take a record without a key", hint="give it a key: .select_key(...)")
 
 
-def _chooser(node: Sink, runtime: Runtime) -> Any:
-    """Return what finds the columns for a record by the topic that is computed from it."""
+def _topic_chooser(node: Sink, runtime: Runtime) -> Any:
+    """Return what computes the topic of a record and returns the columns of that topic; None if it is fixed."""
     if not isinstance(node.topic, Function):
         return None
     topic_of, to_topic = node.topic.bind(runtime.context), runtime.to_topic
-    known: dict[str, Columns] = {}
+    by_topic: dict[str, Columns] = {}
 
-    def choose(key: Any, value: Any) -> Columns:
+    def choose_topic(key: Any, value: Any) -> Columns:
         topic = topic_of(key, value)
-        columns = known.get(topic)
+        columns = by_topic.get(topic)
         if columns is None:
-            columns = known[topic] = to_topic(check_name("topic", topic))
+            columns = by_topic[topic] = to_topic(check_name("topic", topic))
         return columns
 
-    return choose
+    return choose_topic
 
 
-def _explained(error: Exception, key: Any, key_serde: Serde, value: Any, value_serde: Serde) -> Exception:
-    """Say which half of a record cannot be encoded; errors of a topic function are left alone."""
-    for what, item, serde in (("key", key, key_serde), ("value", value, value_serde)):
+def _encode_error(error: Exception, key: Any, key_serde: Serde, value: Any, value_serde: Serde) -> Exception:
+    """Return an error that says whether key or value cannot be encoded; errors of a topic function are unchanged."""
+    for part, item, serde in (("key", key, key_serde), ("value", value, value_serde)):
         if item is not None:
             try:
                 serde.encode(item)
-            except SerdeError as known:
-                return known
+            except SerdeError as serde_error:
+                return serde_error
             except Exception as cause:
-                return encode_error(what, item, serde, cause)
+                return encode_error(part, item, serde, cause)
     return error
 
 
 @operator.register(Repartition)
 def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Process:
-    """Null keys belong to no task: they are dropped here and counted, unless somebody behind can do without a key."""
+    """Records without a key belong to no task: they are dropped and counted, unless a step downstream accepts them."""
     declared = runtime.plan.declared[node]
     key_serde, codec = declared.key or READABLE, edge_codec(node, declared.value)
-    columns, context, failed, dropped = runtime.to_edge(node), runtime.context, runtime.failed, runtime.dropped
+    columns, context, handle_error, drop = runtime.to_edge(node), runtime.context, runtime.handle_error, runtime.drop
     numbers, encode_value = columns.numbers(key_serde.encode), codec.encode
     null_keys = node.null_keys
     codes, values, timestamps = columns.codes, columns.values, columns.timestamps
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None and not null_keys:
-            return dropped(node, "null_key")
+            return drop(node, "null_key")
         try:
             code = numbers[key if type(key) is str or type(key) is int else encode_key(key)]
             data = None if value is None else encode_value(value)
         except Exception as error:
-            return failed(node, _explained(error, key, key_serde, value, codec), key)
+            return handle_error(node, _encode_error(error, key, key_serde, value, codec), key)
         codes.append(code)
         values.append(data)
         timestamps.append(timestamp)
         if context.has_headers:
-            columns.note_headers(context.headers)
+            columns.set_headers(context.headers)
         return None
 
     return process
 
 
 @column_operator.register(Repartition)
-def _repartition_runs(node: Repartition, _forward: ProcessRun, single: Process, runtime: Runtime) -> ProcessRun | None:
+def _repartition_columns(
+    node: Repartition, _forward: ProcessColumns, single: Process, runtime: Runtime
+) -> ProcessColumns | None:
     declared, columns = runtime.plan.declared[node], runtime.to_edge(node)
     numbers, codec = columns.numbers((declared.key or READABLE).encode), edge_codec(node, declared.value)
-    context, singly = runtime.context, one_by_one(single, runtime.context)
+    context, singly = runtime.context, record_by_record(single, runtime.context)
 
-    def process(run: ColumnBatch) -> None:
-        if context.has_headers or (not node.null_keys and type(None) in map(type, run.keys)):
-            return singly(run)
+    def process_columns(batch: ColumnBatch) -> None:
+        if context.has_headers or (not node.null_keys and type(None) in map(type, batch.keys)):
+            return singly(batch)
         try:
-            values = encoded(codec, run.values)
-            codes = list(map(numbers.__getitem__, hashable_keys(run.keys)))
+            values = encoded(codec, batch.values)
+            codes = list(map(numbers.__getitem__, hashable_keys(batch.keys)))
         except Exception:
-            return singly(run)
+            return singly(batch)
         columns.codes.extend(codes)
         columns.values.extend(values)
-        columns.timestamps.extend(run.timestamps)
+        columns.timestamps.extend(batch.timestamps)
         return None
 
-    return process
+    return process_columns
 
 
 def edge_codec(edge: Repartition, declared: Serde | None) -> Serde:
-    """Return how values cross an edge."""
+    """Return the serde of values that cross an edge."""
     return value_codec(declared) if edge.carries_values else PRESENCE_CODEC

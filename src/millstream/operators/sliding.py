@@ -1,8 +1,8 @@
-"""The work of sliding windows: a window for each set of records that are not more than the difference apart.
+"""Sliding windows: a window for each set of records that are at most the difference apart.
 
-For a record at t there is a window that ends at t, one that begins right after the record before it, and one that
-begins right after t; each only if its content differs from its neighbours'. A new window starts from the aggregate of
-a stored neighbour that holds exactly its other records. All is in Kafka Streams' order.
+For a record at t there is a window that ends at t, one that starts right after the record before it, and one that
+starts right after t; each only if its content differs from its neighbours'. A new window starts from the aggregate of
+a stored neighbour that contains exactly its other records. Windows are updated in the order of Kafka Streams.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ Content: TypeAlias = tuple[Any, int]
 def _sliding_windows(windows: SlidingWindows, aggregation: WindowAggregator) -> Process:
     clock, difference = aggregation.clock, windows.difference
     emit = closer(aggregation, lambda close: close - difference - 1) if aggregation.final else None
-    aggregation.on_time(None if emit is None else lambda time: emit(time - windows.grace))
-    tells_late = aggregation.node.late_to is not None
-    update = Update(aggregation, difference)
+    aggregation.on_time_advance(None if emit is None else lambda time: emit(time - windows.grace))
+    has_late_topic = aggregation.has_late_topic
+    update = WindowUpdate(aggregation, difference)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
             return aggregation.drop("null_key" if key is None else "null_value")
         if difference == 0:
-            raise DefinitionError("a sliding window of 0 ms holds nothing", hint="use a difference of 1 ms or more")
+            raise DefinitionError("a sliding window of 0 ms has no records", hint="use a difference of 1 ms or more")
         if timestamp > clock.time:
             clock.time = timestamp
         close = clock.time - windows.grace
         if timestamp + difference < close:
-            aggregation.late(key, (max(0, timestamp - difference),))
-            return aggregation.tell_late()
+            aggregation.count_late(key, (max(0, timestamp - difference),))
+            return aggregation.send_late()
         try:
-            update.by(key, value, timestamp, close)
+            update.add(key, value, timestamp, close)
         except Exception as error:
-            return aggregation.fail(error, key)
-        if tells_late:
-            aggregation.tell_late()
+            return aggregation.handle_error(error, key)
+        if has_late_topic:
+            aggregation.send_late()
         if emit is not None and timestamp >= difference:
             emit(close)
         return None
@@ -51,8 +51,8 @@ def _sliding_windows(windows: SlidingWindows, aggregation: WindowAggregator) -> 
     return process
 
 
-class Update:
-    """What a record does to the windows of its key."""
+class WindowUpdate:
+    """Adds a record to the windows of its key."""
 
     __slots__ = (
         "_added", "_aggregation", "_bucket", "_closed", "_difference", "_key", "_set", "_stored", "_time", "_value",
@@ -63,8 +63,8 @@ class Update:
         self._difference = difference
         self._set, self._added = aggregation.put, aggregation.added
 
-    def by(self, key: Any, value: Any, time: int, close: int) -> None:
-        """Update the windows of a key by one more value."""
+    def add(self, key: Any, value: Any, time: int, close: int) -> None:
+        """Add a value to the windows of a key."""
         difference, aggregation = self._difference, self._aggregation
         self._key, self._value, self._time = key, value, time
         self._closed = close - difference
@@ -73,13 +73,13 @@ class Update:
         self._bucket = aggregation.store.bucket(key, low)
         self._stored = self._bucket.between(max(low, aggregation.visible_from), time + 1)
         if early:
-            self._early()
+            self._add_early()
         else:
-            self._usual()
+            self._add_usual()
 
-    def _usual(self) -> None:
-        """Update the windows of a record that has a whole window before it."""
-        time, before, add = self._time, self._time - self._difference, self._add
+    def _add_usual(self) -> None:
+        """Update the windows of a record that a full window fits before."""
+        time, before, add = self._time, self._time - self._difference, self._add_to
         right: Content | None = None
         left: Entry | None = None
         left_exists = right_exists = False
@@ -105,13 +105,13 @@ class Update:
         if previous is not None and previous + 1 not in seen and previous + 1 >= before:
             self._create(previous + 1, None)
         if not left_exists:
-            holds = previous is not None and previous >= before
-            self._create(before, left if holds else None)
+            contains_previous = previous is not None and previous >= before
+            self._create(before, left if contains_previous else None)
         if not right_exists:
             self._create_right(right)
 
-    def _early(self) -> None:
-        """Update the windows of a record that shares the window from 0 with all early ones."""
+    def _add_early(self) -> None:
+        """Update the windows of a record that shares the window from 0 with all early records."""
         time = self._time
         right: Content | None = None
         combined: Entry | None = None
@@ -126,7 +126,7 @@ class Update:
                 previous = entry.timestamp if entry.timestamp < time else None
             elif start <= time:
                 right = entry.value, entry.timestamp
-                self._add(entry)
+                self._add_to(entry)
             else:
                 right_exists = True
         if right is None and combined is not None and combined.timestamp > time:
@@ -138,27 +138,27 @@ class Update:
         if combined is None:
             self._create(0, None)
         else:
-            self._add(combined)
+            self._add_to(combined)
 
-    def _add(self, entry: Entry) -> None:
+    def _add_to(self, entry: Entry) -> None:
         """Add the value to a stored window."""
         time = self._time
         self._put(entry, entry.value, max(entry.timestamp, time))
 
     def _create(self, start: int, neighbour: Entry | None) -> None:
-        """Make a window with the value, on top of a neighbour that holds its other records."""
+        """Create a window with the value, starting from a neighbour that contains its other records."""
         entry = self._bucket.entry((start,))
         entry.value = None
         self._put(entry, self._aggregation.begin() if neighbour is None else neighbour.value, self._time)
 
     def _put(self, entry: Entry, aggregate: Any, timestamp: int) -> None:
         if entry.at[0] < self._closed:
-            self._aggregation.late(self._key, entry.at)
+            self._aggregation.count_late(self._key, entry.at)
         else:
             self._set(entry, self._added(self._key, aggregate, self._value), timestamp, aggregate)
 
     def _create_right(self, right: Content | None) -> None:
-        """Make the window right after the record, if there are later records: it does not hold the value itself."""
+        """Create the window right after the record, if there are later records; it does not contain the value."""
         if right is not None and right[1] > self._time:
             entry = self._bucket.entry((self._time + 1,))
             entry.value = None

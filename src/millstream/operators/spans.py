@@ -1,10 +1,10 @@
-"""Spans of time in which all timestamps belong to the same windows, and the entries that a run of records needs."""
+"""Spans of time whose timestamps all belong to the same windows, and the window entries that a column batch needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import getitem
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,8 +12,14 @@ from millstream.state.entries import Entry
 from millstream.state.windows import Window, WindowStore
 from millstream.windows import FOREVER, TimeWindows, UnlimitedWindows
 
-FEW = 32
-"""To see which entries so few records of a span ask for would take longer than reading them one by one."""
+MIN_PREFETCH = 32
+"""For fewer records in a span, finding the entries that they need costs more than reading them one by one."""
+
+Span: TypeAlias = tuple[list[int], Any, int, int]
+"""The starts of the windows, their entries by handle of the key, and the start and end of the span.
+
+The entries of a key are a list; if there is only one window, it is the entry itself.
+"""
 
 
 class Spans:
@@ -22,79 +28,81 @@ class Spans:
     def __init__(self, windows: TimeWindows | UnlimitedWindows, store: WindowStore) -> None:
         self._windows = windows
         self._store = store
-        self._known: dict[int, tuple[list[int], Any, int, int]] = {}
+        self._spans: dict[int, Span] = {}
 
-    def at(self, timestamp: int) -> tuple[list[int], Any, int, int]:
-        """Return the starts of the windows of a timestamp, their entries by key, and where the span begins and ends.
-
-        The entries of a key are a list; if there is only one window, it is the entry itself.
-        """
+    def at(self, timestamp: int) -> Span:
+        """Return the span of a timestamp."""
         since, until = self._windows.alike(timestamp)
-        found = self._known.get(since)
-        if found is None:
+        span = self._spans.get(since)
+        if span is None:
             starts = list(self._windows.starts(timestamp))
-            entries = [self._store.window(start) for start in starts]
-            before = self._known.get(2 * since - until)
-            found = starts, entries[0] if len(entries) == 1 else _Across(entries, before and before[1]), since, until
-            self._known[since] = found
-        return found
+            windows = [self._store.window(start) for start in starts]
+            previous = self._spans.get(2 * since - until)
+            entries = windows[0] if len(windows) == 1 else _EntriesOfWindows(windows, previous and previous[1])
+            span = self._spans[since] = starts, entries, since, until
+        return span
 
-    def expect(self, handles: list[Any], timestamps: list[int]) -> Expected | None:
-        """Read the entries that a run will ask for, all at one go; None if it asks for few in each of many spans."""
+    def prefetch(self, handles: list[Any], timestamps: list[int]) -> Prefetched | None:
+        """Read the entries that a column batch needs in one pass; None if it has few records in each of many spans."""
         times = np.array(timestamps, np.int64)
-        _, rows, places, counts = np.unique(
+        _, rows, span_of_row, counts = np.unique(
             self._windows.span(times), return_index=True, return_inverse=True, return_counts=True
         )
-        if len(counts) * FEW > max(len(times), FEW * FEW):
+        if len(counts) * MIN_PREFETCH > max(len(times), MIN_PREFETCH * MIN_PREFETCH):
             return None
         spans = [self.at(timestamps[row]) for row in rows.tolist()]
-        in_order, end = np.argsort(places, kind="stable"), 0
+        in_order, end = np.argsort(span_of_row, kind="stable"), 0
         for (starts, _, _, _), count in zip(spans, counts.tolist(), strict=True):
             begin, end = end, end + count
-            wanted = handles if count == len(handles) else [handles[row] for row in in_order[begin:end].tolist()]
+            needed = handles if count == len(handles) else [handles[row] for row in in_order[begin:end].tolist()]
             for start in starts:
-                self._store.window(start).expect(wanted)
-        alone = {len(starts) == 1 for starts, _, _, _ in spans}
-        return Expected(times, places, spans, alone=alone.pop()) if len(alone) == 1 else None
+                self._store.window(start).expect(needed)
+        is_single = {len(starts) == 1 for starts, _, _, _ in spans}
+        return Prefetched(times, span_of_row, spans, is_single=is_single.pop()) if len(is_single) == 1 else None
 
 
-class Expected:
-    """The windows of a run."""
+class Prefetched:
+    """The windows of a column batch, with the entries that its records need."""
 
-    def __init__(self, times: Any, places: Any, spans: list[tuple[list[int], Any, int, int]], *, alone: bool) -> None:
+    def __init__(self, times: Any, span_of_row: Any, spans: list[Span], *, is_single: bool) -> None:
         self._times = times
-        self._places = places
+        self._span_of_row = span_of_row
         self._spans = spans
-        self._alone = alone
+        self._is_single = is_single
 
-    def late(self, now: int, waits: int) -> list[int]:
-        """Return the rows of which a window has closed before they come, if the time is ``now`` at first."""
+    def late_rows(self, now: int, open_for: int) -> list[int]:
+        """Return the rows for which a window has closed before they arrive, if the operator's time starts at ``now``.
+
+        ``open_for`` is how long after its start a window closes.
+        """
         firsts = np.array([starts[0] if starts else FOREVER for starts, _, _, _ in self._spans])
-        reached = np.maximum(np.maximum.accumulate(self._times), now)
-        rows: list[int] = np.flatnonzero(firsts[self._places] <= reached - min(waits, FOREVER)).tolist()
+        stream_times = np.maximum(np.maximum.accumulate(self._times), now)
+        late = firsts[self._span_of_row] <= stream_times - min(open_for, FOREVER)
+        rows: list[int] = np.flatnonzero(late).tolist()
         return rows
 
     def entries(self, handles: list[Any]) -> Iterator[Iterable[Entry]]:
         """Yield the entries of each row."""
-        known = [entries for _, entries, _, _ in self._spans]
-        found: Iterator[Any] = map(known[0].__getitem__, handles)
-        if len(known) > 1:
-            found = map(getitem, map(known.__getitem__, self._places.tolist()), handles)
-        return zip(found, strict=False) if self._alone else found
+        by_span = [entries for _, entries, _, _ in self._spans]
+        result: Iterator[Any] = map(by_span[0].__getitem__, handles)
+        if len(by_span) > 1:
+            result = map(getitem, map(by_span.__getitem__, self._span_of_row.tolist()), handles)
+        return zip(result, strict=False) if self._is_single else result
 
 
-class _Across(dict[Any, list[Entry]]):
-    """The entries of each key in several windows; mostly all but one are those of the span before."""
+class _EntriesOfWindows(dict[Any, list[Entry]]):
+    """The entries of each key in several windows; mostly all but one are those of the previous span."""
 
-    def __init__(self, windows: list[Window], before: Any) -> None:
+    def __init__(self, windows: list[Window], previous: Any) -> None:
         self.windows = windows
-        follows = isinstance(before, _Across) and list(map(id, before.windows[1:])) == list(map(id, windows[:-1]))
-        self._before: dict[Any, list[Entry]] = before if follows else {}
+        overlap = previous.windows[1:] if isinstance(previous, _EntriesOfWindows) else []
+        follows = bool(overlap) and list(map(id, overlap)) == list(map(id, windows[:-1]))
+        self._previous: dict[Any, list[Entry]] = previous if follows else {}
 
     def __missing__(self, handle: Any) -> list[Entry]:
-        before = self._before.get(handle)
-        if before is not None:
-            entries = [*before[1:], self.windows[-1][handle]]
+        previous = self._previous.get(handle)
+        if previous is not None:
+            entries = [*previous[1:], self.windows[-1][handle]]
         else:
             entries = [window[handle] for window in self.windows]
         self[handle] = entries

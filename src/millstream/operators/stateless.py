@@ -1,7 +1,7 @@
-"""The work of stateless steps.
+"""Stateless steps.
 
-Functions of the value alone are called as they are in the two most common steps: a call around a call costs as much as
-the step itself.
+In the two most common steps, functions of the value alone are called directly: a wrapper would cost as much as the
+step itself.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from millstream.plan.stateless import (
 
 @operator.register(Filter)
 def _filter(node: Filter, forward: Process, runtime: Runtime) -> Process:
-    predicate, failed, negate = node.predicate.bind(runtime.context), runtime.failed, node.negate
+    predicate, handle_error, negate = node.predicate.bind(runtime.context), runtime.handle_error, node.negate
     test = node.predicate.call
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         try:
             holds = predicate(key, value)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         if not holds if negate else holds:
             forward(key, value, timestamp)
 
@@ -41,7 +41,7 @@ def _filter(node: Filter, forward: Process, runtime: Runtime) -> Process:
         try:
             holds = test(value)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         if not holds if negate else holds:
             forward(key, value, timestamp)
 
@@ -50,13 +50,13 @@ def _filter(node: Filter, forward: Process, runtime: Runtime) -> Process:
 
 @operator.register(Map)
 def _map(node: Map, forward: Process, runtime: Runtime) -> Process:
-    mapper, failed = node.mapper.bind(runtime.context), runtime.failed
+    mapper, handle_error = node.mapper.bind(runtime.context), runtime.handle_error
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         try:
             new_key, new_value = mapper(key, value)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         forward(new_key, new_value, timestamp)
 
     return process
@@ -64,21 +64,21 @@ def _map(node: Map, forward: Process, runtime: Runtime) -> Process:
 
 @operator.register(MapValues)
 def _map_values(node: MapValues, forward: Process, runtime: Runtime) -> Process:
-    mapper, failed = node.mapper.bind(runtime.context), runtime.failed
+    mapper, handle_error = node.mapper.bind(runtime.context), runtime.handle_error
     call = node.mapper.call
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         try:
             new_value = mapper(key, value)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         forward(key, new_value, timestamp)
 
     def process_value(key: Any, value: Any, timestamp: int) -> None:
         try:
             new_value = call(value)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         forward(key, new_value, timestamp)
 
     return process_value if node.mapper.arity == 1 else process
@@ -86,13 +86,13 @@ def _map_values(node: MapValues, forward: Process, runtime: Runtime) -> Process:
 
 @operator.register(FlatMap)
 def _flat_map(node: FlatMap, forward: Process, runtime: Runtime) -> Process:
-    mapper, failed = node.mapper.bind(runtime.context), runtime.failed
+    mapper, handle_error = node.mapper.bind(runtime.context), runtime.handle_error
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         try:
             pairs = [(new_key, new_value) for new_key, new_value in mapper(key, value)]
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         for new_key, new_value in pairs:
             forward(new_key, new_value, timestamp)
 
@@ -101,13 +101,13 @@ def _flat_map(node: FlatMap, forward: Process, runtime: Runtime) -> Process:
 
 @operator.register(FlatMapValues)
 def _flat_map_values(node: FlatMapValues, forward: Process, runtime: Runtime) -> Process:
-    mapper, failed = node.mapper.bind(runtime.context), runtime.failed
+    mapper, handle_error = node.mapper.bind(runtime.context), runtime.handle_error
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         try:
             new_values = list(mapper(key, value))
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         for new_value in new_values:
             forward(key, new_value, timestamp)
 
@@ -116,13 +116,13 @@ def _flat_map_values(node: FlatMapValues, forward: Process, runtime: Runtime) ->
 
 @operator.register(SelectKey)
 def _select_key(node: SelectKey, forward: Process, runtime: Runtime) -> Process:
-    mapper, failed = node.mapper.bind(runtime.context), runtime.failed
+    mapper, handle_error = node.mapper.bind(runtime.context), runtime.handle_error
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         try:
             new_key = mapper(key, value)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         forward(new_key, value, timestamp)
 
     return process
@@ -131,13 +131,13 @@ def _select_key(node: SelectKey, forward: Process, runtime: Runtime) -> Process:
 @operator.register(Peek)
 @operator.register(Foreach)
 def _peek(node: Peek | Foreach, forward: Process, runtime: Runtime) -> Process:
-    action, failed = node.action.bind(runtime.context), runtime.failed
+    action, handle_error = node.action.bind(runtime.context), runtime.handle_error
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         try:
             action(key, value)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         forward(key, value, timestamp)
 
     return process
@@ -145,20 +145,20 @@ def _peek(node: Peek | Foreach, forward: Process, runtime: Runtime) -> Process:
 
 @operator.register(Merge)
 @operator.register(Branch)
-def _pass_on(_node: Merge | Branch, forward: Process, _runtime: Runtime) -> Process:
+def _forward(_node: Merge | Branch, forward: Process, _runtime: Runtime) -> Process:
     return forward
 
 
 @operator.register(Split)
 def _split(node: Split, branches: tuple[Process, Process], runtime: Runtime) -> Process:
-    predicate, failed = node.predicate.bind(runtime.context), runtime.failed
+    predicate, handle_error = node.predicate.bind(runtime.context), runtime.handle_error
     matching, others = branches
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         try:
             holds = predicate(key, value)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         (matching if holds else others)(key, value, timestamp)
 
     return process

@@ -1,8 +1,11 @@
-"""The work of joining two streams.
+"""Join two streams.
 
-Both sides keep their records for as long as a partner may come, and share one clock. A record meets the partners that
-are already there. What finds none may have to wait until its window has closed: it is then passed on alone, when a
-record that brings the latest time shows that nobody can come any more.
+Both sides store their records as long as a partner may still arrive, and share one clock. A record is joined with the
+partners that have arrived already. In left and outer joins a record without partner waits until its window has closed:
+it is then forwarded alone, by a record that advances the time so far that no partner can arrive any longer.
+
+Two numbers are stored as clocks of the left store: ``clock(0)`` is the join's stream time, ``clock(1)`` the tracker of
+``_Shared``, which is the timestamp of a record or FOREVER.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from millstream.state.timed import TimedStore
 from millstream.windows import FOREVER
 
 _TIME_AND_NUMBER = struct.Struct(">QQ")
-_RIGHT, _LEFT = 0, 1  # of unmatched records of the same time those of the right stream go first
+_RIGHT, _LEFT = 0, 1  # unmatched records of the right stream precede those of the left with the same timestamp
 
 
 @operator.register(StreamStreamJoin)
@@ -38,7 +41,7 @@ def _join(node: StreamStreamJoin, forward: Process, runtime: Runtime) -> tuple[P
     first = _Side(shared, _LEFT, left, right, joiner, pads=node.kind != "inner")
     second = _Side(shared, _RIGHT, right, left, mirrored, pads=node.kind == "outer")
     shared.sides = {_LEFT: first, _RIGHT: second}
-    runtime.on_time(node, shared.move_on)
+    runtime.on_time_advance(node, shared.advance_time)
     return (
         first.processing(within.before, within.after),
         second.processing(within.after, within.before),
@@ -51,10 +54,10 @@ def _side_store(node: StreamStreamJoin, source: Node, part: str, runtime: Runtim
 
 
 class _Shared:
-    """What both sides of a join share: time, and the records that have found no partner yet.
+    """What both sides of a join share: stream time, and the records that have no partner yet.
 
-    ``tracker`` says when it may be worth looking for records whose time is up. It follows what Kafka Streams does, so
-    that results come with the same record: it is not the earliest of them, but the last one that a look has visited.
+    ``tracker`` decides when to search for records whose window has closed. It does what Kafka Streams does, so that the
+    same record triggers the result: it is not their earliest timestamp, but the last one that a search has visited.
     """
 
     def __init__(self, node: StreamStreamJoin, store: TimedStore, forward: Process, runtime: Runtime) -> None:
@@ -74,14 +77,14 @@ class _Shared:
         within = node.within
         self._waits = {_LEFT: within.after + within.grace, _RIGHT: within.before + within.grace}
 
-    def move_on(self, time: int) -> None:
-        """Let time go on without records: whoever has waited long enough goes on alone."""
+    def advance_time(self, time: int) -> None:
+        """Advance time without records; forward the unmatched records whose window has closed."""
         self.clock.time = max(self.clock.time, time)
         if self.unmatched is not None:
-            self.pass_on_unmatched(-FOREVER)
+            self.forward_unmatched(-FOREVER)
 
     def remember(self, side: int, key: Any, timestamp: int, data: bytes) -> None:
-        """Keep a record that has found no partner."""
+        """Store a record that has no partner yet."""
         assert self.unmatched is not None
         entry = self.unmatched.entry(key, (timestamp, side))
         entry.value = [data] if entry.value is None else [*entry.value, data]
@@ -90,15 +93,15 @@ class _Shared:
         self.tracker.time = min(self.tracker.time, timestamp)
 
     def forget(self, side: int, key: Any, timestamp: int) -> None:
-        """Take out what was remembered of a key and a time: it has found a partner."""
+        """Delete the stored records of a key and a time: they have a partner now."""
         assert self.unmatched is not None
         entry = self.unmatched.bucket(key, timestamp).find((timestamp, side))
         if entry is not None and entry.value is not None:
             entry.value = None
             self.unmatched.mark(entry)
 
-    def pass_on_unmatched(self, reach: int) -> None:
-        """Pass on alone what can find no partner any more; ``reach`` is how far ahead the arriving side looks."""
+    def forward_unmatched(self, reach: int) -> None:
+        """Forward alone the records that can no longer have a partner; ``reach`` is how far ahead the record joins."""
         now, waits, store = self.clock.time, self._waits, self.unmatched
         assert store is not None
         if self.tracker.time >= now - reach - self.node.within.grace:
@@ -115,17 +118,17 @@ class _Shared:
             open_sides.add(side)
             if len(open_sides) == 2:
                 break
-            if self.node.kind == "left":  # all that follow are open too: only the last of them matters
+            if self.node.kind == "left":  # all that follow are open too, only the last one matters
                 self.tracker.time = store.last_time()
                 break
         for entry in due:
-            self.sides[entry.at[1]].pass_on_alone(entry)
+            self.sides[entry.at[1]].forward_alone(entry)
             entry.value = None
             store.mark(entry)
 
 
 class _Side:
-    """One side of a join: its records, and how they meet those of the other side."""
+    """One side of a join: its records, and how they are joined with those of the other side."""
 
     def __init__(
         self, shared: _Shared, side: int, mine: TimedStore, other: TimedStore, join: Step, *, pads: bool
@@ -139,75 +142,74 @@ class _Side:
         self._codec: Serde = mine.codec
 
     def processing(self, back: int, ahead: int) -> Process:
-        """Return what is done with a record; it meets those up to ``back`` earlier and ``ahead`` later."""
-        shared, other, meet, pads = self._shared, self._other, self._meet, self._pads
+        """Return what processes a record; its partners are up to ``back`` earlier and ``ahead`` later."""
+        shared, other, join_all, pads = self._shared, self._other, self._join_all, self._pads
         runtime, clock, node = shared.runtime, shared.clock, shared.node
-        mine, pads_some, keep = self._mine, shared.unmatched is not None, _keeping(self._mine)
+        mine, pads_some, keep = self._mine, shared.unmatched is not None, _appender(self._mine)
         partners_of, retention = other.bucket, other.retention
 
         def process(key: Any, value: Any, timestamp: int) -> None:
             if timestamp > clock.time:
                 clock.time = timestamp
             if value is None or (key is None and not pads):
-                return runtime.dropped(node, "null_value" if value is None else "null_key")
+                return runtime.drop(node, "null_value" if value is None else "null_key")
             if key is None:
-                return self._pass_on(key, value, timestamp)
+                return self._forward_unjoined(key, value, timestamp)
             if pads_some and timestamp == clock.time:
-                shared.pass_on_unmatched(ahead)
+                shared.forward_unmatched(ahead)
             until = max(0, timestamp + ahead)
             low = max(timestamp - back, other.observed - retention + 1)
             partners = partners_of(key, low).between(low, until)
             if partners:
-                meet(key, value, timestamp, partners)
+                join_all(key, value, timestamp, partners)
             elif pads and until < clock.time:
-                self._pass_on(key, value, timestamp)
+                self._forward_unjoined(key, value, timestamp)
             elif pads:
                 shared.remember(self._side, key, timestamp, self._codec.encode(value))
-            if timestamp > mine.observed - mine.retention or self._is_still_kept(timestamp):
+            if timestamp > mine.observed - mine.retention or self._keep_late(timestamp):
                 keep(key, value, timestamp)
             return None
 
         return process
 
-    def _is_still_kept(self, timestamp: int) -> bool:
-        """Say of a record that no later partner can find whether it is stored all the same, as in Kafka Streams."""
+    def _keep_late(self, timestamp: int) -> bool:
+        """Report a record that no later partner can find; return whether it is stored anyway, as in Kafka Streams."""
         shared = self._shared
         if shared.node.late_to is not None:
-            shared.runtime.to_late(shared.node, shared.node.late_to)
+            shared.runtime.send_late(shared.node, shared.node.late_to)
         if self._mine.is_kept(timestamp):
             return True
-        shared.runtime.dropped(shared.node, "late")
+        shared.runtime.drop(shared.node, "late")
         return False
 
-    def _meet(self, key: Any, value: Any, timestamp: int, partners: list[Entry]) -> None:
+    def _join_all(self, key: Any, value: Any, timestamp: int, partners: list[Entry]) -> None:
         shared, join = self._shared, self._join
         for partner in partners:
-            met = partner.at[0]
+            partner_timestamp = partner.at[0]
             if shared.unmatched is not None:
-                shared.forget(1 - self._side, key, met)
+                shared.forget(1 - self._side, key, partner_timestamp)
             try:
                 joined = join(key, value, partner.value)
-            except Exception as error:  # it costs the record its other partners too
-                return shared.runtime.failed(shared.node, error, key)
-            shared.forward(key, joined, max(met, timestamp))
+            except Exception as error:  # the record is not joined with its other partners either
+                return shared.runtime.handle_error(shared.node, error, key)
+            shared.forward(key, joined, max(partner_timestamp, timestamp))
         return None
 
-    def pass_on_alone(self, entry: Entry) -> None:
-        """Pass on the records of a key and a time, each without partner."""
+    def forward_alone(self, entry: Entry) -> None:
+        """Forward the records of a key and a time, each without partner."""
         for data in entry.value:
-            self._pass_on(entry.key, self._codec.decode(data), entry.at[0])
+            self._forward_unjoined(entry.key, self._codec.decode(data), entry.at[0])
 
-    def _pass_on(self, key: Any, value: Any, timestamp: int) -> None:
+    def _forward_unjoined(self, key: Any, value: Any, timestamp: int) -> None:
         try:
             joined = self._join(key, value, None)
         except Exception as error:
-            return self._shared.runtime.failed(self._shared.node, error, key)
+            return self._shared.runtime.handle_error(self._shared.node, error, key)
         return self._shared.forward(key, joined, timestamp)
 
 
-def _keeping(store: TimedStore) -> Callable[[Any, Any, int], None]:
-    """Return what stores a record behind those of the same key and time."""
-
+def _appender(store: TimedStore) -> Callable[[Any, Any, int], None]:
+    """Return what stores a record after those of the same key and time."""
     bucket_of, mark = store.bucket, store.mark
 
     def keep(key: Any, value: Any, timestamp: int) -> None:

@@ -1,7 +1,10 @@
-"""The work of holding back changes of a table.
+"""Suppress: hold back changes of a table.
 
-The buffer has one place per row, in the order of (time, key): the end of its window, or the timestamp of its first
-change. Later changes of the row take the same place. The operator's own stream time decides what is let go.
+The buffer has one entry per row, ordered by (time, key); the time is the end of its window, or the timestamp of its
+first change. Later changes of the row replace the entry. The operator's own stream time decides when it is released.
+
+The number and the size of the rows in the buffer are stored like stream times, in ``buffer.clock(1).time`` and
+``buffer.clock(2).time``: a count, not a time.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ _unpack = msgspec.msgpack.Decoder(tuple[bytes | None, bytes | None, bytes | None
 
 
 class _Held(NamedTuple):
-    """The last change of a row; ``prior`` is the value that was passed on before the first one held back."""
+    """The last change of a row; ``prior`` is the value that was forwarded before the first change held back."""
 
     new: Any
     old: Any
@@ -39,7 +42,7 @@ class _Held(NamedTuple):
 
 
 class _HeldCodec:
-    """Writes what is held back with the codec of the table's values."""
+    """Encodes suppressed changes with the codec of the table's values."""
 
     def __init__(self, codec: Serde) -> None:
         self._encode, self._decode = codec.encode, codec.decode
@@ -63,15 +66,15 @@ def _buffer(node: Suppress, runtime: Runtime) -> TimedStore:
 def _end_of(node: Suppress, key: Any) -> int:
     if not isinstance(key, Windowed):
         raise DefinitionError(
-            f"{node.name!r} waits for windows to close, but {key!r:.60} is no window: the table was grouped anew",
+            f"{node.name!r} waits for windows to close, but {key!r:.60} is not a window: the table was grouped again",
             hint="suppress before group_by, or use until_time_limit()",
             node=node.name,
         )
     return key.end
 
 
-def _found(buffer: TimedStore, key: Any) -> Entry | None:
-    """Return the place of a row in the buffer; it has one at most."""
+def _find(buffer: TimedStore, key: Any) -> Entry | None:
+    """Return the entry of a row in the buffer; it has at most one."""
     for entry in buffer.bucket(key, 0).entries:
         if entry.value is not None:
             return entry
@@ -83,21 +86,21 @@ def _suppress(node: Suppress, forward: Process, runtime: Runtime) -> Process:
     buffer, delay, context = _buffer(node, runtime), node.delay, runtime.context
     clock = buffer.clock(0)
     count = _counter(node, buffer)
-    release = _releasing(node, buffer, count, forward, runtime)
+    release = _releaser(node, buffer, count, forward, runtime)
     enforce = _bounds(node, buffer, release)
     by_first_change = isinstance(node.until, UntilTimeLimit)
 
-    def move_on(time: int) -> None:
+    def advance_time(time: int) -> None:
         clock.time = max(clock.time, time)
         for due in buffer.due(0, clock.time - delay):
             release(due)
 
-    runtime.on_time(node, move_on)
+    runtime.on_time_advance(node, advance_time)
 
     def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
         if timestamp > clock.time:
             clock.time = timestamp
-        entry, prior = _found(buffer, key), old
+        entry, prior = _find(buffer, key), old
         if entry is None:
             entry = buffer.entry(key, (timestamp if by_first_change else _end_of(node, key),))
         else:
@@ -115,18 +118,18 @@ def _suppress(node: Suppress, forward: Process, runtime: Runtime) -> Process:
     return process
 
 
-def _releasing(
+def _releaser(
     node: Suppress, buffer: TimedStore, count: Callable[[Entry, int], None], forward: Process, runtime: Runtime
 ) -> Callable[[Entry], None]:
-    """Return what passes a row on with its own headers; a window that closes as a tombstone was never there."""
+    """Return what forwards a row with its own headers; a window that closes as a tombstone is not forwarded."""
     tombstones, context = isinstance(node.until, UntilTimeLimit), runtime.context
 
     def release(entry: Entry) -> None:
         held: _Held = entry.value
         if held.new is not None or tombstones:
-            carried = context.carry(held.headers)
+            saved = context.override_headers(held.headers)
             forward(entry.key, held.new, held.old, entry.timestamp)
-            context.restore(carried)
+            context.restore_headers(saved)
         count(entry, -1)
         entry.value = None
         buffer.mark(entry)
@@ -135,36 +138,37 @@ def _releasing(
 
 
 def _counter(node: Suppress, buffer: TimedStore) -> Callable[[Entry, int], None]:
-    """Return what keeps the number and the size of the rows held back up to date, as far as there are bounds."""
+    """Return what updates the number and the size of the rows in the buffer, as far as there are bounds."""
     if node.until.max_records is None and node.until.max_bytes is None:
         return lambda _entry, _sign: None
+    # Counts stored as clocks, see the module docstring; _bounds reads the same two.
     records, size = buffer.clock(1), buffer.clock(2)
     records.time, size.time = max(0, records.time), max(0, size.time)
-    sized = node.until.max_bytes is not None
+    counts_bytes = node.until.max_bytes is not None
 
     def count(entry: Entry, sign: int) -> None:
         if entry.value is not None:
             records.time += sign
-            if sized:
+            if counts_bytes:
                 size.time += sign * (len(encode_key(entry.key)) + len(buffer.codec.encode(entry.value)))
 
     return count
 
 
 def _bounds(node: Suppress, buffer: TimedStore, release: Callable[[Entry], None]) -> Callable[[Any], None] | None:
-    """Return what is done about a buffer that is full, or None if it has no bounds."""
+    """Return what handles a full buffer, None if it has no bounds."""
     until = node.until
     if until.max_records is None and until.max_bytes is None:
         return None
-    most_records = FOREVER if until.max_records is None else until.max_records
-    most_bytes = FOREVER if until.max_bytes is None else until.max_bytes
-    records, size = buffer.clock(1), buffer.clock(2)
+    max_records = FOREVER if until.max_records is None else until.max_records
+    max_bytes = FOREVER if until.max_bytes is None else until.max_bytes
+    records, size = buffer.clock(1), buffer.clock(2)  # counts, kept by _counter
 
     def enforce(key: Any) -> None:
-        while records.time > most_records or size.time > most_bytes:
+        while records.time > max_records or size.time > max_bytes:
             if until.when_full == "shut_down":
                 raise SuppressionFullError(
-                    f"{node.name!r} holds back more than it may ({records.time} rows) with row {key!r:.60}",
+                    f"the buffer of {node.name!r} is full at row {key!r:.60} ({records.time} rows)",
                     hint='raise max_records or max_bytes, or use when_full="emit_early"',
                     node=node.name,
                 )
@@ -174,12 +178,12 @@ def _bounds(node: Suppress, buffer: TimedStore, release: Callable[[Entry], None]
 
 
 @computed.register(Suppress)
-def _looked_through(node: Suppress, runtime: Runtime) -> Lookup:
-    """Look-ups see what was passed on last, not what is held back."""
+def _lookup(node: Suppress, runtime: Runtime) -> Lookup:
+    """Look up the row that was forwarded last, not the change that is held back."""
     buffer, source = _buffer(node, runtime), lookup(node.source, runtime)
 
     def look(key: Any) -> tuple[Any, int]:
-        entry = _found(buffer, key)
+        entry = _find(buffer, key)
         return source(key) if entry is None else (entry.value.prior, -1)
 
     return look

@@ -1,6 +1,6 @@
-"""The work of joining two tables by key.
+"""Join two tables by key.
 
-A change is joined with the other side as it is then. The result's timestamp is the later of both rows'.
+A change is joined with the current row of the other side. The result has the later timestamp of both rows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from millstream.functions import Function
 from millstream.operators.emitting import store_of
-from millstream.operators.histories import newest_only, taking_versions
+from millstream.operators.histories import newest_only, version_writer
 from millstream.operators.lookup import Lookup, lookup
 from millstream.operators.runtime import Process, Runtime, Step, operator
 from millstream.plan.tables import TableTableJoin
@@ -33,12 +33,12 @@ _ROLES: dict[str, tuple[dict[str, bool], dict[str, bool]]] = {
     "left": ({}, {"needs_other": True, "joins_missing": True}),
     "outer": ({"joins_missing": True}, {"joins_missing": True}),
 }
-"""What the sides of a join do: one that ``needs_other`` does nothing without a row on the other side, and one that
-``joins_missing`` serves the rows of the other side also when its own is gone."""
+"""The roles of the two sides: with ``needs_other`` a side emits nothing without a row on the other side, and with
+``joins_missing`` it still joins the row of the other side when its own row is deleted."""
 
 
 def _both_ways(joiner: Function) -> tuple[Step, Step]:
-    """Return the join as functions of (key, own row, other row), for the left and the right side."""
+    """Return the joiner as functions of (key, own row, other row), for the left and the right side."""
     call = joiner.call
     if joiner.arity == 3:
         return call, lambda key, mine, other: call(key, other, mine)
@@ -47,7 +47,7 @@ def _both_ways(joiner: Function) -> tuple[Step, Step]:
 
 def _stored(node: TableTableJoin, forward: Process, runtime: Runtime) -> Process:
     if node.history is not None:
-        return taking_versions(node, forward, runtime)
+        return version_writer(node, forward, runtime)
     store = store_of(node, runtime)
 
     def put(key: Any, new: Any, old: Any, timestamp: int) -> None:
@@ -69,21 +69,21 @@ def _side(
     needs_other: bool = False,
     joins_missing: bool = False,
 ) -> Process:
-    """Return what a change on one side does; ``look`` finds rows of the other side."""
-    tells_old, failed = node in runtime.plan.sending_old, runtime.failed
+    """Return what a change on one side does; ``look`` looks up rows of the other side."""
+    sends_old, handle_error = node in runtime.plan.sending_old, runtime.handle_error
 
     def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
         try:
             other, other_timestamp = look(key)
             if other is None and (needs_other or (new is None and old is None)):
                 return None
-            missing_counts = joins_missing and other is not None
-            joined = join(key, new, other) if new is not None or missing_counts else None
+            keeps_other = joins_missing and other is not None
+            joined = join(key, new, other) if new is not None or keeps_other else None
             before = None
-            if tells_old and (old is not None or missing_counts):
+            if sends_old and (old is not None or keeps_other):
                 before = join(key, old, other)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         return forward(key, joined, before, max(timestamp, other_timestamp))
 
     return process

@@ -1,13 +1,13 @@
-"""The work of steps from table to table: filter, map, group and aggregate rows."""
+"""Steps from table to table: filter, map, group and aggregate rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from millstream.operators.aggregation import showing, with_key
+from millstream.operators.aggregation import finishing, with_key
 from millstream.operators.emitting import Emitter, store_of
-from millstream.operators.histories import newest_only, store_with_history, taking_versions
+from millstream.operators.histories import newest_only, store_with_history, version_writer
 from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, Step, operator
 from millstream.plan.histories import origin_of_history
@@ -16,12 +16,12 @@ from millstream.plan.tables import TableAggregate, TableFilter, TableGroupBy, Ta
 
 @operator.register(TableFilter)
 def _filter(node: TableFilter, forward: Process, runtime: Runtime) -> Process:
-    predicate, wanted = node.predicate.bind(runtime.context), not node.negate
+    predicate, expected = node.predicate.bind(runtime.context), not node.negate
 
     def kept(key: Any, value: Any) -> Any:
-        return value if value is not None and bool(predicate(key, value)) is wanted else None
+        return value if value is not None and bool(predicate(key, value)) is expected else None
 
-    return _changing(node, forward, runtime, kept, drops_rows=True)
+    return _change_rows(node, forward, runtime, kept, drops_rows=True)
 
 
 @operator.register(TableMapValues)
@@ -31,10 +31,10 @@ def _map_values(node: TableMapValues, forward: Process, runtime: Runtime) -> Pro
     def mapped(key: Any, value: Any) -> Any:
         return None if value is None else mapper(key, value)
 
-    return _changing(node, forward, runtime, mapped, drops_rows=False)
+    return _change_rows(node, forward, runtime, mapped, drops_rows=False)
 
 
-def _changing(
+def _change_rows(
     node: TableFilter | TableMapValues,
     forward: Process,
     runtime: Runtime,
@@ -42,12 +42,12 @@ def _changing(
     *,
     drops_rows: bool,
 ) -> Process:
-    """Change new and old value alike. A filter that knows the old row leaves out the tombstone of one that was not.
+    """Apply ``change`` to new and old values. A filter that gets old rows sends no tombstone for a row it had dropped.
 
-    It sends that of a table with history: the old row it is told is the newest one, not the one before this version.
+    For a table with history it does: the old row is then the newest version, not the version before this one.
     """
-    knows_old, failed = node in runtime.plan.sending_old, runtime.failed
-    drops_rows = drops_rows and knows_old and origin_of_history(node.source) is None
+    has_old, handle_error = node in runtime.plan.sending_old, runtime.handle_error
+    drops_rows = drops_rows and has_old and origin_of_history(node.source) is None
     store = store_of(node, runtime) if node.stored else None
 
     def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
@@ -56,10 +56,10 @@ def _changing(
             if store is not None:
                 row = store.row(key)
                 old = row.value
-            elif knows_old:
+            elif has_old:
                 old = change(key, old)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         if drops_rows and new is None and old is None:
             return None
         if store is not None:
@@ -72,10 +72,10 @@ def _changing(
 
 @operator.register(TableGroupBy)
 def _group_by(node: TableGroupBy, forward: Process, runtime: Runtime) -> Process:
-    """A half whose group or value is None is left out; the old half goes first, unless both meet in one group."""
+    """Send the old half, then the new one, or both as one pair for the same group; leave out halves that are None."""
     key_of = node.key_of.bind(runtime.context)
     value_of = None if node.value_of is None else node.value_of.bind(runtime.context)
-    failed = runtime.failed
+    handle_error = runtime.handle_error
 
     def half(key: Any, value: Any) -> tuple[Any, Any]:
         if value is None:
@@ -87,12 +87,12 @@ def _group_by(node: TableGroupBy, forward: Process, runtime: Runtime) -> Process
         try:
             (new_group, new_value), (old_group, old_value) = half(key, new), half(key, old)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         adds = new_group is not None and new_value is not None
-        takes = old_group is not None and old_value is not None
-        if adds and takes and new_group == old_group:
+        subtracts = old_group is not None and old_value is not None
+        if adds and subtracts and new_group == old_group:
             return forward(new_group, (new_value, old_value), timestamp)
-        if takes:
+        if subtracts:
             forward(old_group, (None, old_value), timestamp)
         if adds:
             forward(new_group, (new_value, None), timestamp)
@@ -103,12 +103,12 @@ def _group_by(node: TableGroupBy, forward: Process, runtime: Runtime) -> Process
 
 @operator.register(TableAggregate)
 def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Process:
-    """Nothing is taken out of a group that is not there; the result's timestamp never goes back."""
+    """Subtract nothing from a group that does not exist; the result's timestamp never decreases."""
     if node.history is not None:
         return _aggregate_versions(node, forward, runtime)
-    store, step = store_of(node, runtime), protected(_taking_out_and_adding(node), node, runtime)
+    store, step = store_of(node, runtime), protected(_subtract_and_add(node), node, runtime)
     context = runtime.context
-    emit, failed = Emitter(node, store, showing(node, forward, runtime), runtime).at_once, runtime.failed
+    emit, handle_error = Emitter(node, store, finishing(node, forward, runtime), runtime).emit_now, runtime.handle_error
     select = None if node.select is None else node.select.bind(runtime.context)
 
     def process(key: Any, pair: tuple[Any, Any], timestamp: int) -> None:
@@ -122,7 +122,7 @@ def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Proc
                     return None
             aggregate = step(key, before, pair)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         if before is not None and row.timestamp > timestamp:
             timestamp = row.timestamp
         row.value, row.timestamp = aggregate, timestamp
@@ -137,22 +137,22 @@ def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Proc
 
 
 def _aggregate_versions(node: TableAggregate, forward: Process, runtime: Runtime) -> Process:
-    newest, take = store_with_history(node, runtime).get, taking_versions(node, forward, runtime)
-    step, failed = _taking_out_and_adding(node), runtime.failed
+    newest, put_version = store_with_history(node, runtime).get, version_writer(node, forward, runtime)
+    step, handle_error = _subtract_and_add(node), runtime.handle_error
 
     def process(key: Any, pair: tuple[Any, Any], timestamp: int) -> None:
         before, at = newest(key)
         try:
             aggregate = step(key, before, pair)
         except Exception as error:
-            return failed(node, error, key)
-        return take(key, aggregate, before, max(at, timestamp))
+            return handle_error(node, error, key)
+        return put_version(key, aggregate, before, max(at, timestamp))
 
     return process
 
 
-def _taking_out_and_adding(node: TableAggregate) -> Step:
-    """Return what makes of an aggregate and the (new, old) row of a change the new aggregate."""
+def _subtract_and_add(node: TableAggregate) -> Step:
+    """Return the step that computes the new aggregate from the old one and the (new, old) rows of a change."""
     adder, subtractor, initial = with_key(node.adder), with_key(node.subtractor), node.initial
 
     def step(key: Any, aggregate: Any, pair: tuple[Any, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The work of tables: those of topics and streams, and looking rows up."""
+"""Tables of topics and streams, and joins that look up their rows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 from millstream.operators.as_of_joins import join_as_of
 from millstream.operators.emitting import Emitter, store_of
-from millstream.operators.histories import store_with_history, taking_versions
+from millstream.operators.histories import store_with_history, version_writer
 from millstream.operators.lookup import lookup
-from millstream.operators.missing import asking
+from millstream.operators.missing import key_type_check
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.histories import origin_of_history
 from millstream.plan.sources import TableSource
@@ -18,16 +18,16 @@ from millstream.plan.stateful import StreamTableJoin, ToStream, ToTable
 @operator.register(ToTable)
 @operator.register(TableSource)
 def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Process:
-    """The last record by offset is the row, whatever its timestamp; with a history the last one by timestamp."""
+    """Keep the last record by offset as the row, regardless of timestamps; with a history the last one by timestamp."""
     if node.history is not None:
         return _versions(node, forward, runtime)
     store = store_of(node, runtime)
-    find, mark, emit = store.row, store.mark, Emitter(node, store, forward, runtime).at_once
-    dropped, context = runtime.dropped, runtime.context
+    find, mark, emit = store.row, store.mark, Emitter(node, store, forward, runtime).emit_now
+    drop, context = runtime.drop, runtime.context
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None:
-            return dropped(node, "null_key")
+            return drop(node, "null_key")
         row = find(key)
         old, row.value, row.timestamp = row.value, value, timestamp
         if not row.changed:
@@ -42,13 +42,13 @@ def _rows(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Pr
 
 
 def _versions(node: ToTable | TableSource, forward: Process, runtime: Runtime) -> Process:
-    newest, take = store_with_history(node, runtime).get, taking_versions(node, forward, runtime)
-    dropped = runtime.dropped
+    newest, put_version = store_with_history(node, runtime).get, version_writer(node, forward, runtime)
+    drop = runtime.drop
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None:
-            return dropped(node, "null_key")
-        return take(key, value, newest(key)[0], timestamp)
+            return drop(node, "null_key")
+        return put_version(key, value, newest(key)[0], timestamp)
 
     return process
 
@@ -63,18 +63,18 @@ def _to_stream(_node: ToStream, forward: Process, _runtime: Runtime) -> Process:
 
 @operator.register(StreamTableJoin)
 def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime) -> tuple[Process, Process]:
-    """The row is the one at processing time, of a table with history the one at the record's time.
+    """Join with the row at processing time; for a table with history, with the row at the record's timestamp.
 
     A change of the table alone emits nothing.
     """
     if origin_of_history(node.table) is not None:
         return join_as_of(node, forward, runtime), _ignore_table
     find, left, join, takes_key = lookup(node.table, runtime), node.left, node.joiner.call, node.joiner.arity == 3
-    dropped, failed, check = runtime.dropped, runtime.failed, asking(node.table, runtime)
+    drop, handle_error, check = runtime.drop, runtime.handle_error, key_type_check(node.table, runtime)
 
     def from_stream(key: Any, value: Any, timestamp: int) -> None:
         if value is None or (key is None and not left):
-            return dropped(node, "null_value" if value is None else "null_key")
+            return drop(node, "null_value" if value is None else "null_key")
         try:
             row = None
             if key is not None:
@@ -85,11 +85,11 @@ def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime
                 return None
             joined = join(key, value, row) if takes_key else join(value, row)
         except Exception as error:
-            return failed(node, error, key)
+            return handle_error(node, error, key)
         return forward(key, joined, timestamp)
 
     return from_stream, _ignore_table
 
 
 def _ignore_table(_key: Any, _new: Any, _old: Any, _timestamp: int) -> None:
-    """A change of the table has no effect on a join until a record asks for the row."""
+    """Do nothing: a change of the table has no effect until a record of the stream looks up the row."""

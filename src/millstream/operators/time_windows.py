@@ -1,4 +1,8 @@
-"""The work of tumbling, hopping and unlimited windows, over single records and over runs of them."""
+"""Tumbling, hopping and unlimited windows, for single records and for column batches.
+
+Two loops add records to their windows: ``update`` handles every case, ``add`` is the fast path for records whose
+entries are prefetched. They must give the same results, state and counts; tests/task/test_loops_agree.py compares them.
+"""
 
 from __future__ import annotations
 
@@ -7,114 +11,124 @@ from itertools import repeat
 from typing import Any, TypeAlias
 
 from millstream.foundation.object_codec import encode_key, hashable_keys
-from millstream.operators.columns import Collected, ColumnBatch, Port, ProcessRun, do_nothing
-from millstream.operators.spans import FEW, Expected, Spans
+from millstream.operators.columns import ChangeCollector, ColumnBatch, Port, ProcessColumns, do_nothing
+from millstream.operators.spans import MIN_PREFETCH, Prefetched, Spans
 from millstream.operators.windows import Put, WindowAggregator, closer, windowed
 from millstream.state.entries import Entry
 from millstream.windows import FOREVER, TimeWindows, UnlimitedWindows
 
 Update: TypeAlias = tuple[int, Any, Any, Any, int, int]
-"""Row, key, handle of the key, value, timestamp, and the latest time up to the record."""
+"""Row, key, handle of the key, value, timestamp, and the latest timestamp up to the record."""
 
 
 _RARE = 8
-"""Of so many records one may be late before it is quicker to look at each."""
+"""The fast path is used if at most one in this many records is late."""
 
 
 @windowed.register(TimeWindows)
 @windowed.register(UnlimitedWindows)
 def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator) -> Port:
     spans = Spans(windows, aggregation.store)
-    update = _updating(windows, aggregation, spans)
-    context, put, waits = aggregation.context, aggregation.put, windows.size + windows.grace
+    update = _update_loop(windows, aggregation, spans)
+    context, put, open_for = aggregation.context, aggregation.put, windows.size + windows.grace
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         handle = key if type(key) is str or type(key) is int else encode_key(key)
         update(((context.row, key, handle, value, timestamp, -1),), put)
 
-    def over_runs(forward: ProcessRun | None) -> ProcessRun:
-        collected = None
-        if forward is not None and not aggregation.held_back:
-            collected = Collected(context, forward, aggregation.forward)
-        put_all = put if collected is None else aggregation.passing_on(collected.add)
-        # who is given single results wants to know what time it is
-        single = aggregation.final or (collected is None and not aggregation.held_back)
-        wants_time = single or aggregation.tells_late
-        take = None if single or aggregation.node.other_adders else _taking(windows, aggregation, collected)
+    def make_process_columns(forward: ProcessColumns | None) -> ProcessColumns:
+        collector = None
+        if forward is not None and not aggregation.is_deferred:
+            collector = ChangeCollector(context, forward, aggregation.forward)
+        put_all = put if collector is None else aggregation.forwarding_put(collector.add)
+        # steps that get single results may read stream time
+        has_single_results = aggregation.final or (collector is None and not aggregation.is_deferred)
+        needs_time = has_single_results or aggregation.has_late_topic
+        has_fast_path = not has_single_results and not aggregation.node.other_adders
+        add = _prefetched_loop(windows, aggregation, collector) if has_fast_path else None
 
-        def one_by_one(run: ColumnBatch, handles: list[Any], send: Callable[[], None]) -> None:
-            moments = run.moments if wants_time else repeat(-1)
-            columns = run.rows, run.keys, handles, run.values, run.timestamps, moments
+        def update_columns(batch: ColumnBatch, handles: list[Any], send: Callable[[], None]) -> None:
+            stream_times = batch.stream_times if needs_time else repeat(-1)
+            columns = batch.rows, batch.keys, handles, batch.values, batch.timestamps, stream_times
             update(zip(*columns, strict=False), put_all, send)
 
-        def process_run(run: ColumnBatch) -> None:
-            if not run.rows:
+        def process_columns(batch: ColumnBatch) -> None:
+            if not batch.rows:
                 return
-            handles = hashable_keys(run.keys)
-            expected = spans.expect(handles, run.timestamps) if len(handles) >= FEW else None
-            send = do_nothing if collected is None else collected.sender(run)
-            late = None if take is None else _few_late(aggregation, expected, run, handles, waits)
-            if take is None or expected is None or late is None:
-                one_by_one(run, handles, send)
+            handles = hashable_keys(batch.keys)
+            prefetched = spans.prefetch(handles, batch.timestamps) if len(handles) >= MIN_PREFETCH else None
+            send = do_nothing if collector is None else collector.sender(batch)
+            late = None if add is None else _late_rows(aggregation, prefetched, batch, handles, open_for)
+            if add is None or prefetched is None or late is None:
+                update_columns(batch, handles, send)
             else:
-                start, entries = 0, expected.entries(handles)
+                start, entries = 0, prefetched.entries(handles)
                 for row in late:
-                    take(run.part(start, row), entries, send)
-                    one_by_one(run.part(row, row + 1), handles[row : row + 1], send)
+                    add(batch.part(start, row), entries, send)
+                    update_columns(batch.part(row, row + 1), handles[row : row + 1], send)
                     start, _ = row + 1, next(entries)
-                take(run.part(start, len(handles)), entries, send)
+                add(batch.part(start, len(handles)), entries, send)
             send()
 
-        return process_run
+        return process_columns
 
-    return Port(process, over_runs)
+    return Port(process, make_process_columns)
 
 
-def _few_late(
-    aggregation: WindowAggregator, expected: Expected | None, run: ColumnBatch, handles: list[Any], waits: int
+def _late_rows(
+    aggregation: WindowAggregator,
+    prefetched: Prefetched | None,
+    batch: ColumnBatch,
+    handles: list[Any],
+    open_for: int,
 ) -> list[int] | None:
-    """Return the rows of those that are late, if these are the only ones that are special; None if one must ask."""
-    if expected is None or aggregation.context.has_headers or aggregation.lacks(run, handles):
+    """Return the rows that are late if the fast path can process the others; None if it cannot."""
+    if prefetched is None or aggregation.context.has_headers or aggregation.has_nulls(batch, handles):
         return None
-    late = expected.late(aggregation.clock.time, waits)
+    late = prefetched.late_rows(aggregation.clock.time, open_for)
     return late if len(late) * _RARE <= len(handles) else None
 
 
-def _updating(  # noqa: C901 - the innermost loop, in which a call costs as much as all the rest
+def _update_loop(  # noqa: C901 - the innermost loop, in which a call costs as much as all the rest
     windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator, spans: Spans
 ) -> Callable[..., None]:
-    """Return what takes records into their windows, in order; ``send`` is called before one is said to have failed."""
+    """Return a function that adds records to their windows, in order; it calls ``send`` before it reports an error.
+
+    For records that are not late, have key and value and no headers it must do what ``_prefetched_loop`` does.
+    """
     store, clock, context = aggregation.store, aggregation.clock, aggregation.context
     skips_nulls, added, begin = aggregation.skips_nulls, aggregation.added, aggregation.begin
-    waits, hides = windows.size + windows.grace, store.retention - (0 if aggregation.final else 1)
-    hidden = bool(aggregation.node.other_adders)  # of those on time only one that lags behind others finds hidden ones
+    open_for, hidden_after = windows.size + windows.grace, store.retention - (0 if aggregation.final else 1)
+    # records in time meet hidden entries only if their stream lags behind others that share the store
+    may_be_hidden = bool(aggregation.node.other_adders)
     emit = closer(aggregation, lambda close: close - windows.size) if aggregation.final else None
-    aggregation.on_time(None if emit is None else lambda time: emit(time - windows.grace))
+    aggregation.on_time_advance(None if emit is None else lambda time: emit(time - windows.grace))
     span_at = spans.at
 
     def update(records: Iterable[Update], put: Put, send: Callable[[], None] = do_nothing) -> None:  # noqa: C901
         starts: list[int] = []
-        known: Any = None
+        span_entries: Any = None
         since = until = first = -1
-        now, reached, alone = clock.time, context.stream_time, False
-        for context.row, key, handle, value, timestamp, moment in records:
-            if moment > reached:
-                context.stream_time = reached = moment
+        now, latest, is_single = clock.time, context.stream_time, False
+        # As in RecordLoop, context.row is the loop variable: errors and headers refer to the current record.
+        for context.row, key, handle, value, timestamp, stream_time in records:
+            if stream_time > latest:
+                context.stream_time = latest = stream_time
             if key is None or (value is None and skips_nulls):
                 aggregation.drop("null_key" if key is None else "null_value")
                 continue
             if timestamp > now:
                 clock.time = now = timestamp
             if not since <= timestamp < until:
-                starts, known, since, until = span_at(timestamp)
-                alone, first = len(starts) == 1, starts[0] if starts else FOREVER
-            if first > now - waits:
-                entries = (known[handle],) if alone else known[handle]
+                starts, span_entries, since, until = span_at(timestamp)
+                is_single, first = len(starts) == 1, starts[0] if starts else FOREVER
+            if first > now - open_for:
+                entries = (span_entries[handle],) if is_single else span_entries[handle]
             else:
-                entries = aggregation.not_late(key, starts, now - waits)
+                entries = aggregation.open_entries(key, starts, now - open_for)
             for entry in entries:
                 old = entry.value
-                if hidden and entry.at[0] < store.observed - hides:
+                if may_be_hidden and entry.at[0] < store.observed - hidden_after:
                     old = None
                 at = timestamp if old is None or timestamp > entry.timestamp else entry.timestamp
                 try:
@@ -123,7 +137,7 @@ def _updating(  # noqa: C901 - the innermost loop, in which a call costs as much
                     new = added(key, old, value)
                 except Exception as error:
                     send()
-                    aggregation.fail(error, key)
+                    aggregation.handle_error(error, key)
                     break
                 put(entry, new, at, old)
             if emit is not None:
@@ -132,17 +146,21 @@ def _updating(  # noqa: C901 - the innermost loop, in which a call costs as much
     return update
 
 
-def _taking(
-    windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator, collected: Collected | None
+def _prefetched_loop(
+    windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator, collector: ChangeCollector | None
 ) -> Callable[[ColumnBatch, Iterator[Iterable[Entry]], Callable[[], None]], None]:
-    """Return what takes records of which none is late, lacks anything or has headers, into the entries given."""
-    clock, context, mark = aggregation.clock, aggregation.context, aggregation.store.mark
-    added, begin, named = aggregation.added, aggregation.begin, windows.named
-    add = None if collected is None else aggregation.shown_to(collected.add)
+    """Return a function that adds records to the entries given; no record may be late, lack a key or have headers.
 
-    def take(run: ColumnBatch, known: Iterator[Iterable[Entry]], send: Callable[[], None]) -> None:
-        clock.time = max(clock.time, max(run.timestamps, default=-1))
-        columns = run.rows, run.keys, run.values, run.timestamps, known  # the last, as there may be more of them
+    It must do what ``_update_loop`` does for such records, without its checks: this is the fast path.
+    """
+    clock, context, mark = aggregation.clock, aggregation.context, aggregation.store.mark
+    added, begin, windowed_key = aggregation.added, aggregation.begin, windows.named
+    forward = None if collector is None else aggregation.finished_to(collector.add)
+
+    def add(batch: ColumnBatch, entries_of_rows: Iterator[Iterable[Entry]], send: Callable[[], None]) -> None:
+        clock.time = max(clock.time, max(batch.timestamps, default=-1))
+        # the iterator is last, since it may yield more: zip stops before it takes an item too many
+        columns = batch.rows, batch.keys, batch.values, batch.timestamps, entries_of_rows
         for context.row, key, value, timestamp, entries in zip(*columns, strict=False):
             for entry in entries:
                 old = entry.value
@@ -150,18 +168,18 @@ def _taking(
                     new = added(key, begin() if old is None else old, value)
                 except Exception as error:
                     send()
-                    aggregation.fail(error, key)
+                    aggregation.handle_error(error, key)
                     break
                 if old is None or timestamp > entry.timestamp:
                     entry.timestamp = timestamp
                 entry.value = new
                 if not entry.changed:
                     mark(entry)
-                if add is not None:
+                if forward is not None:
                     if entry.window is None:
-                        entry.window = named(entry.key, entry.at)
-                    add(entry.window, new, None, entry.timestamp)
+                        entry.window = windowed_key(entry.key, entry.at)
+                    forward(entry.window, new, None, entry.timestamp)
                 elif entry.headers:
                     entry.headers = ()
 
-    return take
+    return add

@@ -1,4 +1,4 @@
-"""The work of table transformers: rows whose value user code computes, with the help of stores."""
+"""Table transformers: user code computes the value of each row, and may use stores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from millstream.operators.emitting import store_of
 from millstream.operators.histories import LookupAsOf, as_of, lookup_as_of
 from millstream.operators.lookup import Lookup, computed, lookup
-from millstream.operators.processors import Children, StepContext, begun, started
+from millstream.operators.processors import Children, StepContext, create_step, start_step
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.processors import TransformValues
 
@@ -17,22 +17,22 @@ _NO_CHILDREN = Children(lambda *_record: None, {})
 
 @operator.register(TransformValues)
 def _transform_values(node: TransformValues, forward: Process, runtime: Runtime) -> Process:
-    """New values come first, then old ones if somebody behind needs them and they are not stored."""
+    """Transform the new value, then the old one if a step downstream needs it and it is not stored."""
     context = StepContext(node, _NO_CHILDREN, runtime)
-    transform = started(node, context, runtime).transform  # type: ignore[attr-defined]
-    knows_old, failed = node in runtime.plan.sending_old, runtime.failed
+    transform = start_step(node, context, runtime).transform  # type: ignore[attr-defined]
+    has_old, handle_error = node in runtime.plan.sending_old, runtime.handle_error
     store = store_of(node, runtime) if node.stored else None
 
     def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
         try:
             new = transform(key, new)
-            if store is None and knows_old:
+            if store is None and has_old:
                 old = transform(key, old)
         except Exception as error:
-            if context.trouble is None:
-                return failed(node, error, key)
-        if context.trouble is not None:
-            raise context.trouble
+            if context.engine_error is None:
+                return handle_error(node, error, key)
+        if context.engine_error is not None:
+            raise context.engine_error
         if store is not None:
             row = store.row(key)
             old, row.value, row.timestamp = row.value, new, timestamp
@@ -44,7 +44,7 @@ def _transform_values(node: TransformValues, forward: Process, runtime: Runtime)
 
 @computed.register(TransformValues)
 def _lookup(node: TransformValues, runtime: Runtime) -> Lookup:
-    """Whoever looks up a row that is not stored has it computed, also for a row that is not there."""
+    """Compute the value of a row on lookup, also for a row that does not exist."""
     source, transform = lookup(node.source, runtime), _transform(node, runtime)
 
     def look(key: Any) -> tuple[Any, int]:
@@ -66,7 +66,7 @@ def _lookup_as_of(node: TransformValues, runtime: Runtime) -> LookupAsOf:
 
 
 def _transform(node: TransformValues, runtime: Runtime) -> Callable[[Any, Any], Any]:
-    """Return an object's function for look-ups only; it has no stores, so nobody sees that there are two objects."""
+    """Return the function of a separate object for lookups; it has no stores, so the two objects cannot differ."""
     transform: Callable[[Any, Any], Any]
-    transform = begun(node, StepContext(node, _NO_CHILDREN, runtime)).transform  # type: ignore[attr-defined]
+    transform = create_step(node, StepContext(node, _NO_CHILDREN, runtime)).transform  # type: ignore[attr-defined]
     return transform

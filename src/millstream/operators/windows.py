@@ -1,7 +1,8 @@
 """What the aggregations of all kinds of windows have in common.
 
-Late is decided for each window: it has closed when the operator's own stream time, which a record moves first, has
-reached its end and the grace. ``on update`` every change is passed on; ``on close`` each window once.
+Whether a record is late is decided for each window: a window closes when the operator's own stream time, which the
+record advances first, reaches its end plus the grace period. Updates are forwarded for each change, final results once
+per window, when it closes.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ from functools import singledispatch
 from typing import Any, TypeAlias
 
 from millstream.functions import Function
-from millstream.operators.aggregation import showing, showing_runs, store_of_windows, with_key
-from millstream.operators.columns import ColumnBatch, EndOfBatch, Port, ProcessRun, one_by_one
+from millstream.operators.aggregation import Step, finishing, finishing_columns, store_of_windows, with_key
+from millstream.operators.columns import ColumnBatch, EndOfBatch, Port, ProcessColumns, record_by_record
 from millstream.operators.protection import protected
-from millstream.operators.runtime import Process, Runtime, Step, operator
+from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.records import Windowed
 from millstream.state.entries import At, Entry
 from millstream.windows import SlidingWindows, Windows
 
 Put: TypeAlias = Callable[..., None]
-"""(entry, value, timestamp, old value) → stores a new aggregate and passes it on, unless that waits."""
+"""(entry, value, timestamp, old value) → stores a new aggregate and forwards it, unless updates are deferred."""
 
 
 @operator.register(WindowedAggregate)
@@ -31,20 +32,22 @@ def _windowed(node: WindowedAggregate, forward: Process, runtime: Runtime) -> tu
 
 
 def _port(aggregation: WindowAggregator) -> Port:
-    made = windowed(aggregation.node.windows, aggregation)
-    process = made.process if isinstance(made, Port) else made
+    window_operator = windowed(aggregation.node.windows, aggregation)
+    process = window_operator.process if isinstance(window_operator, Port) else window_operator
 
-    def over_runs(forward: ProcessRun | None) -> ProcessRun:
-        aggregation.flushing_to(forward)
-        return made.over_runs(forward) if isinstance(made, Port) else one_by_one(process, aggregation.context)
+    def make_process_columns(forward: ProcessColumns | None) -> ProcessColumns:
+        aggregation.flush_to(forward)
+        if isinstance(window_operator, Port):
+            return window_operator.make_process_columns(forward)
+        return record_by_record(process, aggregation.context)
 
-    return Port(process, over_runs)
+    return Port(process, make_process_columns)
 
 
 class WindowAggregator:
-    """What all kinds of windows share: the store, the step of the aggregate, and how results are passed on.
+    """What all kinds of windows share: the store, the step of the aggregate, and how results are forwarded.
 
-    Cogrouped streams share the store, but each has a stream time of its own.
+    Cogrouped streams share the store, but each has its own stream time.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class WindowAggregator:
         self.initial = node.initial
         self.begin: Callable[[], Any] = _nothing if node.initial is None else node.initial
         """Returns the aggregate before its first record."""
-        shares = isinstance(node.windows, SlidingWindows)  # a new window begins with the aggregate of another
+        shares = isinstance(node.windows, SlidingWindows)  # a new window starts with the aggregate of another one
         step = protected(with_key(adder), node, runtime, always=shares)
         self.added: Step = step if node.initial is not None else _or_first(step)
         """Returns the aggregate with one more value."""
@@ -64,155 +67,156 @@ class WindowAggregator:
         self.store: Any = store_of_windows(node, runtime)
         self.clock = self.store.clock(number)
         self.context = runtime.context
-        self._named = node.windows.named
+        self._windowed_key = node.windows.named
         self.forward = forward
-        self._show = showing(node, forward, runtime)
-        self.held_back = runtime.caching or node.final
+        self._forward_finished = finishing(node, forward, runtime)
+        self.is_deferred = runtime.caching or node.final
+        """Whether updates are not forwarded at once."""
         self._regrouped = node in runtime.plan.regrouped
-        self.put: Put = self._holding_back() if self.held_back else self.passing_on(forward)
+        self.put: Put = self._deferred_put() if self.is_deferred else self.forwarding_put(forward)
         self.skips_nulls = node.ready is not None
-        self.tells_late = node.late_to is not None
-        self._dropped, self._failed = runtime.dropped, runtime.failed
+        self.has_late_topic = node.late_to is not None
+        self._drop, self._handle_error = runtime.drop, runtime.handle_error
         self._missed: list[Windowed] = []
-        self._forward_run: ProcessRun | None = None
+        self._forward_columns: ProcessColumns | None = None
         if runtime.caching and not node.final:
             runtime.on_flush(node, self._flush)
 
-    def flushing_to(self, forward: ProcessRun | None) -> None:
-        """Have what waits for the end of the batch passed on as a run then."""
-        self._forward_run = None if forward is None else showing_runs(self.node, forward)
+    def flush_to(self, forward: ProcessColumns | None) -> None:
+        """Forward the updates that wait for the end of the batch as a column batch."""
+        self._forward_columns = None if forward is None else finishing_columns(self.node, forward)
 
     @property
     def visible_from(self) -> int:
-        """The first time whose entries are in reach of a look-up."""
+        """The earliest time whose entries a lookup can find."""
         expired: int = self.store.expired
         return expired if self.final else expired + 1
 
-    def _holding_back(self) -> Put:
+    def _deferred_put(self) -> Put:
         mark, context = self.store.mark, self.context
 
-        def hold_back(entry: Entry, value: Any, timestamp: int, _old: Any = None) -> None:
+        def put(entry: Entry, value: Any, timestamp: int, _old: Any = None) -> None:
             entry.value, entry.timestamp = value, timestamp
             if not entry.changed:
                 mark(entry)
             if context.has_headers or entry.headers:
                 entry.headers = context.headers
 
-        return hold_back
+        return put
 
-    def passing_on(self, receive: Process) -> Put:
-        """Return what stores a new aggregate and gives it to ``receive`` as users see it."""
-        forward = self.shown_to(receive)
-        mark, named, regrouped = self.store.mark, self._named, self._regrouped
+    def forwarding_put(self, receive: Process) -> Put:
+        """Return what stores a new aggregate and passes it to ``receive`` as users see it."""
+        forward = self.finished_to(receive)
+        mark, windowed_key, regrouped = self.store.mark, self._windowed_key, self._regrouped
 
-        def pass_on(entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
-            if regrouped:  # groupings behind it are told what it really was
+        def put(entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
+            if regrouped:  # groupings downstream need the stored old value, not the initial one
                 old = entry.value
             entry.value, entry.timestamp = value, timestamp
             if not entry.changed:
                 mark(entry)
             window = entry.window
             if window is None:
-                window = entry.window = named(entry.key, entry.at)
+                window = entry.window = windowed_key(entry.key, entry.at)
             forward(window, value, old, timestamp)
 
-        return pass_on
+        return put
 
-    def shown_to(self, receive: Process) -> Process:
-        """Return what gives an aggregate to ``receive`` as users see it."""
-        return showing(self.node, receive, self._runtime)
+    def finished_to(self, receive: Process) -> Process:
+        """Return what passes an aggregate to ``receive`` as users see it."""
+        return finishing(self.node, receive, self._runtime)
 
-    def pass_on(self, entry: Entry) -> None:
-        """Pass on a final result."""
-        self._show(self._named(entry.key, entry.at), entry.value, None, entry.timestamp)
+    def forward_final(self, entry: Entry) -> None:
+        """Forward a final result."""
+        self._forward_finished(self._windowed_key(entry.key, entry.at), entry.value, None, entry.timestamp)
 
-    def lacks(self, run: ColumnBatch, handles: list[Any]) -> bool:
-        """Whether a record has no key, or no value where there must be one; ``handles`` stand for the keys."""
-        if handles is not run.keys and type(None) in map(type, run.keys):
+    def has_nulls(self, batch: ColumnBatch, handles: list[Any]) -> bool:
+        """Whether a record has no key, or no value where a value is required; ``handles`` are those of the keys."""
+        if handles is not batch.keys and type(None) in map(type, batch.keys):
             return True
-        return self.skips_nulls and type(None) in map(type, run.values)
+        return self.skips_nulls and type(None) in map(type, batch.values)
 
     def drop(self, reason: str) -> None:
-        self._dropped(self.node, reason)
+        self._drop(self.node, reason)
 
-    def late(self, key: Any, at: At) -> None:
-        """Count a window that has closed before the record came."""
-        self._dropped(self.node, "late")
+    def count_late(self, key: Any, at: At) -> None:
+        """Count a window that closed before the record arrived."""
+        self._drop(self.node, "late")
         if self.node.late_to is not None:
-            self._missed.append(self._named(key, at))
+            self._missed.append(self._windowed_key(key, at))
 
-    def not_late(self, key: Any, starts: list[int], closed: int) -> list[Entry]:
-        """Count the windows up to start ``closed``, which have closed before the record came, and return the others."""
+    def open_entries(self, key: Any, starts: list[int], closed: int) -> list[Entry]:
+        """Return the entries of the windows that start after ``closed``; count the record as late for the others."""
         for start in starts:
             if start <= closed:
-                self.late(key, (start,))
-        self.tell_late()
+                self.count_late(key, (start,))
+        self.send_late()
         return [self.store.entry(key, (start,)) for start in starts if start > closed]
 
-    def tell_late(self) -> None:
-        """Send the record to the topic for late ones, once for all windows that it has missed."""
+    def send_late(self) -> None:
+        """Send the current record to the topic for late records, once for all windows that it has missed."""
         if self._missed and self.node.late_to is not None:
-            self._runtime.to_late(self.node, self.node.late_to, self._missed)
+            self._runtime.send_late(self.node, self.node.late_to, self._missed)
             self._missed.clear()
 
-    def on_time(self, close: Callable[[int], None] | None) -> None:
-        """Let time go on when the inputs are idle; ``close`` passes on what closes then."""
+    def on_time_advance(self, close: Callable[[int], None] | None) -> None:
+        """Advance stream time when the inputs are idle; ``close`` forwards the windows that close then."""
 
-        def move_on(time: int) -> None:
+        def advance_time(time: int) -> None:
             if time > self.clock.time:
                 self.clock.time = time
                 if close is not None:
                     close(time)
 
-        self._runtime.on_time(self.node, move_on)
+        self._runtime.on_time_advance(self.node, advance_time)
 
-    def fail(self, error: Exception, key: Any) -> None:
-        self._failed(self.node, error, key)
+    def handle_error(self, error: Exception, key: Any) -> None:
+        self._handle_error(self.node, error, key)
 
     def _flush(self) -> None:
-        """Pass on what has changed; a window that came and went in between was never there."""
+        """Forward all changes, except windows that were created and deleted since the last flush."""
         written = self.store.take_changed()
         changed = [entry for entry in written if entry.value is not None or entry.before is not None]
-        if self._forward_run is None or any(entry.headers for entry in changed):
+        if self._forward_columns is None or any(entry.headers for entry in changed):
             self._flush_singly(changed)
         elif changed:
-            self._forward_run(self._as_run(changed))
+            self._forward_columns(self._as_columns(changed))
         self.store.settle(written)
 
     def _flush_singly(self, changed: list[Entry]) -> None:
-        forward, named, context = self._show, self._named, self.context
+        forward, windowed_key, context = self._forward_finished, self._windowed_key, self.context
         for entry in changed:
-            carried = context.carry(entry.headers) if entry.headers else None
-            forward(named(entry.key, entry.at), entry.value, entry.before, entry.timestamp)
-            if carried is not None:
-                context.restore(carried)
+            saved = context.override_headers(entry.headers) if entry.headers else None
+            forward(windowed_key(entry.key, entry.at), entry.value, entry.before, entry.timestamp)
+            if saved is not None:
+                context.restore_headers(saved)
 
-    def _as_run(self, changed: list[Entry]) -> ColumnBatch:
-        named, size = self._named, len(changed)
-        keys, values = [named(entry.key, entry.at) for entry in changed], [entry.value for entry in changed]
+    def _as_columns(self, changed: list[Entry]) -> ColumnBatch:
+        windowed_key, size = self._windowed_key, len(changed)
+        keys, values = [windowed_key(entry.key, entry.at) for entry in changed], [entry.value for entry in changed]
         timestamps = [entry.timestamp for entry in changed]
         return ColumnBatch(EndOfBatch(self.context, size), range(size), keys, values, timestamps)
 
 
 def _nothing() -> None:
-    """Without an initial value there is no aggregate before the first record."""
+    """Return None: without an initial value there is no aggregate before the first record."""
 
 
 def _or_first(step: Step) -> Step:
-    """Without an initial value the first value is the first result."""
+    """Return ``step``, except that the first value is the first result, since there is no initial value."""
     return lambda key, aggregate, value: value if aggregate is None else step(key, aggregate, value)
 
 
 @singledispatch
 def windowed(windows: Windows, aggregation: WindowAggregator) -> Process | Port:
-    """Return what a kind of windows does with a record, and with a run if it does that in a way of its own."""
+    """Return what a kind of windows does with a record; a ``Port`` if it also processes column batches."""
     raise NotImplementedError(windows, aggregation)
 
 
 def closer(aggregation: WindowAggregator, last_start: Callable[[int], int]) -> Callable[[int], None]:
-    """Return what passes on each window once it has closed, by start, then key.
+    """Return what forwards each window once it has closed, by start, then key.
 
-    ``last_start`` is the latest start of the windows that are closed when time has come to ``close``.
+    ``last_start`` returns the latest start of the windows that are closed at time ``close``.
     """
     store = aggregation.store
 
@@ -221,7 +225,7 @@ def closer(aggregation: WindowAggregator, last_start: Callable[[int], int]) -> C
             return
         low = 0 if store.emitted < 0 else last_start(store.emitted) + 1
         for entry in store.due(max(low, store.expired), last_start(close)):
-            aggregation.pass_on(entry)
+            aggregation.forward_final(entry)
         store.emitted = close
 
     return emit

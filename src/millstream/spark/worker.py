@@ -32,7 +32,7 @@ from millstream.spark.failures import Failure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
 from millstream.state.checkpoint import Checkpoint
 from millstream.task.environment import TaskEnvironment
-from millstream.task.garbage import set_apart_what_stays
+from millstream.task.garbage import freeze_loaded_objects
 from millstream.task.report import TaskReport
 from millstream.task.task_input import ShuffleInput
 
@@ -171,7 +171,7 @@ def worksite(header: AppHeader) -> TaskEnvironment:
         new_topic=header.new_topic,
         checkpoint=_checkpoint(header),
     )
-    set_apart_what_stays()
+    freeze_loaded_objects()
     return site
 
 

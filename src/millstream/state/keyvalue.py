@@ -106,7 +106,7 @@ class KeyValueStore:
         """Write all changed rows, in key order, which is what LMDB likes best."""
         self._write(self._changed)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Forget what is in memory, when all has been written: it is on the disk from now on."""
         self._rows.clear()
         self._changed.clear()

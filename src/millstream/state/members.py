@@ -69,7 +69,7 @@ class MemberStore:
             with self._txn.cursor(self._database) as cursor:
                 cursor.putmulti(puts)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Forget what is in memory, when all has been written: it is on the disk from now on."""
         self._groups.clear()
         self._changed.clear()

@@ -201,7 +201,7 @@ class TimedStore:
         for name, number in numbers.items():
             self._txn.put(name, STAMP.pack(number), db=self._database)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Forget what is in memory, when all has been written: it is on the disk from now on."""
         self._buckets.clear()
         self._changed.clear()

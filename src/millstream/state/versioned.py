@@ -130,10 +130,10 @@ class VersionedStore:
         self.newest.flush()
         self._older.flush()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Forget what is in memory, when all has been written: it is on the disk from now on."""
-        self.newest.let_go()
-        self._older.let_go()
+        self.newest.release()
+        self._older.release()
 
     # Older versions; each is an entry at (its end, its beginning)
 

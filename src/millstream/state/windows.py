@@ -40,9 +40,9 @@ class WindowStore(TimedStore):
         found = [self.entry(key, one.at) for one in self._scanned(key) if low <= one.at[0] <= high]
         return [entry for entry in found if entry.value is not None]
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._windows.clear()
-        super().let_go()
+        super().release()
 
     def _write(self, entries: list[Entry]) -> None:
         """Write entries time by time, and of each time in the order of the disk."""

@@ -1,4 +1,4 @@
-"""The garbage collector while a batch runs, and between batches."""
+"""Settings of the garbage collector during batches and between them."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
-_YOUNG = 200_000
-"""How many new objects the collector lets be before it looks through them."""
-_LOADING_CALLS = 4
+_THRESHOLD = 200_000
+"""Number of new objects after which the collector runs during a batch."""
+_FREEZING_CALLS = 4
 _calls = count()
 
 
 @contextmanager
-def seldom_collected() -> Iterator[None]:
-    """Have the collector look for cycles less often.
+def infrequent_collection() -> Iterator[None]:
+    """Run the garbage collector less often.
 
-    A batch allocates rows and entries by the hundred thousand. They form no cycles and are let go together, so that
-    looking through them again and again finds nothing and costs up to a third of the time. Cycles that user code
-    makes are still found, only later. Where another thread has done so already, nothing is changed.
+    A batch allocates hundreds of thousands of rows and entries. They form no cycles and are freed together, so that
+    scanning them repeatedly finds nothing and costs up to a third of the time. Cycles in user code are still found,
+    only later. If another thread has raised the threshold already, nothing changes.
     """
-    found, *older = gc.get_threshold()
-    if found == 0 or found >= _YOUNG:
+    threshold, *older = gc.get_threshold()
+    if threshold == 0 or threshold >= _THRESHOLD:
         yield
         return
-    gc.set_threshold(_YOUNG, *older)
+    gc.set_threshold(_THRESHOLD, *older)
     try:
         yield
     finally:
-        gc.set_threshold(found, *older)
+        gc.set_threshold(threshold, *older)
 
 
-def set_apart_what_stays() -> None:
-    """Have the collector pass over what a worker has loaded: modules, topologies, clients.
+def freeze_loaded_objects() -> None:
+    """Exclude from garbage collection what a worker has loaded: modules, topologies, clients.
 
-    Spark has a worker look for cycles after each of its tasks. Going through all modules takes 35 ms each time, more
-    than many a batch. The first tasks load what the later ones use; cycles that come later are found as ever.
+    Spark runs the garbage collector in a worker after each of its tasks. Scanning all modules lasts 35 ms each time,
+    longer than many batches. The first calls freeze what later tasks use; later cycles are still found.
     """
-    if next(_calls) < _LOADING_CALLS:
+    if next(_calls) < _FREEZING_CALLS:
         gc.freeze()

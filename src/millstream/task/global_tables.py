@@ -11,7 +11,7 @@ from millstream.foundation.blocks import rows_of
 from millstream.foundation.object_codec import value_codec
 from millstream.plan.sources import GlobalTableSource
 from millstream.state.copies import CopyMark, Load, Loaded, Offsets, Rows, TableCopy
-from millstream.task.inputs import Decoded, Decoder
+from millstream.task.inputs import DecodedChunk, Decoder
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 
@@ -41,7 +41,7 @@ def _loader(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies:
     def load(start: Offsets, write: Callable[[Rows], None]) -> Loaded:
         dropped: Counter[str] = Counter()
 
-        def reject(_chunk: Decoded, _row: int, error: Exception) -> None:
+        def reject(_chunk: DecodedChunk, _row: int, error: Exception) -> None:
             if policies.on_decode_error == "fail":
                 raise error
             dropped[f"{node.name}: error"] += 1

@@ -1,4 +1,4 @@
-"""A task's inputs, decoded chunk by chunk."""
+"""Decode a task's inputs chunk by chunk."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from millstream.serdes import Serde
 from millstream.task.decoding import column_decoder
 
 
-class Decoded:
-    """Consecutive records of one input, ready to be processed; ``rows`` is what they came as."""
+class DecodedChunk:
+    """Consecutive records of one input, decoded; ``rows`` are the encoded ones."""
 
     __slots__ = (
-        "_reached", "_written", "has_headers", "keys", "offsets", "partition", "rows", "timestamps", "topic", "values",
+        "_stream_times", "_topic_serdes", "has_headers", "keys", "offsets", "partition", "rows", "timestamps", "topic",
+        "values",
     )  # fmt: skip
 
-    def __init__(self, topic: str, partition: int, rows: Rows, offsets: Any, written: Written = None) -> None:
-        self._written = written
-        self._reached: Any = None
+    def __init__(self, topic: str, partition: int, rows: Rows, offsets: Any, topic_serdes: TopicSerdes = None) -> None:
+        self._topic_serdes = topic_serdes
+        self._stream_times: Any = None
         self.topic = topic
         self.partition = partition
         self.rows = rows
@@ -33,84 +34,89 @@ class Decoded:
         self.values: list[Any] = []
         self.timestamps = rows.timestamps
 
-    def locate(self, row: int) -> tuple[Decoded, int]:
+    def locate(self, row: int) -> tuple[DecodedChunk, int]:
         """Return the chunk of a record and its row there."""
         return self, row
 
     @property
-    def reached(self) -> Any:
-        """For each record the latest time up to it, as an array; asked for when timestamps are final."""
-        if self._reached is None:
-            self._reached = np.maximum.accumulate(np.array(self.timestamps, np.int64))
-        return self._reached
+    def stream_times(self) -> Any:
+        """For each record the latest timestamp up to it, as an array; only valid once timestamps are final."""
+        if self._stream_times is None:
+            self._stream_times = np.maximum.accumulate(np.array(self.timestamps, np.int64))
+        return self._stream_times
 
     def headers(self, row: int) -> Headers:
         return () if self.rows.headers is None else self.rows.headers[row]
 
     def raw(self, row: int) -> tuple[bytes | None, bytes | None]:
-        """Return key and value as they came from a topic or, from another stage, as they would stand in one."""
-        if self._written is None:
+        """Return key and value as a topic stores them, also for records from another stage."""
+        if self._topic_serdes is None:
             return self.rows.keys[row], self.rows.values[row]
         key, value = self.keys[row], self.values[row]
-        as_key, as_value = self._written
-        return None if key is None else as_key.encode(key), None if value is None else as_value.encode(value)
+        key_serde, value_serde = self._topic_serdes
+        return None if key is None else key_serde.encode(key), None if value is None else value_serde.encode(value)
 
-    def without(self, rows: set[int]) -> Decoded:
-        """Return the same records but for some."""
+    def without(self, rows: set[int]) -> DecodedChunk:
+        """Return all records except some rows."""
         kept = [row for row in range(len(self.timestamps)) if row not in rows]
         offsets = [self.offsets[row] for row in kept]
-        rest = Decoded(self.topic, self.partition, self.rows.take(kept), offsets, self._written)
-        rest.keys = [self.keys[row] for row in kept]
-        rest.values = [self.values[row] for row in kept]
-        rest.timestamps = [self.timestamps[row] for row in kept]
-        return rest
+        chunk = DecodedChunk(self.topic, self.partition, self.rows.take(kept), offsets, self._topic_serdes)
+        chunk.keys = [self.keys[row] for row in kept]
+        chunk.values = [self.values[row] for row in kept]
+        chunk.timestamps = [self.timestamps[row] for row in kept]
+        return chunk
 
 
-Written = tuple[Serde, Serde] | None
-"""How key and value of records from another stage would be written to a topic."""
+TopicSerdes = tuple[Serde, Serde] | None
+"""The serdes of key and value with which records from another stage would be written to a topic."""
 
-Reject = Callable[[Decoded, int, SerdeError], None]
-"""Called with the row of a record that cannot be decoded; raises if that is to fail."""
-
-
-Stamp = Callable[[Decoded], set[int]]
-"""Gives the records of a chunk their event time, and returns the rows that have none and are left out."""
+Reject = Callable[[DecodedChunk, int, SerdeError], None]
+"""Called with the row of a record that cannot be decoded; raises if the error policy is to fail."""
 
 
-Decode = Callable[[str, int, Rows, Any], Decoded]
-"""Turns rows of a topic and partition, with their offsets, into decoded records."""
+AssignTimestamps = Callable[[DecodedChunk], set[int]]
+"""Sets the event time of the records of a chunk; returns the rows to leave out because they have none."""
 
 
-def _as_it_is(decoded: Any) -> Any:
-    return decoded
+Decode = Callable[[str, int, Rows, Any], DecodedChunk]
+"""Decodes rows of a topic and partition, given with their offsets."""
+
+
+def _identity(key: Any) -> Any:
+    return key
 
 
 class Decoder:
-    """Turns the records of one input into what operators work with; keys are decoded already if ``key`` is None."""
+    """Decodes the records of one input for operators; without a ``key`` serde keys are decoded already."""
 
     def __init__(
-        self, key: Serde | None, value: Serde, stamp: Stamp | None, reject: Reject, written: Written = None
+        self,
+        key: Serde | None,
+        value: Serde,
+        assign_timestamps: AssignTimestamps | None,
+        reject: Reject,
+        topic_serdes: TopicSerdes = None,
     ) -> None:
-        self._key = _as_it_is if key is None else key.decode
+        self._key = _identity if key is None else key.decode
         self._value = value.decode
-        self._keys = _as_it_is if key is None else column_decoder(key)
+        self._keys = _identity if key is None else column_decoder(key)
         self._values = column_decoder(value)
         self._value_serde = value
-        self._stamp = stamp
+        self._assign_timestamps = assign_timestamps
         self._reject = reject
-        self._written = written
+        self._topic_serdes = topic_serdes
 
-    def decode(self, topic: str, partition: int, rows: Rows, offsets: Any) -> Decoded:
-        """Decode records at one go; only if that fails look for the bad ones one by one."""
-        decoded = Decoded(topic, partition, rows, offsets, self._written)
+    def decode(self, topic: str, partition: int, rows: Rows, offsets: Any) -> DecodedChunk:
+        """Decode all records in one pass; only if that fails, find the bad ones one by one."""
+        decoded = DecodedChunk(topic, partition, rows, offsets, self._topic_serdes)
         try:
             decoded.keys, decoded.values = self._keys(rows.keys), self._values(rows.values)
         except Exception:
             decoded = self._decode_singly(decoded, rows.keys, rows.values)
-        left_out = None if self._stamp is None else self._stamp(decoded)
+        left_out = None if self._assign_timestamps is None else self._assign_timestamps(decoded)
         return decoded.without(left_out) if left_out else decoded
 
-    def _decode_singly(self, decoded: Decoded, keys: list[Any], values: list[Any]) -> Decoded:
+    def _decode_singly(self, decoded: DecodedChunk, keys: list[Any], values: list[Any]) -> DecodedChunk:
         decoded.keys, decoded.values = list(keys), list(values)
         bad: set[int] = set()
         for row, (raw_key, raw_value) in enumerate(zip(keys, values, strict=True)):
@@ -119,14 +125,14 @@ class Decoder:
                 decoded.values[row] = None if raw_value is None else self._value(raw_value)
             except Exception as error:
                 bad.add(row)
-                self._reject(decoded, row, self._explained(decoded, row, error))
+                self._reject(decoded, row, self._decode_error(decoded, row, error))
         return decoded.without(bad)
 
-    def _explained(self, decoded: Decoded, row: int, cause: Exception) -> SerdeError:
-        where = f"{decoded.topic}[{decoded.partition}]@{decoded.offsets[row]}"
+    def _decode_error(self, decoded: DecodedChunk, row: int, cause: Exception) -> SerdeError:
+        position = f"{decoded.topic}[{decoded.partition}]@{decoded.offsets[row]}"
         error = SerdeError(
-            f"record {where} cannot be decoded as {self._value_serde.name}: {cause}",
-            hint='see `millstream consume --help` to look at it; on_decode_error="dead_letter" sets such records aside',
+            f"record {position} cannot be decoded as {self._value_serde.name}: {cause}",
+            hint='see `millstream consume --help` to look at it; on_decode_error="dead_letter" lets the app continue',
             topic=decoded.topic,
             partition=decoded.partition,
             offset=int(decoded.offsets[row]),

@@ -13,7 +13,7 @@ from millstream.errors import MillstreamError
 from millstream.operators.runtime import Columns
 from millstream.plan.node import Node
 from millstream.records import Headers, Windowed
-from millstream.task.current import Current
+from millstream.task.current_record import CurrentRecord
 
 OnError = Literal["fail", "skip", "dead_letter"]
 
@@ -51,7 +51,7 @@ class FailedRecordError(Exception):
         self.dead_letter = dead_letter
 
 
-def late_headers(node: Node, context: Current, windows: Sequence[Windowed]) -> Headers:
+def late_headers(node: Node, context: CurrentRecord, windows: Sequence[Windowed]) -> Headers:
     """Return the headers that say which windows a late record missed."""
     facts = {
         "__millstream.late.node": node.name or "",

@@ -1,4 +1,4 @@
-"""What a task tells about a batch."""
+"""The report of a task about a batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millstream.operators.probe import Measured
 
 
 class TaskReport(msgspec.Struct, kw_only=True):
-    """Figures of one task and one batch; ``version`` is the batch up to which its state now goes."""
+    """Metrics of one task and one batch; ``version`` is the last batch that its state contains."""
 
     task: int
     stage: str = ""
@@ -28,23 +28,23 @@ class TaskReport(msgspec.Struct, kw_only=True):
     bytes: dict[str, int] = {}
     """Size of each store on disk."""
     timers: dict[str, int] = {}
-    """For each step with timers, when the wall clock has to call it next."""
+    """For each step with timers, the wall-clock time at which the next one is due."""
     seconds: float = 0.0
     publish_seconds: float = 0.0
-    """What it took to append the outbox to its topics, after the commit."""
+    """Time to append the outbox to its topics, after the commit."""
     restore_seconds: float = 0.0
-    """What it took to fetch the state from the checkpoint, on a host that did not have it."""
+    """Time to restore the state from the checkpoint, on a host that did not have it."""
     measured: Measured | None = None
-    """Where the records and the time went step by step, if this batch was one of the few that are measured."""
+    """Records and time of each step, if this batch was one of the few that are measured."""
     replayed: bool = False
-    """The batch had been processed before; only its results were served again."""
+    """The batch had been processed before; only its stored results were published again."""
 
     @property
     def name(self) -> str:
-        """The stable name of the task, which does not change when other stages come or go."""
+        """The stable name of the task, which does not change when other stages are added or removed."""
         return f"{self.stage}/{self.partition}"
 
     @property
     def late(self) -> int:
-        """Records that came too late for their window or join."""
+        """Records that were too late for their window or join."""
         return sum(count for reason, count in self.dropped.items() if reason.endswith(": late"))

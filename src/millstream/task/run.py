@@ -1,4 +1,4 @@
-"""A task during one batch: the state of the run that operators see as their runtime."""
+"""A task during one batch: the runtime of its operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
 from millstream.foundation.blocks import rows_of
-from millstream.operators.build import Head, build
+from millstream.operators.build import EntryPoint, build
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.operators.sinks import edge_codec
 from millstream.plan.histories import history_of
@@ -28,19 +28,19 @@ from millstream.state.timed import TimedStore
 from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
 from millstream.state.windows import WindowStore
-from millstream.task.current import Current
+from millstream.task.current_record import CurrentRecord
 from millstream.task.environment import TaskEnvironment
-from millstream.task.inputs import Decode, Decoded, Decoder, Reject
+from millstream.task.inputs import Decode, DecodedChunk, Decoder, Reject
 from millstream.task.merging import merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
 from millstream.task.policy import FailedRecordError, OnError, error_headers, late_headers
+from millstream.task.record_loop import RecordLoop
 from millstream.task.shuffle_format import shuffle_rows
-from millstream.task.stamps import Stamps
 from millstream.task.task_input import TaskInput
-from millstream.task.walk import Walk
+from millstream.task.timestamp_assigner import TimestampAssigner
 
-_HOW_ON = 'on_error="dead_letter" or "skip" lets the app go on without such records'
+_POLICY_HINT = 'on_error="dead_letter" or "skip" lets the app continue without such records'
 
 
 class TaskRun:
@@ -52,17 +52,17 @@ class TaskRun:
         self.app = env.app
         self.plan = env.layout.plan
         self.caching = env.caching
-        self.goes_on = env.policies.on_error != "fail"
+        self.continues_on_error = env.policies.on_error != "fail"
         self.probe = env.sampling.probe(task_input)
         self.wall_time = task_input.wall_time
         self.timers = Timers(state.timers(txn), task_input.wall_time)
-        self.context = Current(stream_time)
+        self.context = CurrentRecord(stream_time)
         self.outbox = Outbox()
         self.drops: Counter[str] = Counter()
         self.dead_letters = 0
         self.records_in = 0
         self.latest_times = state.latest_times(txn)
-        """By partition of a topic, the latest time of a record; only where a source asks for it."""
+        """The latest timestamp of each partition of a topic; only for sources that need it."""
         self.stores: dict[str, KeyValueStore | TimedStore | VersionedStore | WaitingBuffer | MemberStore] = {}
         self._env = env
         self._input = task_input
@@ -74,10 +74,10 @@ class TaskRun:
         self._copies: dict[str, KeyValueStore] = {}
         self._open = ExitStack()
         self._flushes: list[tuple[Node, Callable[[], None], bool]] = []
-        self._moves: list[tuple[Node, Callable[[int], None]]] = []
+        self._time_listeners: list[tuple[Node, Callable[[int], None]]] = []
         self._order = {node: number for number, node in enumerate(self.plan.nodes)}
 
-    # What operators ask for
+    # The runtime of operators
 
     def store(self, node: Node, codec: Serde, part: str = "") -> KeyValueStore:
         return self.open_store(part_name(node, part), codec)
@@ -166,29 +166,29 @@ class TaskRun:
     def on_flush(self, node: Node, flush: Callable[[], None], *, last: bool = False) -> None:
         self._flushes.append((node, flush if self.probe is None else self.probe.timed(node, flush), last))
 
-    def on_time(self, node: Node, move_on: Callable[[int], None]) -> None:
+    def on_time_advance(self, node: Node, advance_time: Callable[[int], None]) -> None:
         if self._input.tick >= 0 and node not in self.plan.waiting:
-            self._moves.append((node, move_on))
+            self._time_listeners.append((node, advance_time))
 
-    def to_late(self, node: Node, topic: str, windows: Sequence[Windowed] = ()) -> None:
+    def send_late(self, node: Node, topic: str, windows: Sequence[Windowed] = ()) -> None:
         columns, (key, value) = self.to_topic(topic), self.context.raw
         size = len(key or b"") + len(value or b"")
-        if size > columns.most_bytes:
-            raise RecordTooLargeError.of(topic, size, columns.most_bytes)
+        if size > columns.max_record_bytes:
+            raise RecordTooLargeError.of(topic, size, columns.max_record_bytes)
         columns.keys.append(key)
         columns.values.append(value)
         columns.timestamps.append(self.context.timestamp)
-        columns.note_headers((*self.context.source_headers, *late_headers(node, self.context, windows)))
+        columns.set_headers((*self.context.source_headers, *late_headers(node, self.context, windows)))
 
-    def dropped(self, node: Node, reason: str) -> None:
+    def drop(self, node: Node, reason: str) -> None:
         self.drops[f"{node.name}: {reason}"] += 1
 
-    def failed(self, node: Node, error: Exception, key: Any) -> None:
+    def handle_error(self, node: Node, error: Exception, key: Any) -> None:
         line = line_of(error)
-        where = "" if line is None else f" ({line})"
+        at_line = "" if line is None else f" ({line})"
         problem = ProcessingError(
-            f"node {node.name!r} failed {self._where(key)}: {type(error).__name__}: {error}{where}",
-            hint=f"its part of the batch was not applied and runs again at the next start; {_HOW_ON}",
+            f"node {node.name!r} failed {self._location(key)}: {type(error).__name__}: {error}{at_line}",
+            hint=f"this part of the batch was not applied and runs again at the next start; {_POLICY_HINT}",
             node=node.name,
             topic=self.context.topic,
             partition=self.context.partition,
@@ -196,39 +196,40 @@ class TaskRun:
             line=line,
         )
         problem.__cause__ = error
-        self._set_aside(self._env.policies.on_error, problem, node, self.context.raw, self.context.source_headers)
+        raw, headers = self.context.raw, self.context.source_headers
+        self._apply_error_policy(self._env.policies.on_error, problem, node, raw, headers)
 
-    def _where(self, key: Any) -> str:
+    def _location(self, key: Any) -> str:
         return f"at {self.context}" if self.context.chunk is None else f"on {self.context} (key {key!r:.60})"
 
-    # The run
+    # Processing
 
     def process(self) -> None:
-        """Call due timers, process all inputs in order, then pass on what caching held back."""
-        heads = build(self._stage, self)
-        inputs = list(self._inputs(heads))
+        """Call due timers, process all inputs in order, then forward the updates that caching deferred."""
+        entry_points = build(self._stage, self)
+        inputs = list(self._inputs(entry_points))
         self._call_due_timers()
-        walk = Walk([head for head, _ in inputs], self.context, self.timers)
-        for stretch in merged([feed for _, feed in inputs]):
-            self.records_in += walk.over(stretch)
+        loop = RecordLoop([entry_point for entry_point, _ in inputs], self.context, self.timers)
+        for records in merged([feed for _, feed in inputs]):
+            self.records_in += loop.process(records)
         self.context.leave()
-        moves_on = self._input.tick > self.context.stream_time
-        self._flush(last=not moves_on)
-        if moves_on:
-            self._move_on(self._input.tick)
+        advances_time = self._input.tick > self.context.stream_time
+        self._flush(last=not advances_time)
+        if advances_time:
+            self._advance_time(self._input.tick)
             self._flush(last=True)
         self._flush_stores()
 
     def close(self) -> None:
-        """Let go of what was opened beside the task's own state, and of rows, which would wait for the collector."""
+        """Close what was opened besides the task's own state; free rows without waiting for the garbage collector."""
         self._open.close()
         for store in self.stores.values():
-            if not isinstance(store, WaitingBuffer):  # which has let go of everything when it wrote it
-                store.let_go()
+            if not isinstance(store, WaitingBuffer):  # it freed everything when it was written
+                store.release()
 
     def _flush(self, *, last: bool) -> None:
-        for _, flush, waits in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):
-            if last or not waits:
+        for _, flush, is_last in sorted(self._flushes, key=lambda entry: self._order[entry[0]]):
+            if last or not is_last:
                 flush()
 
     def _flush_stores(self) -> None:
@@ -239,75 +240,75 @@ class TaskRun:
                 flush = self.probe.timed(owners[name], flush)
             flush()
 
-    def _move_on(self, time: int) -> None:
-        """Let time go on without records: what has been waiting for it happens now."""
+    def _advance_time(self, time: int) -> None:
+        """Advance stream time without records, and call the operators and timers that wait for it."""
         self.context.stream_time = time
-        for _, move_on in sorted(self._moves, key=lambda entry: self._order[entry[0]]):
-            move_on(time)
+        for _, advance_time in sorted(self._time_listeners, key=lambda entry: self._order[entry[0]]):
+            advance_time(time)
         if self.timers.stream_due <= time:
             self.timers.fire("stream", time)
 
     def _call_due_timers(self) -> None:
-        """Call what the wall clock has made due, and what stream time has if the batch moves it."""
+        """Call timers that are due by the wall clock, or by stream time if the batch advances it."""
         if self.timers.wall_due <= self.wall_time:
             self.timers.fire("wall", self.wall_time)
         if self._input.stream_time > self.context.stream_time:
             self.context.stream_time = self._input.stream_time
             self.timers.fire("stream", self.context.stream_time)
 
-    def _inputs(self, heads: dict[Node, Head]) -> Iterator[tuple[Head, Iterator[Decoded]]]:
+    def _inputs(self, entry_points: dict[Node, EntryPoint]) -> Iterator[tuple[EntryPoint, Iterator[DecodedChunk]]]:
         """Yield each input in the order of declaration: topics by partition, edges by sender."""
         for head in self._stage.inputs:
             if isinstance(head, Source):
-                stamps = Stamps(head, self.wall_time, self.latest_times, self)
-                decode = self._timed(head, Decoder(head.key, head.value, stamps.stamp, self._reject(head)))
-                for topic in head.topics_among({one.topic for one in self._input.ranges}):
-                    yield heads[head], self._from_topic(topic, decode)
+                assigner = TimestampAssigner(head, self.wall_time, self.latest_times, self)
+                decode = self._timed(head, Decoder(head.key, head.value, assigner.assign, self._reject(head)))
+                for topic in head.topics_among({range_.topic for range_ in self._input.ranges}):
+                    yield entry_points[head], self._from_topic(topic, decode)
             else:
                 declared = self.plan.declared[head]
-                written = declared.key or READABLE, declared.value or JSON
+                topic_serdes = declared.key or READABLE, declared.value or JSON
                 codec = edge_codec(head, declared.value)
-                decode = self._timed(head, Decoder(None, codec, None, self._reject(head), written))
-                for arrival in sorted(
-                    (one for one in self._input.shuffle_inputs if one.edge == head.name), key=lambda one: one.sender
-                ):
-                    yield heads[head], self._from_edge(head, arrival.data, decode)
+                decode = self._timed(head, Decoder(None, codec, None, self._reject(head), topic_serdes))
+                received = [item for item in self._input.shuffle_inputs if item.edge == head.name]
+                for shuffle_input in sorted(received, key=lambda item: item.sender):
+                    yield entry_points[head], self._from_edge(head, shuffle_input.data, decode)
 
     def _timed(self, head: Node, decoder: Decoder) -> Decode:
         return decoder.decode if self.probe is None else self.probe.timed(head, decoder.decode)
 
-    def _from_topic(self, topic: str, decode: Decode) -> Iterator[Decoded]:
-        for one in self._input.ranges:
-            if one.topic == topic:
-                for chunk in self._env.broker.read(topic, one.partition, one.start, one.stop):
-                    yield decode(topic, one.partition, rows_of(chunk.block), chunk.offsets)
+    def _from_topic(self, topic: str, decode: Decode) -> Iterator[DecodedChunk]:
+        for range_ in self._input.ranges:
+            if range_.topic == topic:
+                for chunk in self._env.broker.read(topic, range_.partition, range_.start, range_.stop):
+                    yield decode(topic, range_.partition, rows_of(chunk.block), chunk.offsets)
 
-    def _from_edge(self, edge: Repartition, data: bytes, decode: Decode) -> Iterator[Decoded]:
+    def _from_edge(self, edge: Repartition, data: bytes, decode: Decode) -> Iterator[DecodedChunk]:
         rows = shuffle_rows(data)
         yield decode(edge.name or "", self.partition, rows, range(len(rows.timestamps)))
 
-    # Bad records
+    # Errors
 
     def _reject(self, head: Node) -> Reject:
-        def reject(chunk: Decoded, row: int, error: SerdeError) -> None:
+        def reject(chunk: DecodedChunk, row: int, error: SerdeError) -> None:
             self.records_in += 1
             self.context.enter(chunk)
             self.context.row = row
-            self._set_aside(self._env.policies.on_decode_error, error, head, chunk.raw(row), chunk.headers(row))
+            raw, headers = chunk.raw(row), chunk.headers(row)
+            self._apply_error_policy(self._env.policies.on_decode_error, error, head, raw, headers)
 
         return reject
 
-    def skipped(self, source: Source, reason: str) -> None:
+    def skip(self, source: Source, reason: str) -> None:
         self.records_in += 1
-        self.dropped(source, reason)
+        self.drop(source, reason)
 
-    def unstamped(self, source: Source, chunk: Decoded, row: int, error: Exception) -> None:
+    def reject_timestamp(self, source: Source, chunk: DecodedChunk, row: int, error: Exception) -> None:
         self.records_in += 1
         self.context.enter(chunk)
         self.context.row = row
-        self.failed(source, error, chunk.keys[row])
+        self.handle_error(source, error, chunk.keys[row])
 
-    def _set_aside(
+    def _apply_error_policy(
         self,
         policy: OnError,
         error: MillstreamError,
@@ -320,26 +321,26 @@ class TaskRun:
             if not policies.dead_letter_on_fail:
                 raise error
             columns = self._columns(policies.dead_letter_topic)
-            self._write_letter(columns, error, node, raw, headers)
+            self._write_dead_letter(columns, error, node, raw, headers)
             raise FailedRecordError(error, policies.dead_letter_topic, columns)
-        self.dropped(node, "error")
+        self.drop(node, "error")
         if policy == "dead_letter":
             self.dead_letters += 1
-            self._write_letter(self._outgoing(policies.dead_letter_topic), error, node, raw, headers)
+            self._write_dead_letter(self._outgoing(policies.dead_letter_topic), error, node, raw, headers)
 
-    def _write_letter(
+    def _write_dead_letter(
         self,
-        letters: Columns,
+        columns: Columns,
         error: MillstreamError,
         node: Node,
         raw: tuple[bytes | None, bytes | None],
         headers: Headers,
     ) -> None:
         context = self.context
-        letters.keys.append(raw[0])
-        letters.values.append(raw[1])
-        letters.timestamps.append(context.timestamp)
+        columns.keys.append(raw[0])
+        columns.values.append(raw[1])
+        columns.timestamps.append(context.timestamp)
         reasons = error_headers(
             error, context.topic, context.partition, context.offset, self._stage.name, node.name or ""
         )
-        letters.note_headers((*headers, *reasons))
+        columns.set_headers((*headers, *reasons))

@@ -19,7 +19,7 @@ from millstream.broker import Output
 from millstream.state.recording import Changes
 from millstream.state.task import StateVersion, TaskState
 from millstream.task.environment import TaskEnvironment
-from millstream.task.garbage import seldom_collected
+from millstream.task.garbage import infrequent_collection
 from millstream.task.outbox import Outbox, OutboxBlock, topic_outputs
 from millstream.task.policy import FailedRecordError
 from millstream.task.report import TaskReport
@@ -130,7 +130,7 @@ def _apply(env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: A
         return report, blocks
     began = time.perf_counter()
     run = TaskRun(env, task_input, state, txn, stored.stream_time)
-    with seldom_collected(), contextlib.closing(run):
+    with infrequent_collection(), contextlib.closing(run):
         run.process()
     blocks = run.outbox.blocks(env.topic_partitions, env.edge_partitions, task_input.task + task_input.batch)
     seconds = time.perf_counter() - began

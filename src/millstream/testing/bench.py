@@ -42,24 +42,24 @@ class AtHand:
     def has_headers(self) -> bool:
         return bool(self.headers)
 
-    def carry(self, headers: Headers | None) -> Headers:
-        """Have what is passed on carry other headers."""
-        before, self.headers = self.headers, headers or ()
-        return before
+    def override_headers(self, headers: Headers | None) -> Headers:
+        """Forward records with other headers."""
+        saved, self.headers = self.headers, headers or ()
+        return saved
 
-    def restore(self, carried: Headers) -> None:
-        """Go back to the headers before ``carry``."""
-        self.headers = carried
+    def restore_headers(self, saved: Headers) -> None:
+        """Undo ``override_headers``."""
+        self.headers = saved
 
-    def step_aside(self, now: int) -> dict[str, Any]:
-        """Let no record be at hand while a timer is called."""
-        before = dict(vars(self))
+    def suspend(self, now: int) -> dict[str, Any]:
+        """Have no current record while a timer runs."""
+        suspended = dict(vars(self))
         self.topic, self.partition, self.offset, self.timestamp, self.headers = "", -1, -1, now, ()
-        return before
+        return suspended
 
-    def step_back(self, aside: dict[str, Any]) -> None:
-        """Go back to the record before ``step_aside``."""
-        vars(self).update(aside)
+    def resume(self, suspended: dict[str, Any]) -> None:
+        """Return to the record before ``suspend``."""
+        vars(self).update(suspended)
 
 
 class Bench:
@@ -100,7 +100,7 @@ class Bench:
         databases = self._database(name), self._database(f"{name}.{HISTORY}")
         return self._open(name, lambda: VersionedStore(self._txn, *databases, codec, history, name))
 
-    def failed(self, _node: Node, error: Exception, _key: Any) -> None:
+    def handle_error(self, _node: Node, error: Exception, _key: Any) -> None:
         raise error
 
     def _open(self, name: str, make: Callable[[], S]) -> S:

@@ -11,7 +11,7 @@ from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
 from millstream.foundation.object_codec import OBJECT_CODEC
 from millstream.operators.attached import AttachedStores
-from millstream.operators.processors import NO_KEY, Children, StepContext, begun
+from millstream.operators.processors import NO_KEY, Children, StepContext, create_step
 from millstream.operators.runtime import Runtime
 from millstream.plan.processors import Process, ProcessValues, TransformValues
 from millstream.plan.sources import StreamSource
@@ -171,15 +171,15 @@ class TestContext(StepContext):
     def _begin(self) -> None:
         self._stored_timers = self._timers.changes() or self._stored_timers
         self._timers = self._bench.timers = Timers(self._stored_timers, self.wall_time)
-        step = begun(self._node, self)
+        step = create_step(self._node, self)
         self._bench.ends[:] = [step.close]
         self._timers.attach(self.node, self._fire, punctuations_of(type(step)))
 
     def _fire(self, method: str, now: int) -> None:
-        aside = self._bench.context.step_aside(now)
+        suspended = self._bench.context.suspend(now)
         self.key = NO_KEY
         getattr(self.step, method)(now)
-        self._bench.context.step_back(aside)
+        self._bench.context.resume(suspended)
 
     def _keep_for(self, to: str | None) -> Any:
         def keep(key: Any, value: Any, timestamp: int) -> None:
@@ -207,14 +207,14 @@ class _Stores(AttachedStores):
 
     def __init__(self, context: TestContext, tables: dict[str, Mapping[Any, Any]]) -> None:
         node = context._node
-        super().__init__(node, node.stores, cast(Runtime, context._bench), context._note)
+        super().__init__(node, node.stores, cast(Runtime, context._bench), context._set_engine_error)
         self._tables = tables
         self._bench = context._bench
 
-    def _opened(self, name: str) -> Any:
+    def _open_store(self, name: str) -> Any:
         if name in self._tables and name not in self._uses:  # a global table, which needs no declaration
-            return self._table(name, name, self._bench.context, self._trouble)
-        return super()._opened(name)
+            return self._table(name, name, self._bench.context, self._on_engine_error)
+        return super()._open_store(name)
 
     def _table(self, table: str, *arguments: Any) -> Any:
         if table not in self._tables:

@@ -1,0 +1,104 @@
+"""The innermost loops of a task: they advance the current record and stream time, and call the first operators.
+
+The loops must agree on what they do for a record, whichever of them processes it; tests/task/test_loops_agree.py
+compares them. ``record_by_record`` in operators/columns.py and the update loops of aggregations advance row and time in
+the same way.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from millstream.operators.build import EntryPoint
+from millstream.operators.columns import ColumnBatch
+from millstream.operators.runtime import Process
+from millstream.state.timers import Timers
+from millstream.task.current_record import CurrentRecord
+from millstream.task.inputs import DecodedChunk
+from millstream.task.merging import ChunkSlice, Interleaved
+
+
+class RecordLoop:
+    """Processes the records of all inputs; ``entry_points`` are those of the inputs, by number.
+
+    ``context.row`` is the loop variable of all loops, so that user functions and errors see the current record.
+    """
+
+    def __init__(self, entry_points: list[EntryPoint], context: CurrentRecord, timers: Timers) -> None:
+        self._entry_points = entry_points
+        self._processes = [entry_point.process for entry_point in entry_points]
+        self._only_entry_point = entry_points[0] if len(set(self._processes)) == 1 else None
+        self._context = context
+        self._timers = timers
+
+    def process(self, records: ChunkSlice | Interleaved) -> int:
+        """Process some records and return their number."""
+        if isinstance(records, Interleaved):
+            self._context.enter(records)
+            columns = records.keys, records.values, records.timestamps
+            if self._only_entry_point is not None:
+                self._process_input(self._only_entry_point, records, range(len(records.keys)), *columns)
+                return len(records.keys)
+            processes = list(map(self._processes.__getitem__, records.input_numbers))
+            loop = self._process_with_timers if self._timers.in_use else self._process_interleaved
+            loop(0, processes, *columns)
+            return len(processes)
+        number, chunk, start, stop = records
+        self._context.enter(chunk)
+        columns = chunk.keys[start:stop], chunk.values[start:stop], chunk.timestamps[start:stop]
+        self._process_input(self._entry_points[number], chunk, range(start, stop), *columns)
+        return stop - start
+
+    def _process_input(
+        self,
+        entry_point: EntryPoint,
+        chunk: DecodedChunk | Interleaved,
+        rows: range,
+        keys: list[Any],
+        values: list[Any],
+        timestamps: list[int],
+    ) -> None:
+        """Process records that have the same entry point."""
+        if self._timers.in_use:
+            self._process_with_timers(rows.start, [entry_point.process] * len(rows), keys, values, timestamps)
+        elif entry_point.process_columns is None:
+            self._process_singly(rows.start, entry_point.process, keys, values, timestamps)
+        else:
+            entry_point.process_columns(ColumnBatch(chunk, rows, keys, values, timestamps))
+            latest = max(timestamps)
+            self._context.stream_time = max(self._context.stream_time, latest)
+
+    def _process_singly(
+        self, start: int, process: Process, keys: list[Any], values: list[Any], timestamps: list[int]
+    ) -> None:
+        """Process records of one entry point, without timers."""
+        context, stream_time = self._context, self._context.stream_time
+        for context.row, key, value, timestamp in zip(count(start), keys, values, timestamps, strict=False):
+            if timestamp > stream_time:
+                context.stream_time = stream_time = timestamp
+            process(key, value, timestamp)
+
+    def _process_interleaved(
+        self, start: int, processes: list[Process], keys: list[Any], values: list[Any], timestamps: list[int]
+    ) -> None:
+        """Process records of several inputs, without timers."""
+        context, stream_time = self._context, self._context.stream_time
+        rows = zip(count(start), processes, keys, values, timestamps, strict=False)
+        for context.row, process, key, value, timestamp in rows:
+            if timestamp > stream_time:
+                context.stream_time = stream_time = timestamp
+            process(key, value, timestamp)
+
+    def _process_with_timers(
+        self, start: int, processes: list[Process], keys: list[Any], values: list[Any], timestamps: list[int]
+    ) -> None:
+        """Process records, and after each of them the timers that are due."""
+        context, timers, stream_time = self._context, self._timers, self._context.stream_time
+        rows = zip(count(start), processes, keys, values, timestamps, strict=False)
+        for context.row, process, key, value, timestamp in rows:
+            if timestamp > stream_time:
+                context.stream_time = stream_time = timestamp
+            process(key, value, timestamp)
+            if timers.stream_due <= stream_time:
+                timers.fire("stream", stream_time)
