@@ -80,10 +80,10 @@ def run_batches(environment: TaskEnvironment, first: int, end: int) -> float:
     bounds = [*range(0, first, BATCH), *range(first, end, BATCH), end]
     for number, (start, stop) in enumerate(itertools.pairwise(bounds), 1):
         plan = Batch(number=number, wall_time=0, ranges=(Range("n", 0, start, stop),))
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         reports = run_batch(environment, plan, progress.versions)
         if start >= first:
-            seconds += time.perf_counter() - began
+            seconds += time.perf_counter() - started_at
         progress = advanced(progress, plan, names, reports)
     return seconds
 
@@ -144,8 +144,8 @@ def over_time(minutes: float) -> dict[str, float]:
         feeder = threading.Thread(target=feed, args=(app.broker, stop))
         feeder.start()
         samples: list[float] = []
-        began = time.monotonic()
-        while not stop.wait(5.0) and time.monotonic() < began + minutes * 60:
+        started_at = time.monotonic()
+        while not stop.wait(5.0) and time.monotonic() < started_at + minutes * 60:
             samples.append(resident_megabytes())
         stop.set()
         feeder.join()

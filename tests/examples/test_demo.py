@@ -54,6 +54,6 @@ def test_the_demo_processes_all_records_before_it_stops_on_ctrl_c(tmp_path: Path
     assert "draining" in output
     assert "next, try" in output
     counts = dict(open_tables(tmp_path, "taxi-rides")["trips_per_vendor"].items())
-    letters = status_of(tmp_path, "taxi-rides").totals.dead_letters
+    dead_letters = status_of(tmp_path, "taxi-rides").totals.dead_letters
     with EmbeddedLog(tmp_path) as log:
-        assert sum(counts.values()) + letters == sum(offsets.end for offsets in log.offsets("rides")) > 0
+        assert sum(counts.values()) + dead_letters == sum(offsets.end for offsets in log.offsets("rides")) > 0

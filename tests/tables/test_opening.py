@@ -34,18 +34,18 @@ def counting() -> Iterator[tuple[App, TestDriver]]:
 
 def test_a_table_is_read_as_a_dict(counting: tuple[App, TestDriver]) -> None:
     table = counting[1].table("words")
-    assert (table["mill"], table.get("mud"), table.get("gone"), table.get("gone", 0)) == (2, 1, None, 0)
-    assert ("mill" in table, "gone" in table, len(table)) == (True, False, 3)
-    with pytest.raises(KeyError, match="gone"):
-        table["gone"]
+    assert (table["mill"], table.get("mud"), table.get("missing"), table.get("missing", 0)) == (2, 1, None, 0)
+    assert ("mill" in table, "missing" in table, len(table)) == (True, False, 3)
+    with pytest.raises(KeyError, match="missing"):
+        table["missing"]
 
 
 def test_a_row_has_a_timestamp(counting: tuple[App, TestDriver]) -> None:
     table = counting[1].table("words")
-    assert (table.row("mill"), table.row("gone")) == (Row("mill", 2, 5), None)
+    assert (table.row("mill"), table.row("missing")) == (Row("mill", 2, 5), None)
 
 
-def test_rows_are_scanned_by_prefix_and_between_keys_over_all_partitions(counting: tuple[App, TestDriver]) -> None:
+def test_all_partitions_are_scanned_by_prefix_and_key_range(counting: tuple[App, TestDriver]) -> None:
     table = counting[1].table("words")
 
     def keys(**bounds: Any) -> list[str]:
@@ -60,7 +60,7 @@ def test_rows_are_scanned_by_prefix_and_between_keys_over_all_partitions(countin
     assert keys(start="n", stop="o") == []
 
 
-def test_within_a_partition_rows_are_in_the_order_of_their_keys() -> None:
+def test_rows_of_a_partition_are_in_key_order() -> None:
     app = App("test")
     app.stream("n", value=int).group_by(lambda n: n).count(name="seen")
     with TestDriver(app) as driver:
@@ -68,63 +68,63 @@ def test_within_a_partition_rows_are_in_the_order_of_their_keys() -> None:
         assert [row.key for row in driver.table("seen").scan()] == [-3, 5, 10, 200]
 
 
-Opened = Callable[..., Any]
+OpenTables = Callable[..., Any]
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
-    """Put a table on disk as a run does, with one row, and open it as another process would."""
+def store_and_open(tmp_path: Path) -> Iterator[OpenTables]:
+    """Store a table with one row on disk, as a run does, and open it as another process would."""
 
-    def opened(app: App, topic: str, key: Any, value: Any, *, known: bool) -> Any:
+    def store_and_open(app: App, topic: str, key: Any, value: Any, *, with_plan: bool) -> Any:
         with TestDriver(app) as driver:
             driver.topic(topic).pipe(value, key=key, timestamp=1)
             shutil.copytree(driver._environment.state_dir, state_dir(tmp_path, app.id))
         journal = Journal(journal_dir(tmp_path, app.id))
         journal.describe_as(catalog_of(Layout.of(app.plan, {topic: 1})))
         journal.close()
-        return open_tables(tmp_path, app.id, app.plan if known else None)
+        return open_tables(tmp_path, app.id, app.plan if with_plan else None)
 
-    yield opened
+    yield store_and_open
     close_environments(tmp_path)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_rows_are_the_declared_type_where_the_app_is_known_and_plain_data_elsewhere(
-    opened: Opened, known: bool
+@pytest.mark.parametrize("with_plan", [True, False])
+def test_rows_have_the_declared_type_with_a_plan_and_are_plain_data_without(
+    store_and_open: OpenTables, with_plan: bool
 ) -> None:
     app = App("test")
     app.table("zones", key=int, value=Zone)
-    tables = opened(app, "zones", 7, Zone("a", 3), known=known)
+    tables = store_and_open(app, "zones", 7, Zone("a", 3), with_plan=with_plan)
     assert list(tables) == ["zones"]
-    expected = Zone("a", 3) if known else {"name": "a", "rides": 3}
+    expected = Zone("a", 3) if with_plan else {"name": "a", "rides": 3}
     assert (tables["zones"][7], list(tables["zones"].items())) == (expected, [(7, expected)])
 
 
-def test_a_table_that_is_not_there_is_named_with_those_that_are(opened: Opened, tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_table_lists_the_existing_tables(store_and_open: OpenTables, tmp_path: Path) -> None:
     app = App("test")
     app.table("zones", value=str)
-    tables = opened(app, "zones", "k", "v", known=True)
+    tables = store_and_open(app, "zones", "k", "v", with_plan=True)
     with pytest.raises(UnknownTableError, match="app 'test' has no table 'rides'; its tables: zones"):
         tables["rides"]
     with pytest.raises(UnknownTableError, match=r"app 'other' has not run on .*; apps there: test"):
         open_tables(tmp_path, "other")
 
 
-def test_before_the_first_batch_tables_are_empty(tmp_path: Path) -> None:
+def test_tables_are_empty_before_the_first_batch(tmp_path: Path) -> None:
     app = App("test")
     app.stream("text", value=str).group_by(lambda word: word).count(name="words")
     table = readers_of(Layout.of(app.plan, {"text": 2}), tmp_path)["words"]
     assert (table.get("mill"), len(table)) == (None, 0)
 
 
-def test_a_look_at_a_large_table_reads_few_rows_of_each_partition(counting: tuple[App, TestDriver]) -> None:
+def test_a_limited_scan_returns_a_subset_of_the_rows(counting: tuple[App, TestDriver]) -> None:
     table = counting[1].table("words")
-    everything = list(table.scan())
-    assert list(table.scan(limit=10)) == everything
-    assert {one.key for one in table.scan(limit=1)} < {row.key for row in everything}
+    rows = list(table.scan())
+    assert list(table.scan(limit=10)) == rows
+    assert {row.key for row in table.scan(limit=1)} < {row.key for row in rows}
 
 
-def test_windows_of_a_key_are_found_without_those_of_others() -> None:
+def test_the_windows_of_a_key_do_not_include_those_of_other_keys() -> None:
     app = App("windows")
     app.stream("text", value=str).group_by(lambda word: word).windowed_by(tumbling("1 min", grace="1 h")).count(
         name="w"

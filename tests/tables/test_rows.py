@@ -17,7 +17,7 @@ def driver(request: pytest.FixtureRequest) -> Iterator[TestDriver]:
         yield driver
 
 
-def test_a_range_includes_its_ends_and_has_the_order_of_keys_over_all_partitions(driver: TestDriver) -> None:
+def test_a_range_includes_its_bounds_and_is_in_key_order_across_partitions(driver: TestDriver) -> None:
     table = driver.table("rows")
     assert [row.key for row in table.range("ab", "c")] == ["ab", "b", "c"]
     assert [row.key for row in table.range("ab", "c", reverse=True)] == ["c", "b", "ab"]
@@ -27,7 +27,7 @@ def test_a_range_includes_its_ends_and_has_the_order_of_keys_over_all_partitions
     assert list(table.range("c", "a")) == []
 
 
-def test_keys_can_be_asked_for_by_how_they_begin(driver: TestDriver) -> None:
+def test_rows_can_be_selected_by_key_prefix(driver: TestDriver) -> None:
     table = driver.table("rows")
     assert [row.key for row in table.prefix("a")] == ["a", "ab"]
     assert [row.key for row in table.prefix("a", reverse=True)] == ["ab", "a"]
