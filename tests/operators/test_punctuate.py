@@ -261,3 +261,45 @@ def test_a_timer_is_declared_with_a_clock_and_an_interval() -> None:
 
     with pytest.raises(DefinitionError, match="Twice has two punctuations 'tick'"):
         App("test").stream("n").process(Twice)
+
+
+@pytest.mark.parametrize("one_stream_time", [False, True])
+def test_timers_survive_rounds_in_which_their_processor_does_not_run(one_stream_time: bool) -> None:
+    """The join reads what the processor forwards, so its task runs a second round in each batch."""
+
+    class Count(Processor):
+        @punctuate(every="25 ms")
+        def tick(self, now: int) -> None:
+            self.context.forward(key="tick", value=now)
+
+        def process(self, record: Record) -> None: ...
+
+    app = App("test")
+    numbers = app.stream("n", value=int)
+    ticks = numbers.process(Count, name="ticks")
+    ticks.left_join(numbers.to_table(), lambda tick, _row: tick).to("joined")
+    ticks.to("out")
+    with TestDriver(app, one_stream_time=one_stream_time) as driver:
+        for timestamp in (67, 67, 74, 75, 99):
+            driver.topic("n").pipe(1, key="k", timestamp=timestamp)
+        assert driver.topic("out").read_values() == [67, 75]
+        assert driver.topic("joined").read_values() == [67, 75]
+
+
+def test_wall_clock_timers_run_in_the_round_of_their_processor() -> None:
+    class Tick(Processor):
+        @punctuate(every="10 ms", on="wall")
+        def tick(self, now: int) -> None:
+            self.context.forward(key="tick", value=now)
+
+        def process(self, record: Record) -> None: ...
+
+    app = App("test")
+    numbers = app.stream("n", value=int)
+    counts = numbers.group_by(lambda key, _value: key).count(name="counts")
+    joined = numbers.select_key(lambda key, _value: key).left_join(counts, lambda value, count: (value, count))
+    joined.process(Tick, name="ticks").to("out")
+    with TestDriver(app) as driver:
+        driver.advance_wall_clock("25 ms")
+        driver.advance_wall_clock("5 ms")
+        assert driver.topic("out").read_values() == [25, 30]

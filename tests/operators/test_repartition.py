@@ -54,3 +54,15 @@ def test_a_topology_may_send_records_over_several_edges() -> None:
 def test_less_than_one_partition_is_refused(partitions: int) -> None:
     with pytest.raises(DefinitionError, match=rf"repartition\({partitions}\) is not valid; use 1 or more"):
         App("test").stream("n").repartition(partitions)
+
+
+def test_null_keys_cross_repartitions_on_the_way_to_a_left_join() -> None:
+    app = App("test")
+    numbers = app.stream("n", value=int)
+    moved = numbers.repartition(name="first").repartition(name="second")
+    moved.left_join(app.table("t", value=int), lambda number, row: [number, row]).to("out")
+    numbers.repartition(name="alone").to("plain")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(1)
+        assert driver.topic("out").read_key_values() == [(None, [1, None])]
+        assert driver.topic("plain").read() == []

@@ -52,3 +52,15 @@ def test_a_re_keyed_stream_is_moved_first_and_headers_travel() -> None:
             ("mud", (("h", b"2"),)),
         ]
         assert dict(driver.table("last").items()) == {"m": "mud"}
+
+
+def test_two_tables_of_one_stream_need_no_names() -> None:
+    app = App("test")
+    numbers = app.stream("n", value=int)
+    numbers.filter(lambda n: n > 1).to_table().to_stream().to("first")
+    numbers.to_table().to_stream().to("second")
+    assert [node.name for node in app.plan.nodes if node.verb == "to_table"] == ["n.to_table", "n.to_table-2"]
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(1, 2, key="k")
+        assert driver.topic("first").read_values() == [2]
+        assert driver.topic("second").read_values() == [1, 2]

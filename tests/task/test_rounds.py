@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from millstream import App
+from millstream import App, join_window
 from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_batch, task_names
 from millstream.state.task import StateVersion
@@ -96,3 +96,19 @@ def test_a_round_without_records_leaves_the_version_of_the_one_before(app: App, 
     progress, _ = run(env, batch(2, 1, 2), progress)
     report, _ = run_task(env, TaskInput(1, 3, 0, progress.versions["n/0"]))
     assert report.version == 2
+
+
+def test_what_a_task_sends_keeps_its_order_over_rounds(make_env: MakeEnv, send: Send, read: Read) -> None:
+    """The second round sends a record with a smaller timestamp; it stays behind what the first round sent."""
+    app = App("test")
+    numbers = app.stream("n", value=int)
+    both = numbers.join(
+        numbers.repartition(name="again"), lambda left, right: f"{left}{right}", within=join_window("10 ms")
+    )
+    both.group_by(lambda _pair: "all").reduce(lambda pairs, pair: f"{pairs} {pair}").to_stream().to("out")
+    env = make_env(app)
+    progress = Progress()
+    for number, (value, timestamp) in enumerate([("1", 5), ("2", 0)], 1):
+        send("n", value, time=timestamp)
+        progress, _ = run(env, batch(number, number - 1, number), progress)
+    assert read("out")[-1] == b'"11 21 22 12"'

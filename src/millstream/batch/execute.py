@@ -91,13 +91,13 @@ def _run_tasks(
 ) -> Iterator[TaskOutput]:
     names = task_names(env.layout)
     for task in tasks:
-        name = names[task]
-        task_input = task_input_of(env.layout, batch, task, versions.get(name, StateVersion()), inputs.pop(task, ()))
+        version = versions.get(names[task], StateVersion())
+        task_input = task_input_of(env.layout, batch, task, version, inputs.pop(task, ()))
         if shared_time is not None:
-            task_input = shared_time.applied_to(name, task_input)
+            task_input = shared_time.applied_to(task_input)
         report, blocks = run_task(env, task_input, committer)
         if shared_time is not None:
-            shared_time.observe(name, report.stream_time)
+            shared_time.observe(task, report.stream_time)
         yield TaskOutput(report, list(shuffle_inputs_of(env.layout, task, blocks)))
 
 
@@ -115,7 +115,7 @@ def task_input_of(
         expected=version,
         ranges=tuple(part for part in batch.ranges if part.partition == partition and stage.reads(part.topic)),
         shuffle_inputs=tuple(shuffle_inputs),
-        has_timer=stage.round == 0 and name in batch.timers,
+        has_timer=name in batch.timers,
         tick=batch.ticks.get(name, -1) if stage.round == 0 else -1,
         global_tables=batch.global_tables,
     )

@@ -8,7 +8,8 @@ import msgspec
 
 from millstream.batch.batch import Progress
 from millstream.plan.layout import Layout
-from millstream.plan.processors import PROCESSORS
+from millstream.plan.processors import PROCESSORS, Process, ProcessValues, TransformValues
+from millstream.plan.stages import Stage
 from millstream.task.task_input import TaskInput
 from millstream.windows import FOREVER
 
@@ -20,7 +21,7 @@ def timed_tasks(layout: Layout) -> TimedTasks:
     """Return the tasks of a layout that may have timers."""
     found: dict[str, frozenset[str]] = {}
     for stage, partition in layout.tasks:
-        steps = [node for node in layout.plan.stages[stage].nodes if isinstance(node, PROCESSORS)]
+        steps = _processors(layout.plan.stages[stage])
         if steps:
             name = f"{layout.plan.stages[stage].name}/{partition}"
             found[name] = frozenset(node.name or "" for node in steps if node.starts)
@@ -47,26 +48,33 @@ class SharedTime:
     On a cluster, there as here, each stage has its own.
     """
 
-    def __init__(self, tasks: TimedTasks) -> None:
-        self._times = dict.fromkeys(tasks, -1)
-        """The stream time of each task with timers."""
+    def __init__(self, layout: Layout) -> None:
+        stages = layout.plan.stages
+        timed = (task for task, (stage, _) in enumerate(layout.tasks) if _processors(stages[stage]))
+        self._times = dict.fromkeys(timed, -1)
+        """The stream time with which each task that has timers ran last; each round of a task counts by itself."""
         self._time = -1
 
-    def applied_to(self, name: str, task_input: TaskInput) -> TaskInput:
+    def applied_to(self, task_input: TaskInput) -> TaskInput:
         """Give a task with timers the shared time, and a reason to run if its own is behind."""
-        if name not in self._times:
+        task = task_input.task
+        if task not in self._times:
             return task_input
-        is_behind = self._times[name] < self._time
-        self._times[name] = self._time
+        is_behind = self._times[task] < self._time
+        self._times[task] = self._time
         return msgspec.structs.replace(task_input, stream_time=self._time, has_timer=task_input.has_timer or is_behind)
 
-    def observe(self, name: str, stream_time: int) -> None:
+    def observe(self, task: int, stream_time: int) -> None:
         """Advance the shared time to that of a task that has run."""
         self._time = max(self._time, stream_time)
-        if name in self._times:
-            self._times[name] = max(self._times[name], stream_time)
+        if task in self._times:
+            self._times[task] = max(self._times[task], stream_time)
 
     @property
     def is_known(self) -> bool:
         """Whether all tasks with timers have the shared time."""
         return all(time == self._time for time in self._times.values())
+
+
+def _processors(stage: Stage) -> list[Process | ProcessValues | TransformValues]:
+    return [node for node in stage.nodes if isinstance(node, PROCESSORS)]

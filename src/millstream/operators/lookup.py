@@ -16,6 +16,7 @@ from millstream.plan.node import Node
 from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.tables import TableFilter, TableMapValues, TableTableJoin
 from millstream.records import Windowed
+from millstream.windows import SessionWindows
 
 Lookup: TypeAlias = Callable[[Any], tuple[Any, int]]
 """key → (value, timestamp); the value of a missing row is None and its timestamp -1."""
@@ -50,12 +51,13 @@ def computed(node: Node, runtime: Runtime) -> Lookup:
 
 @computed.register(WindowedAggregate)
 def _window(node: WindowedAggregate, runtime: Runtime) -> Lookup:
-    store = store_of_windows(node, runtime)
-    entry_key = node.windows.place
+    store, entry_key = store_of_windows(node, runtime), node.windows.place
+    # as in Kafka Streams, the store of final results also finds a window at the very edge of its retention
+    reach = 0 if node.final and not isinstance(node.windows, SessionWindows) else 1
 
     def look(key: Windowed) -> tuple[Any, int]:
         entry = store.entry(key.key, entry_key(key))
-        return (entry.value, entry.timestamp) if entry.at[0] > store.expired else (None, -1)
+        return (entry.value, entry.timestamp) if entry.at[0] >= store.expired + reach else (None, -1)
 
     return look
 

@@ -1,8 +1,8 @@
-"""Names of nodes: given by the user, or derived from where the node stands; never counted.
+"""Names of nodes: given by the user, or derived from where the node stands.
 
 The name of a stateful node is part of the format of its state, so it must not change when a stateless step comes or
 goes: it is the nearest name above plus the verb, ``rides.count``. Two such names that collide are an error, which the
-user solves with ``name=``.
+user solves with ``name=``; only tables of one stream, as in Kafka Streams, are numbered in the order of writing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, inputs, rewrite
 from millstream.plan.processors import PROCESSORS
 from millstream.plan.sources import Source
-from millstream.plan.stateful import STATEFUL, StreamTableJoin, ToStream
+from millstream.plan.stateful import STATEFUL, StreamTableJoin, ToStream, ToTable
 from millstream.plan.stateless import Repartition
 from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableAggregate
@@ -70,8 +70,8 @@ def _final_name(node: Node, root: str, taken: dict[str, Node]) -> str:
         return root
     plain = f"{root}.{node.verb}"
     name, number = plain, 1
-    while name in taken and not keeps_name(node):
-        number += 1  # the name of a stateless node is for display only
+    while name in taken and (isinstance(node, ToTable) or not keeps_name(node)):
+        number += 1  # in the order of writing, so that a name does not change when code is added below
         name = f"{plain}-{number}"
     return name
 

@@ -26,11 +26,12 @@ def sending_old_values(nodes: Nodes) -> frozenset[Node]:
             if tables.ask(node.source, insist=False):
                 tables.sending.add(node)
         elif isinstance(node, TableTableJoin):
-            tables.stored.update((node.left, node.right))
+            tables.look_up(node.left)
+            tables.look_up(node.right)
             for asked in _kept_rows(node):
                 tables.ask(asked, insist=True)
         elif isinstance(node, StreamTableJoin):
-            tables.stored.add(node.table)
+            tables.look_up(node.table)
         elif isinstance(node, ASKING):
             tables.ask(node.right if isinstance(node, ForeignKeyAnswer) else node.source, insist=True)
     return frozenset(tables.sending)
@@ -65,6 +66,14 @@ class _Tables:
     def __init__(self) -> None:
         self.stored: set[Node] = set()
         self.sending: set[Node] = set()
+
+    def look_up(self, node: Node) -> None:
+        """Have the rows of a table stored: its own, or those of the tables that they are computed from."""
+        if isinstance(node, TableFilter | TableMapValues | TransformValues | TableTableJoin) and not node.stored:
+            for table in inputs(node):
+                self.look_up(table)
+        else:
+            self.stored.add(node)
 
     def ask(self, node: Node, *, insist: bool) -> bool:
         """Have a table tell old values; without ``insist`` only if that costs nothing."""

@@ -158,13 +158,12 @@ def expand_foreign_keys(nodes: Nodes) -> Nodes:
 
 
 def let_null_keys_through(nodes: Nodes) -> Nodes:
-    """Let records without key over an edge if a step behind it can do something with them."""
+    """Let records without a key cross an edge if a left or outer join anywhere downstream emits them (KIP-962)."""
     readers = consumers(nodes)
     originals = iter(nodes)
 
     def is_wanted(edge: Node) -> bool:
-        behind = [reader for reader, _ in readers[edge] if not isinstance(reader, Repartition)]
-        return any(_takes_null_keys(reader) or is_wanted(reader) for reader in behind)
+        return any(_takes_null_keys(reader) or is_wanted(reader) for reader, _ in readers[edge])
 
     def step(node: Node) -> list[Node]:
         original = next(originals)

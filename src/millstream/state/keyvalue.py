@@ -75,7 +75,7 @@ class KeyValueStore:
         row = self._rows.get(key if kind is str or kind is int else encode_key(key))
         if row is None:
             row = self._load(key)
-        return row.value, row.timestamp
+        return (None, -1) if row.value is None else (row.value, row.timestamp)
 
     def mark(self, row: StoredRow) -> None:
         """Remember that a row has changed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -50,7 +50,9 @@ _decode = msgspec.msgpack.Decoder(list[Schedule]).decode
 class Timers:
     """The timers of a task; ``stream_due`` and ``wall_due`` say when the next ones have to be called."""
 
-    def __init__(self, stored: bytes | None, wall_time: int) -> None:
+    def __init__(self, stored: bytes | None, wall_time: int, nodes: Collection[str] = ()) -> None:
+        """Keep the timers of all ``nodes``, also of those that are attached in another round of the batch."""
+        self._nodes = frozenset(nodes)
         self._schedules = {(one.node, one.name): one for one in ([] if stored is None else _decode(stored))}
         self._before = stored
         self.wall_time = wall_time
@@ -126,18 +128,23 @@ class Timers:
 
     def next_wall_times(self) -> dict[str, int]:
         """Return for each node when the wall clock has to call it next."""
-        found = dict.fromkeys(self._fires, FOREVER)
-        for schedule in self._schedules.values():
-            if schedule.on == "wall" and schedule.node in found and not schedule.cancelled:
-                found[schedule.node] = min(found[schedule.node], schedule.due)
-        return found
+        kept = [schedule for schedule in self._schedules.values() if self._keeps(schedule)]
+        times = dict.fromkeys([*self._fires, *(schedule.node for schedule in kept)], FOREVER)
+        for schedule in kept:
+            if schedule.on == "wall" and not schedule.cancelled:
+                times[schedule.node] = min(times[schedule.node], schedule.due)
+        return times
+
+    def _keeps(self, schedule: Schedule) -> bool:
+        """Whether the node of a schedule is still in the topology."""
+        return schedule.node in self._fires or schedule.node in self._nodes
 
     def changes(self) -> bytes | None:
         """Return what has to be stored, or None if nothing has changed."""
         waiting = sorted((number, schedule) for queue in self._queues.values() for _, number, schedule in queue)
         for turn, (_, schedule) in enumerate(waiting):
             schedule.turn = turn
-        kept = [one for one in self._schedules.values() if one.node in self._fires]
+        kept = [schedule for schedule in self._schedules.values() if self._keeps(schedule)]
         data = _encode(kept)
         return data if data != self._before and (kept or self._before is not None) else None
 

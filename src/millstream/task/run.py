@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from operator import attrgetter
 from typing import Any
 
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
@@ -15,6 +16,7 @@ from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.operators.sinks import edge_codec
 from millstream.plan.histories import history_of
 from millstream.plan.node import Node
+from millstream.plan.processors import PROCESSORS
 from millstream.plan.sources import Source
 from millstream.plan.stages import BUFFER, HISTORY, part_name
 from millstream.plan.stateless import Repartition
@@ -55,7 +57,6 @@ class TaskRun:
         self.continues_on_error = env.policies.on_error != "fail"
         self.probe = env.sampling.probe(task_input)
         self.wall_time = task_input.wall_time
-        self.timers = Timers(state.timers(txn), task_input.wall_time)
         self.context = CurrentRecord(stream_time)
         self.outbox = Outbox()
         self.drops: Counter[str] = Counter()
@@ -71,6 +72,8 @@ class TaskRun:
         self._versions = 0
         self._stage, self.partition = env.stage(task_input.task)
         self.task_name = f"{self._stage.name}/{self.partition}"
+        timed = [node.name or "" for node in self._stage.nodes if isinstance(node, PROCESSORS)]
+        self.timers = Timers(state.timers(txn), task_input.wall_time, timed)
         self._copies: dict[str, KeyValueStore] = {}
         self._open = ExitStack()
         self._flushes: list[tuple[Node, Callable[[], None], bool]] = []
@@ -252,9 +255,10 @@ class TaskRun:
         """Call timers that are due by the wall clock, or by stream time if the batch advances it."""
         if self.timers.wall_due <= self.wall_time:
             self.timers.fire("wall", self.wall_time)
-        if self._input.stream_time > self.context.stream_time:
-            self.context.stream_time = self._input.stream_time
-            self.timers.fire("stream", self.context.stream_time)
+        if self._input.stream_time >= 0:  # another round of the task may have advanced the time, without these timers
+            self.context.stream_time = max(self.context.stream_time, self._input.stream_time)
+            if self.timers.stream_due <= self.context.stream_time:
+                self.timers.fire("stream", self.context.stream_time)
 
     def _inputs(self, entry_points: dict[Node, EntryPoint]) -> Iterator[tuple[EntryPoint, Iterator[DecodedChunk]]]:
         """Yield each input in the order of declaration: topics by partition, edges by sender."""
@@ -269,9 +273,8 @@ class TaskRun:
                 topic_serdes = declared.key or READABLE, declared.value or JSON
                 codec = edge_codec(head, declared.value)
                 decode = self._timed(head, Decoder(None, codec, None, self._reject(head), topic_serdes))
-                received = [item for item in self._input.shuffle_inputs if item.edge == head.name]
-                for shuffle_input in sorted(received, key=lambda item: item.sender):
-                    yield entry_points[head], self._from_edge(head, shuffle_input.data, decode)
+                for sent in self._by_sender(head):
+                    yield entry_points[head], self._from_edge(head, sent, decode)
 
     def _timed(self, head: Node, decoder: Decoder) -> Decode:
         return decoder.decode if self.probe is None else self.probe.timed(head, decoder.decode)
@@ -282,9 +285,18 @@ class TaskRun:
                 for chunk in self._env.broker.read(topic, range_.partition, range_.start, range_.stop):
                     yield decode(topic, range_.partition, rows_of(chunk.block), chunk.offsets)
 
-    def _from_edge(self, edge: Repartition, data: bytes, decode: Decode) -> Iterator[DecodedChunk]:
-        rows = shuffle_rows(data)
-        yield decode(edge.name or "", self.partition, rows, range(len(rows.timestamps)))
+    def _by_sender(self, edge: Repartition) -> Iterable[list[bytes]]:
+        """Return what each task sent over an edge, in the order of its rounds: a task's records keep their order."""
+        sent: defaultdict[int, list[bytes]] = defaultdict(list)
+        for data in sorted(self._input.shuffle_inputs, key=attrgetter("sender")):
+            if data.edge == edge.name:
+                sent[self._env.stage(data.sender)[1]].append(data.data)
+        return sent.values()
+
+    def _from_edge(self, edge: Repartition, sent: list[bytes], decode: Decode) -> Iterator[DecodedChunk]:
+        for data in sent:
+            rows = shuffle_rows(data)
+            yield decode(edge.name or "", self.partition, rows, range(len(rows.timestamps)))
 
     # Errors
 

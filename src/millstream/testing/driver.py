@@ -101,7 +101,7 @@ class TestDriver:
             idle=IdleInputs(self._environment.layout),
             clock=lambda: self.wall_clock,
         )
-        self._shared_time = SharedTime(timed) if one_stream_time else None
+        self._shared_time = SharedTime(self._environment.layout) if one_stream_time else None
         self._progress = Progress()
         self._read: dict[str, list[int]] = {}
         try:
