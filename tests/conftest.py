@@ -1,15 +1,120 @@
-"""Fixtures shared by tests in several folders."""
+"""Fixtures shared by tests in several folders, and the rules for markers and parallel runs.
+
+``./dev test`` runs the tests in several processes. Tests that share a Spark session, a Kafka broker or a browser form
+a group that runs in one process, so that each of these is started once. A test that starts one of them or kills a
+process has the marker for it; ``./dev test --fast`` leaves out the tests with such a marker.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from millstream.foundation.storage import close_environments
+
+SLOW = ("crash", "kafka", "spark", "browser")
+STARTS = {
+    "java": ("kafka", "spark"),
+    "mvn": ("kafka",),
+    "spark-submit": ("spark",),
+    "chromedriver": ("browser",),
+}
+"""A test needs one of these markers to start the program."""
+STARTED_BY = {"artifacts": "kafka", "browser": "browser"}
+"""Fixtures that imply a marker."""
+
+_allowed: set[str] | None = None
+"""The markers of the current test; None between tests."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one more than the number of cores, since many tests wait."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark and group the tests before they are selected and shuffled, then move the slow ones to the front."""
+    for item in items:
+        for fixture in STARTED_BY.keys() & getattr(item, "fixturenames", ()):
+            item.add_marker(STARTED_BY[fixture])
+        group = _group(item)
+        if group is not None and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(group))
+    yield
+    items.sort(key=lambda item: not _markers(item))  # so that no slow test runs alone at the end
+
+
+def _group(item: pytest.Item) -> str | None:
+    """Return the group of tests that share a slow resource with this one."""
+    markers, fixtures = _markers(item), getattr(item, "fixturenames", ())
+    if "kafka" in markers:
+        return "kafka" if "cluster" in fixtures else None
+    if "browser" in markers:
+        return "browser"
+    return "spark" if markers == {"spark"} else None
+
+
+def _markers(item: pytest.Item) -> set[str]:
+    return {marker for marker in SLOW if item.get_closest_marker(marker) is not None}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with _restricted(_markers(item)):
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _restricted(_markers(item)):
+        yield
+
+
+@contextmanager
+def _restricted(markers: set[str]) -> Iterator[None]:
+    """Fail a test that starts a program or kills a process without the marker for it."""
+    global _allowed  # noqa: PLW0603 - an audit hook belongs to the process
+    _allowed = markers
+    with pytest.MonkeyPatch.context() as patch:
+        if markers.isdisjoint({"kafka", "spark"}):
+            patch.setenv("JAVA_HOME", os.devnull)  # so that subprocesses of the test cannot start Spark either
+        try:
+            yield
+        finally:
+            _allowed = None
+
+
+def _check(event: str, arguments: tuple[Any, ...]) -> None:
+    if _allowed is None:
+        return
+    if event == "subprocess.Popen":
+        needed = STARTS.get(Path(os.fsdecode(arguments[0])).name)
+        if needed is not None and _allowed.isdisjoint(needed):
+            pytest.fail(f"a test that starts {arguments[0]} needs the marker {' or '.join(needed)}")
+    elif event in {"os.kill", "os.killpg"} and arguments[1] == signal.SIGKILL and "crash" not in _allowed:
+        pytest.fail("a test that kills a process needs the marker crash")
+
+
+sys.addaudithook(_check)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_spark() -> Iterator[None]:
+    """Stop Spark at the end; all tests of a process share the session."""
+    yield
+    running = sys.modules.get("millstream.spark.run")
+    if running is not None:
+        running.stop_spark()
 
 
 @pytest.fixture

@@ -3,12 +3,14 @@ import select
 import sys
 from pathlib import Path
 
+import pytest
 from benchmarks.peers.running import Command, Side, Task, running
 
 CHILD = "import signal, sys; out = open(sys.argv[1], 'wb', buffering=0); out.write(b'.'); signal.pause()"
 PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
 
 
+@pytest.mark.crash
 def test_stopping_a_side_kills_its_child_processes(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

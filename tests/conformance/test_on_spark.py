@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from tests.conformance.test_cases import CASES, DEVIATIONS, GROUPS
 
-from millstream.spark.run import stop_spark
 from millstream.testing.conformance.on_spark import has_single_input, replay_on_spark, replay_whole, sample
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("conformance on spark")]
 
 NOT_ON_SPARK = {
     "process/punctuate-wall-clock": "each of its cases moves the wall clock, which is the real one on Spark",
@@ -16,12 +15,6 @@ NOT_ON_SPARK = {
 """Groups without a case that can be replayed record by record."""
 
 LEAST_WHOLE = 1_000
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_spark() -> Iterator[None]:
-    yield
-    stop_spark()
 
 
 def test_cases_of_all_groups_record_by_record() -> None:

@@ -213,6 +213,7 @@ def test_a_child_forked_in_the_middle_of_a_read_is_refused(tmp_path: Path) -> No
     assert "was being read; start processes with spawn" in run(program, tmp_path / "env").stdout
 
 
+@pytest.mark.crash
 def test_only_the_commits_of_a_killed_writer_survive(env: Environment) -> None:
     program = """if True:
         import os, pathlib, sys
@@ -228,6 +229,7 @@ def test_only_the_commits_of_a_killed_writer_survive(env: Environment) -> None:
     put(env, b"next", b"1")
 
 
+@pytest.mark.crash
 def test_the_readers_of_a_killed_process_are_cleared(env: Environment) -> None:
     program = """if True:
         import os, pathlib, sys
@@ -247,6 +249,7 @@ def test_a_lock_has_one_holder(tmp_path: Path) -> None:
     second.release()
 
 
+@pytest.mark.crash
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     program = """if True:
         import os, pathlib, sys

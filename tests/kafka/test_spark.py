@@ -18,16 +18,9 @@ from millstream.errors import StateError
 from millstream.foundation.names import producer_prefix
 from millstream.foundation.storage import close_environments
 from millstream.kafka import KafkaBroker
-from millstream.spark.run import stop_spark
 from millstream.testing.kafka import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_spark() -> Iterator[None]:
-    yield
-    stop_spark()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Tests of this folder share one Spark, which is stopped at the end."""
+"""What tests of this folder share, besides Spark: short ways to write and read topics."""
 
 from __future__ import annotations
 
@@ -13,16 +13,9 @@ from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
-from millstream.spark.run import stop_spark
 
 Feed = Callable[..., None]
 Read = Callable[[App, str], list[tuple[str | None, Any]]]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_spark() -> Iterator[None]:
-    yield
-    stop_spark()
 
 
 @pytest.fixture(autouse=True)

@@ -37,6 +37,8 @@ from millstream.dsl.stream import Stream
 from millstream.testing import TestDriver
 from millstream.testing.spark_driver import SparkDriver
 
+pytestmark = pytest.mark.spark
+
 SEEDS = [int(os.environ["MILLSTREAM_SEED"])] if "MILLSTREAM_SEED" in os.environ else list(range(101, 106))
 RECORDS = 60
 KEYS = "abcdefgh"
