@@ -78,11 +78,6 @@ LAZY: dict[tuple[str, str], str] = {
     ("broker_urls", "kafka"): "confluent-kafka is an optional extra",
 }
 
-# (importing unit, imported unit): why its types may be imported for type checking
-TYPES_ONLY: dict[tuple[str, str], str] = {
-    ("spark", "app"): "a run takes an app, which imports spark when it is run",
-}
-
 HEAVY = ("pyspark", "pyarrow", "numpy", "lmdb", "starlette", "uvicorn", "click", "rich", "confluent_kafka")
 IMPORT_SECONDS = 0.5
 
@@ -170,7 +165,7 @@ def test_imports_point_downwards() -> None:
     problems = []
     for imported in source_imports():
         importer, target = unit_of_file(imported.path), unit_of_import(imported)
-        exceptions = {"loaded": {}, "called": LAZY, "checked": TYPES_ONLY}[imported.when]
+        exceptions = LAZY if imported.when == "called" else {}
         is_allowed = target in MAY_IMPORT.get(importer, frozenset()) or (importer, target) in exceptions
         if target is not None and target != importer and not is_allowed:
             problems.append(f"{imported}: {importer} may not import {target}")

@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.pace import Pace, Trigger
 from millstream.config import Config
 from millstream.dsl.sources import Sources
 from millstream.durations import Duration
-from millstream.foundation.loading import check_not_loading, importable_app
+from millstream.foundation.loading import check_not_loading, importable_app, reference_to
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import DEFAULT_DATA_DIR
 from millstream.foundation.type_variables import Key, TextKey, Value
@@ -144,7 +145,7 @@ class App(Sources):
             return self._run
         from millstream.spark.run import SparkRun
 
-        self._run = SparkRun.start(self, until, on_batch, Pace.of(trigger, every), reset)
+        self._run = SparkRun.start(self._spec(), until, on_batch, Pace.of(trigger, every), reset)
         return self._run
 
     def stop(self) -> None:
@@ -164,6 +165,20 @@ class App(Sources):
         app: App = importable_app(self)
         app.broker_url, app.data_dir, app.config = self.broker_url, self.data_dir, self.config
         return app
+
+    def _settings(self) -> AppSettings:
+        return AppSettings(id=self.id, config=self.config, data_dir=self.data_dir, broker_url=self.broker_url)
+
+    def _spec(self) -> AppSpec:
+        return AppSpec(
+            id=self.id,
+            config=self.config,
+            data_dir=self.data_dir,
+            broker_url=self.broker_url,
+            plan=self.plan,
+            deliveries=self.deliveries,
+            reference=reference_to(self),
+        )
 
     # Tables and topics
 
@@ -214,7 +229,7 @@ class App(Sources):
         """Return a reader of this app's topics and tables: ``app.frames().option("topic", "rides").load()``."""
         from millstream.spark.session import frames_of
 
-        return frames_of(self)
+        return frames_of(self._settings())
 
     def backfill(
         self, dataframe: DataFrame, *, topic: str, key: str | None = None, timestamp: str | None = None
@@ -226,7 +241,7 @@ class App(Sources):
         """
         from millstream.spark.backfill import backfill
 
-        backfill(self, dataframe, topic=topic, key=key, timestamp=timestamp)
+        backfill(self._settings(), dataframe, topic=topic, key=key, timestamp=timestamp)
 
     def main(self) -> None:
         """Run the ``millstream`` command line for this app: ``python my_app.py run``."""

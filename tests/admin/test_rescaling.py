@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.assembling import assemble, local_loop
 
 from millstream import App, tumbling
 from millstream.admin.rescaling import rescale
 from millstream.admin.upgrade import upgrade
-from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
-from millstream.batch.loop import BatchLoop
-from millstream.batch.planner import BatchSize, Planner
 from millstream.broker import Output, TopicConfig
 from millstream.errors import DefinitionError, UpgradeError
 from millstream.foundation.blocks import block_of
@@ -22,11 +20,8 @@ from millstream.foundation.partitioning import partition_of
 from millstream.foundation.paths import journal_dir, state_dir
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
-from millstream.plan.layout import Layout
 from millstream.tables.opening import catalog_of, open_tables
 from millstream.tables.rows import TableReader
-from millstream.task.environment import TaskEnvironment
-from millstream.task.policy import Policies
 
 WORDS = [f"word{number}" for number in range(30)]
 
@@ -60,22 +55,10 @@ def feed(log: EmbeddedLog, words: list[str], time: int) -> None:
 
 def run(app: App, log: EmbeddedLog, directory: Path) -> None:
     """Run the app until it has caught up, as a run on Spark does."""
-    layout = Layout.of(app.plan, {"lines": log.topic("lines").partitions})
+    assembly = assemble(app, log, state_dir=str(state_dir(directory, app.id)), durable=False)
     journal = Journal(journal_dir(directory, app.id), durable=False)
-    upgrade(journal, state_dir(directory, app.id), catalog_of(layout))
-    site = TaskEnvironment(
-        app.id, layout, log, state_dir(directory, app.id), Policies.of(app.id, app.config), durable=False
-    )
-    size = BatchSize(1_000, 1.0)
-    BatchLoop(
-        app=app.id,
-        broker=log,
-        journal=journal,
-        planner=Planner(log, ["lines"], size),
-        size=size,
-        task_names=task_names(layout),
-        execute=lambda plan, versions: run_batch(site, plan, versions),
-    ).run("caught-up")
+    upgrade(journal, state_dir(directory, app.id), catalog_of(assembly.layout))
+    local_loop(assembly, journal).run("caught-up")
 
 
 def rows(app: App, directory: Path, table: str) -> dict[object, object]:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.assembling import assemble
 
 from millstream import App
+from millstream.batch.assembly import Assembly
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
-from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
-from millstream.task.policy import Policies
 
 
 @pytest.fixture
@@ -42,16 +42,19 @@ ALL = [str(number).encode() for number in range(1, 11)]
 
 
 @pytest.fixture
-def site(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Iterator[TaskEnvironment]:
+def assembly(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Iterator[Assembly]:
     """Ten records of one key to be counted in two stages, the counts to be written to "out"."""
     topic(list(range(5)), list(range(5)))
     log.create_topic("out", TopicConfig(partitions=1))
     app = App("test")
     app.stream("n", value=int).group_by(lambda n: n).count().to_stream().to("out")
-    layout = Layout.of(app.plan, {"n": 2})
-    policies = Policies.of(app.id, app.config)
-    yield TaskEnvironment("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
+    yield assemble(app, log, state_dir=str(tmp_path / "state"), caching=False, durable=False)
     close_environments(tmp_path)
+
+
+@pytest.fixture
+def site(assembly: Assembly) -> TaskEnvironment:
+    return assembly.environment()
 
 
 def counts(log: EmbeddedLog) -> list[bytes]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.assembling import assemble
 
 from millstream import App
 from millstream.batch.batch import Progress, advanced
@@ -15,9 +16,7 @@ from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
-from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
-from millstream.task.policy import Policies
 from millstream.task.task_input import Range
 
 
@@ -41,8 +40,7 @@ def shop(log: EmbeddedLog, tmp_path: Path) -> Iterator[TaskEnvironment]:
     app.stream("sales", value=str).join(rates, joined, key=lambda _sale: "EUR").to("out")
     for topic in ("rates", "sales", "out"):
         log.create_topic(topic, TopicConfig(partitions=1 if topic == "out" else 2))
-    layout = Layout.of(app.plan, {"rates": 2, "sales": 2})
-    yield TaskEnvironment("test", layout, log, tmp_path / "state", Policies.of(app.id, app.config), durable=False)
+    yield assemble(app, log, state_dir=str(tmp_path / "state"), durable=False).environment()
     failing.clear()
     close_environments(tmp_path)
 
@@ -83,7 +81,7 @@ def test_a_batch_reads_global_tables_to_their_end_whatever_its_size(
 
 def test_a_small_planner_leaves_a_long_load_to_others(log: EmbeddedLog, topic: Callable[..., str]) -> None:
     topic(list(range(50)), [], name="rates")
-    small = SmallPlanner(log, ["rates"], 10, whole={"rates"})
+    small = SmallPlanner(log, ["rates"], BatchSize(10, 1.0), whole={"rates"})
     assert small.plan(Progress()) is None
     assert small.too_much
 

@@ -6,17 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from tests.assembling import assemble
 
 from millstream import App, tumbling
 from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_batch, task_names
-from millstream.batch.idle import IdleInputs
-from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.planner import BatchSize
 from millstream.broker import TopicConfig
 from millstream.log import EmbeddedLog
-from millstream.plan.layout import Layout
-from millstream.task.environment import TaskEnvironment
-from millstream.task.policy import Policies
 
 AFTER = 20_000
 
@@ -30,11 +27,10 @@ class Steps:
         windows = stream.group_by_key().windowed_by(tumbling("1 s")).emit("final").count(name="counts")
         windows.to_stream().map(lambda window, count: (window.key, count)).to("out")
         log.create_topic("out", TopicConfig(partitions=1))
-        layout = Layout.of(app.plan, {"n": log.topic("n").partitions})
-        policies = Policies(dead_letter_topic="dead")
-        self.site = TaskEnvironment(app="test", layout=layout, broker=log, state_dir=directory, policies=policies)
+        assembly = assemble(app, log, state_dir=str(directory))
+        self.site = assembly.environment()
         self.now = 1_000_000
-        self.planner = Planner(log, ["n"], BatchSize(100, 1.0), idle=IdleInputs(layout), clock=lambda: self.now)
+        self.planner = assembly.planner(BatchSize(100, 1.0), clock=lambda: self.now)
         self.progress = Progress()
 
     def plan(self) -> Batch | None:

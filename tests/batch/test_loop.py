@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.assembling import local_loop
 from tests.batch.conftest import ALL, counts
 
 from millstream.batch import loop as loop_module
+from millstream.batch.assembly import Assembly
 from millstream.batch.batch import Batch
-from millstream.batch.execute import run_batch, task_names
+from millstream.batch.execute import run_batch
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute, Until
-from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
 from millstream.broker import Output
 from millstream.errors import BrokerUnavailableError, EngineError, ProcessingError
@@ -27,21 +28,12 @@ Make = Callable[..., BatchLoop]
 
 
 @pytest.fixture
-def make(site: TaskEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make(assembly: Assembly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     monkeypatch.setattr(loop_module, "_FIRST_PAUSE_SECONDS", 0.0)
 
-    def make(execute: Execute | None = None, *, size: int = 4, broker: Any = None, **options: Any) -> BatchLoop:
-        batches = BatchSize(size, 1.0)
-        return BatchLoop(
-            app="test",
-            broker=broker or site.broker,
-            journal=Journal(tmp_path / "journal", durable=False),
-            planner=Planner(site.broker, ["n"], batches),
-            size=batches,
-            task_names=task_names(site.layout),
-            execute=execute or (lambda plan, versions: run_batch(site, plan, versions)),
-            **options,
-        )
+    def make(execute: Execute | None = None, *, size: int = 4, **options: Any) -> BatchLoop:
+        journal = Journal(tmp_path / "journal", durable=False)
+        return local_loop(assembly, journal, execute, batch_records=size, **options)
 
     return make
 

@@ -6,24 +6,24 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.assembling import assemble
 
 from millstream import App, Windowed, tumbling
-from millstream.batch.execute import run_batch, task_names
+from millstream.batch.assembly import Assembly
+from millstream.batch.execute import run_batch
 from millstream.batch.journal import Journal
-from millstream.batch.loop import BatchLoop
-from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.loop import LoopOptions
+from millstream.batch.planner import BatchSize
 from millstream.batch.report import BatchReport
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
-from millstream.plan.layout import Layout
 from millstream.tables.opening import readers_of
-from millstream.task.environment import TaskEnvironment
-from millstream.task.policy import Policies
 
 PARTITIONS = 8
 SPAN_MS = 3_600_000
@@ -73,10 +73,9 @@ def test_a_replay_of_skewed_partitions_counts_like_the_oracle(
     counts = app.stream("rides", value=int).group_by(lambda zone: zone).windowed_by(windows).count(name="zones")
     counts.to_stream(lambda window, _: f"{window.key}/{window.start}").to("out")
     log.create_topic("out", TopicConfig(partitions=1))
-    layout = Layout.of(app.plan, {"rides": PARTITIONS})
-    site = TaskEnvironment("replay", layout, log, tmp_path / "state", Policies.of(app.id, app.config), durable=False)
+    assembly = assemble(app, log, state_dir=str(tmp_path / "state"), durable=False)
     reports: list[BatchReport] = []
-    run(site, tmp_path, batch_records, reports)
+    run(assembly, tmp_path, batch_records, reports)
 
     assert len(reports) > 3, "there must be batches between which partitions could drift apart"
     assert sum((Counter(report.dropped) for report in reports), Counter()) == {}
@@ -85,20 +84,13 @@ def test_a_replay_of_skewed_partitions_counts_like_the_oracle(
         for key, value in zip(chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist(), strict=True):
             final[key.decode()] = int(value)
     assert final == {f"{window.key}/{window.start}": count for window, count in expected.items()}
-    kept = dict(readers_of(layout, tmp_path / "state")["zones"].items())
+    kept = dict(readers_of(assembly.layout, tmp_path / "state")["zones"].items())
     assert kept.items() <= expected.items()
     close_environments(tmp_path)
 
 
-def run(site: TaskEnvironment, directory: Path, batch_records: int, reports: list[BatchReport]) -> None:
-    size = BatchSize(batch_records, 60.0)
-    BatchLoop(
-        app=site.app,
-        broker=site.broker,
-        journal=Journal(directory / "journal", durable=False),
-        planner=Planner(site.broker, site.layout.plan.source_topics, size),
-        size=size,
-        task_names=task_names(site.layout),
-        execute=lambda plan, versions: run_batch(site, plan, versions),
-        on_batch=reports.append,
-    ).run("caught-up")
+def run(assembly: Assembly, directory: Path, batch_records: int, reports: list[BatchReport]) -> None:
+    planner = assembly.planner(BatchSize(batch_records, 60.0))
+    execute = partial(run_batch, assembly.environment())
+    options = LoopOptions(on_batch=reports.append)
+    assembly.loop(Journal(directory / "journal", durable=False), planner, execute, options).run("caught-up")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.batch.conftest import ALL, counts
 
+from millstream.batch.assembly import Assembly
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.planner import BatchSize, Planner
@@ -20,7 +21,6 @@ from millstream.broker import Output
 from millstream.errors import AlreadyRunningError
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
-from millstream.task.environment import TaskEnvironment
 
 Stay = Callable[..., threading.Thread]
 PATIENCE = 60.0
@@ -33,7 +33,7 @@ def wire() -> Iterator[DriverEnd]:
 
 
 @pytest.fixture
-def stay(site: TaskEnvironment, wire: DriverEnd, tmp_path: Path) -> Iterator[Stay]:
+def stay(assembly: Assembly, wire: DriverEnd, tmp_path: Path) -> Iterator[Stay]:
     """Start a resident task in a thread of this process."""
     threads: list[threading.Thread] = []
 
@@ -44,7 +44,7 @@ def stay(site: TaskEnvironment, wire: DriverEnd, tmp_path: Path) -> Iterator[Sta
             wire=wire.address,
             **{"until": "stopped", "seconds": 600.0, "most": 100, **terms},
         )
-        threads.append(threading.Thread(target=reside, args=(site, residence)))
+        threads.append(threading.Thread(target=reside, args=(assembly, residence)))
         threads[-1].start()
         return threads[-1]
 
@@ -125,7 +125,7 @@ def test_it_holds_the_lease_while_it_stays(stay: Stay, wire: DriverEnd, tmp_path
 
 
 def test_a_batch_that_was_planned_by_the_driver_comes_first(
-    stay: Stay, wire: DriverEnd, log: EmbeddedLog, site: TaskEnvironment, tmp_path: Path
+    stay: Stay, wire: DriverEnd, log: EmbeddedLog, tmp_path: Path
 ) -> None:
     journal = Journal(tmp_path / "journal", durable=False)
     progress, _ = journal.read()

@@ -10,7 +10,7 @@ from millstream.batch import supervisor as supervisor_module
 from millstream.batch.activity import Activity
 from millstream.batch.batch import Batch
 from millstream.batch.journal import Journal
-from millstream.batch.loop import BatchLoop
+from millstream.batch.loop import BatchLoop, LoopOptions
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.supervisor import Supervisor, kind_of
 from millstream.errors import (
@@ -61,19 +61,12 @@ def supervise(
 
     def supervise(engine: Engine) -> Supervisor:
         def loop() -> BatchLoop:
-            size = BatchSize(1, 1.0)
-            return BatchLoop(
-                app="test",
-                broker=log,
-                journal=journal,
-                planner=Planner(log, ["n"], size),
-                size=size,
-                task_names=[],
-                execute=engine,
+            options = LoopOptions(
                 stopping=stopping,
                 activity=activity,
                 on_batch=lambda report: stopping.set() if report.plan.number == 3 else None,
             )
+            return BatchLoop("test", journal, Planner(log, ["n"], BatchSize(1, 1.0)), engine, [], options)
 
         return Supervisor("test", journal, loop, stopping=stopping, activity=activity)
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.assembling import assemble, local_loop
 
 from millstream import App, Processor, Record, key_value_store, punctuate
+from millstream.batch.assembly import Assembly
 from millstream.batch.batch import Progress, advanced
 from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
-from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.planner import BatchSize
 from millstream.batch.report import BatchReport
 from millstream.batch.timers import next_due, timed_tasks
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
-from millstream.plan.layout import Layout
-from millstream.task.environment import TaskEnvironment
-from millstream.task.policy import Policies
 from millstream.windows import FOREVER
 
 
@@ -52,21 +52,21 @@ class Later(Ticks):
         self.context.schedule(self.tick, every="10 ms", on="wall")
 
 
-Site = Callable[..., TaskEnvironment]
+Assemble = Callable[..., Assembly]
 
 
 @pytest.fixture
-def place(log: EmbeddedLog, tmp_path: Path) -> Iterator[Site]:
-    def place(kind: type[Processor], partitions: int = 1) -> TaskEnvironment:
+def ticking(log: EmbeddedLog, tmp_path: Path) -> Iterator[Assemble]:
+    """Assemble an app with a processor that has timers."""
+
+    def make(kind: type[Processor], partitions: int = 1) -> Assembly:
         for topic in ("n", "out"):
             log.create_topic(topic, TopicConfig(partitions=partitions))
         app = App("test")
         app.stream("n", value=int).process(kind, name="ticks").to("out", key=str)
-        layout = Layout.of(app.plan, {"n": partitions})
-        policies = Policies.of(app.id, app.config)
-        return TaskEnvironment("test", layout, log, tmp_path / "state", policies, caching=False, durable=False)
+        return assemble(app, log, state_dir=str(tmp_path / "state"), caching=False, durable=False)
 
-    yield place
+    yield make
     close_environments(tmp_path)
 
 
@@ -78,24 +78,24 @@ def values(log: EmbeddedLog) -> list[bytes]:
 class Steps:
     """Plans and runs batches by hand, at times of the test's choice."""
 
-    def __init__(self, site: TaskEnvironment) -> None:
+    def __init__(self, assembly: Assembly) -> None:
         self.now = 1_000
-        self.site = site
+        self.env = assembly.environment()
         self.progress = Progress()
-        self.timed = timed_tasks(site.layout)
-        self.planner = Planner(site.broker, ["n"], BatchSize(100, 1.0), timed=self.timed, clock=lambda: self.now)
+        self.timed = timed_tasks(assembly.layout)
+        self.planner = assembly.planner(BatchSize(100, 1.0), clock=lambda: self.now)
 
     def step(self) -> tuple[str, ...] | None:
         plan = self.planner.plan(self.progress)
         if plan is None:
             return None
-        reports = run_batch(self.site, plan, self.progress.versions)
-        self.progress = advanced(self.progress, plan, task_names(self.site.layout), reports)
+        reports = run_batch(self.env, plan, self.progress.versions)
+        self.progress = advanced(self.progress, plan, task_names(self.env.layout), reports)
         return plan.timers
 
 
-def test_a_batch_is_planned_to_start_and_then_for_each_timer(place: Site, log: EmbeddedLog) -> None:
-    steps = Steps(place(Ticks))
+def test_a_batch_is_planned_to_start_and_then_for_each_timer(ticking: Assemble, log: EmbeddedLog) -> None:
+    steps = Steps(ticking(Ticks))
     assert steps.step() == ("n/0",)
     assert (steps.step(), values(log)) == (None, [])
     assert next_due(steps.timed, steps.progress) == 1_010
@@ -107,8 +107,8 @@ def test_a_batch_is_planned_to_start_and_then_for_each_timer(place: Site, log: E
     assert steps.planner.seconds_to_timer(steps.progress) == 0.005
 
 
-def test_timers_that_are_due_go_with_the_records_and_before_them(place: Site, log: EmbeddedLog) -> None:
-    steps = Steps(place(Ticks))
+def test_timers_that_are_due_go_with_the_records_and_before_them(ticking: Assemble, log: EmbeddedLog) -> None:
+    steps = Steps(ticking(Ticks))
     steps.step()
     steps.now = 1_010
     log.append([Output("n", 0, block_of([b"k"], [b"5"], [0]))])
@@ -116,30 +116,22 @@ def test_timers_that_are_due_go_with_the_records_and_before_them(place: Site, lo
     assert values(log) == [b"[1,1010]", b"5"]
 
 
-def test_each_partition_has_its_own_timers(place: Site) -> None:
-    steps = Steps(place(Later, partitions=2))
+def test_each_partition_has_its_own_timers(ticking: Assemble) -> None:
+    steps = Steps(ticking(Later, partitions=2))
     assert (steps.step(), next_due(steps.timed, steps.progress)) == (None, FOREVER)
-    steps.site.broker.append([Output("n", 1, block_of([b"k"], [b"5"], [0]))])
+    steps.env.broker.append([Output("n", 1, block_of([b"k"], [b"5"], [0]))])
     assert steps.step() == ()
     steps.now = 1_010
     assert steps.step() == ("n/1",)
 
 
-def loop(site: TaskEnvironment, tmp_path: Path, **options: Any) -> BatchLoop:
-    size = BatchSize(100, 1.0)
-    return BatchLoop(
-        app="test",
-        broker=site.broker,
-        journal=Journal(tmp_path / "journal", durable=False),
-        planner=Planner(site.broker, ["n"], size, timed=timed_tasks(site.layout)),
-        size=size,
-        task_names=task_names(site.layout),
-        execute=lambda plan, versions: run_batch(site, plan, versions),
-        **options,
-    )
+def loop(assembly: Assembly, tmp_path: Path, **options: Any) -> BatchLoop:
+    return local_loop(assembly, Journal(tmp_path / "journal", durable=False), batch_records=100, **options)
 
 
-def test_the_loop_wakes_for_timers_although_no_record_comes(place: Site, tmp_path: Path, log: EmbeddedLog) -> None:
+def test_the_loop_wakes_for_timers_although_no_record_comes(
+    ticking: Assemble, tmp_path: Path, log: EmbeddedLog
+) -> None:
     enough = threading.Event()
     reports: list[BatchReport] = []
 
@@ -148,7 +140,7 @@ def test_the_loop_wakes_for_timers_although_no_record_comes(place: Site, tmp_pat
         if sum(task.records_out for one in reports for task in one.tasks) == 3:
             enough.set()
 
-    running = loop(place(Ticks), tmp_path, on_batch=note)
+    running = loop(ticking(Ticks), tmp_path, on_batch=note)
     thread = threading.Thread(target=running.run)
     thread.start()
     assert enough.wait(30)
@@ -158,38 +150,32 @@ def test_the_loop_wakes_for_timers_although_no_record_comes(place: Site, tmp_pat
     assert {report.records_in for report in reports} == {0}
 
 
-def test_a_run_that_is_caught_up_ends_although_timers_go_on(place: Site, tmp_path: Path, log: EmbeddedLog) -> None:
-    site = place(Ticks)
+def test_a_run_that_is_caught_up_ends_although_timers_go_on(
+    ticking: Assemble, tmp_path: Path, log: EmbeddedLog
+) -> None:
+    assembly = ticking(Ticks)
     reports: list[BatchReport] = []
-    loop(site, tmp_path, on_batch=reports.append).run("caught-up")
+    loop(assembly, tmp_path, on_batch=reports.append).run("caught-up")
     assert [report.plan.timers for report in reports] == [("n/0",)]
     log.append([Output("n", 0, block_of([b"k"], [b"5"], [0]))])
-    loop(site, tmp_path, on_batch=reports.append).run("caught-up")
+    loop(assembly, tmp_path, on_batch=reports.append).run("caught-up")
     assert len(reports) == 2
 
 
 def test_a_batch_of_timers_that_was_cut_short_is_run_again_with_its_time(
-    place: Site, tmp_path: Path, log: EmbeddedLog
+    ticking: Assemble, tmp_path: Path, log: EmbeddedLog
 ) -> None:
-    site = place(Ticks)
-    size = BatchSize(100, 1.0)
+    assembly = ticking(Ticks)
     journal = Journal(tmp_path / "journal", durable=False)
-    steps = Steps(site)
+    steps = Steps(assembly)
     steps.step()
     steps.now = 1_010
     plan = steps.planner.plan(steps.progress)
     assert plan is not None
     journal.write(steps.progress, plan)
-    run_batch(site, plan, steps.progress.versions)  # and now the process dies, before the batch is noted as done
-    again = BatchLoop(
-        app="test",
-        broker=log,
-        journal=journal,
-        planner=Planner(log, ["n"], size, timed=steps.timed, clock=lambda: 1_015),
-        size=size,
-        task_names=task_names(site.layout),
-        execute=lambda plan, versions: run_batch(site, plan, versions),
-    )
+    run_batch(steps.env, plan, steps.progress.versions)  # and now the process dies, before the batch is noted as done
+    planner = assembly.planner(BatchSize(100, 1.0), clock=lambda: 1_015)
+    again = assembly.loop(journal, planner, partial(run_batch, steps.env))
     again.run("caught-up")
     assert values(log) == [b"[1,1010]"]
     progress, planned = journal.read()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.assembling import assemble
 from tests.batch.conftest import ALL, counts
 
 from millstream import App
@@ -26,9 +27,7 @@ from millstream.foundation.blocks import block_of
 from millstream.foundation.paths import journal_dir, state_dir
 from millstream.foundation.storage import close_environments, open_environment
 from millstream.log import EmbeddedLog
-from millstream.plan.layout import Layout
 from millstream.task.environment import TaskEnvironment
-from millstream.task.policy import Policies
 
 
 class Steps:
@@ -75,16 +74,9 @@ def die(steps: Steps) -> None:
 
 def finish(site: TaskEnvironment, journal: Path) -> None:
     """Go on in another gear, until everything is read."""
-    size = BatchSize(1000, 1.0)
-    BatchLoop(
-        app="test",
-        broker=site.broker,
-        journal=Journal(journal, durable=False),
-        planner=Planner(site.broker, ["n"], size),
-        size=size,
-        task_names=task_names(site.layout),
-        execute=partial(run_batch, site),
-    ).run("caught-up")
+    planner = Planner(site.broker, ["n"], BatchSize(1000, 1.0))
+    execute = partial(run_batch, site)
+    BatchLoop("test", Journal(journal, durable=False), planner, execute, task_names(site.layout)).run("caught-up")
 
 
 def test_a_batch_is_one_commit_of_the_journal_and_one_of_its_topic(
@@ -183,8 +175,7 @@ def counting(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Mak
         log.create_topic("out", TopicConfig(partitions=1))
         app = App("test")
         app.stream("n", value=int).map_values(function).group_by_key().count().to_stream().to("out")
-        policies = Policies.of(app.id, app.config)
-        return TaskEnvironment("test", Layout.of(app.plan, {"n": 1}), log, tmp_path / "state", policies, caching=False)
+        return assemble(app, log, state_dir=str(tmp_path / "state"), caching=False).environment()
 
     return make
 
@@ -227,6 +218,5 @@ def test_what_changes_more_than_state_is_not_written_behind(
 ) -> None:
     app = App("test")
     app.stream("n", value=int).join(app.global_table("out"), lambda n, _: n, key=lambda key, _: key).to("joined")
-    policies = Policies.of(app.id, app.config)
-    joined = TaskEnvironment("test", Layout.of(app.plan, {"n": 2, "out": 1}), log, tmp_path / "joined", policies)
+    joined = assemble(app, log, state_dir=str(tmp_path / "joined")).environment()
     assert (may_write_behind(site), may_write_behind(joined)) == (True, False)

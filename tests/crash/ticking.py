@@ -5,16 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tests.assembling import assemble, local_loop
+
 from millstream import App, Processor, Record, key_value_store, punctuate
-from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
-from millstream.batch.loop import BatchLoop
-from millstream.batch.planner import BatchSize, Planner
-from millstream.batch.timers import timed_tasks
 from millstream.log import EmbeddedLog
-from millstream.plan.layout import Layout
-from millstream.task.environment import TaskEnvironment
-from millstream.task.policy import Policies
 
 
 class Numbers(Processor):
@@ -42,20 +37,9 @@ app.stream("n", value=int).process(Numbers, name="numbers").to("counts")
 def main(directory: Path) -> None:
     """Say ``running`` when the first batch is done, and go on."""
     log = EmbeddedLog(directory)
-    layout = Layout.of(app.plan, {"n": 1})
-    site = TaskEnvironment("ticking", layout, log, directory / "state", Policies.of(app.id, app.config), caching=False)
-    size = BatchSize(50, 1.0)
-    loop = BatchLoop(
-        app="ticking",
-        broker=log,
-        journal=Journal(directory / "journal"),
-        planner=Planner(log, ["n"], size, timed=timed_tasks(layout)),
-        size=size,
-        task_names=task_names(layout),
-        execute=lambda plan, versions: run_batch(site, plan, versions),
-        on_batch=lambda _: print("running", flush=True),
-    )
-    loop.run()
+    assembly = assemble(app, log, state_dir=str(directory / "state"), caching=False)
+    journal = Journal(directory / "journal")
+    local_loop(assembly, journal, batch_records=50, on_batch=lambda _: print("running", flush=True)).run()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
 from millstream.batch.activity import Activity
@@ -14,9 +15,8 @@ from millstream.batch.batch import Batch, Progress, advanced, offsets_of
 from millstream.batch.gate import Gate
 from millstream.batch.journal import Journal
 from millstream.batch.logs import log_batch
-from millstream.batch.planner import BatchSize, Planner
+from millstream.batch.planner import Planner
 from millstream.batch.report import BatchReport, Phases, lag_of
-from millstream.broker import Broker
 from millstream.errors import EngineError, MillstreamError
 from millstream.records import TopicPartition
 from millstream.state.task import StateVersion
@@ -50,44 +50,51 @@ class Resident(Protocol):
         """Run batches there until that is not the right place any more; the journal says how far they came."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoopOptions:
+    """What a loop can do without."""
+
+    on_batch: Callable[[BatchReport], None] | None = None
+    """Called with the report of each batch."""
+    every_seconds: float = 0.0
+    """The interval at which batches start; 0: as soon as there are records."""
+    resident: Resident | None = None
+    stopping: threading.Event = field(default_factory=threading.Event)
+    activity: Activity = field(default_factory=Activity)
+    is_over: Callable[[], bool] = lambda: False
+    """Whether the loop has to end after the current batch."""
+    on_idle: Callable[[], None] | None = None
+    """Called when no records have arrived for a few milliseconds."""
+
+
 class BatchLoop:
     """Runs batches until it is told to stop or, with ``until="caught-up"``, until there is nothing left to read."""
 
     def __init__(
         self,
-        *,
         app: str,
-        broker: Broker,
         journal: Journal,
         planner: Planner,
-        size: BatchSize,
-        task_names: list[str],
         execute: Execute,
-        on_batch: Callable[[BatchReport], None] | None = None,
-        every_seconds: float = 0.0,
-        resident: Resident | None = None,
-        stopping: threading.Event | None = None,
-        activity: Activity | None = None,
-        is_over: Callable[[], bool] = lambda: False,
-        rest: Callable[[], None] | None = None,
+        task_names: list[str],
+        options: LoopOptions | None = None,
     ) -> None:
-        """Call ``rest`` when no records have come for a moment: what was put off for their sake can be done then."""
+        options = options or LoopOptions()
         self._app = app
-        self._broker = broker
+        self._broker = planner.broker
         self._journal = journal
         self._planner = planner
-        self._size = size
         self._names = task_names
         self._execute = execute
-        self._on_batch = on_batch
-        self._every = every_seconds
-        self._resident = resident
+        self._on_batch = options.on_batch
+        self._every = options.every_seconds
+        self._resident = options.resident
         self._driver_until = 0.0
-        self._stopping = stopping or threading.Event()
-        self._is_over = is_over
-        self._rest = rest
+        self._stopping = options.stopping
+        self._is_over = options.is_over
+        self._on_idle = options.on_idle
         self._may_idle = True  # timers alone are a reason for a batch; until an app has caught up, for the first only
-        self._activity = activity or Activity()
+        self._activity = options.activity
         self._gate = Gate(journal.path.parent)
         self._next_batch = 0.0
         self._next_commit = 0.0
@@ -162,7 +169,7 @@ class BatchLoop:
         reports = self._retrying(lambda: self._execute(plan, self._progress.versions))
         ran = time.perf_counter()
         progress = advanced(self._progress, plan, self._names, reports)
-        self._size.adapt(plan.records, ran - began)
+        self._planner.adapt(plan.records, ran - began)
         if time.monotonic() >= self._next_commit:
             self._retrying(lambda: self._commit(progress))
         noted = time.perf_counter()
@@ -220,10 +227,10 @@ class BatchLoop:
         positions: dict[TopicPartition, int] = self._planner.positions(self._progress)
         topics = ", ".join(sorted({at.topic for at in positions}))
         self._activity.turn_to(f"waits for records of {topics}", "idle")
-        if self._rest is not None:
+        if self._on_idle is not None:
             if self._broker.wait(positions, min(_MOMENT_SECONDS, self._planner.seconds_to_timer(self._progress))):
                 return
-            self._rest()
+            self._on_idle()
         while not self._ends() and not self._planner.has_other_topics(positions):
             pause = min(_NAP_SECONDS, self._planner.seconds_to_timer(self._progress))
             if self._broker.wait(positions, pause) or self._planner.seconds_to_timer(self._progress) == 0:

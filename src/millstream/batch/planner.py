@@ -35,7 +35,7 @@ class BatchSize:
     """
 
     def __init__(self, most: int, target_seconds: float) -> None:
-        self._most = most
+        self.most_records = most
         self._target = target_seconds
         self._fixed = 0.0
         self._has_started = False
@@ -55,7 +55,7 @@ class BatchSize:
         room = max(self._target - fixed, self._target / 2, min(fixed, _MOST_ROOM * self._target))
         wanted = int(room * records / (seconds - fixed))
         bounded = max(self.records // 2, min(wanted, self.records * 2))
-        self.records = min(self._most, max(_SMALLEST_BATCH, bounded))
+        self.records = min(self.most_records, max(_SMALLEST_BATCH, bounded))
 
     def _learn(self, records: int, seconds: float) -> None:
         """Draw the straight line through the last batches; what it says of no records is the fixed part."""
@@ -89,7 +89,7 @@ class Planner:
         clock: Callable[[], int] = wall_clock,
     ) -> None:
         """Topics in ``whole`` are those of global tables: each batch reads all there is, whatever its time."""
-        self._broker = broker
+        self.broker = broker
         self._topics = topics
         self._size = size
         self._timed = timed
@@ -101,7 +101,7 @@ class Planner:
         """Return everything that could be read now."""
         found: list[Range] = []
         for topic in self._topics:
-            for partition, offsets in enumerate(self._broker.offsets(topic)):
+            for partition, offsets in enumerate(self.broker.offsets(topic)):
                 start = progress.position(topic, partition)
                 if start is not None and start > offsets.end:
                     raise OffsetOutOfRangeError(
@@ -119,7 +119,7 @@ class Planner:
         return {
             TopicPartition(topic, partition): max(progress.position(topic, partition) or 0, offsets.begin)
             for topic in self._topics
-            for partition, offsets in enumerate(self._broker.offsets(topic))
+            for partition, offsets in enumerate(self.broker.offsets(topic))
         }
 
     def has_other_topics(self, positions: Collection[TopicPartition]) -> bool:
@@ -169,10 +169,14 @@ class Planner:
         return {
             topic: tuple(
                 stops.get((topic, partition), progress.position(topic, partition) or 0)
-                for partition in range(len(self._broker.offsets(topic)))
+                for partition in range(len(self.broker.offsets(topic)))
             )
             for topic in self._whole
         }
+
+    def adapt(self, records: int, seconds: float) -> None:
+        """Adapt the size of the next batches to how long a batch took."""
+        self._size.adapt(records, seconds)
 
     def seconds_to_timer(self, progress: Progress) -> float:
         """Return how long it is until a timer is due, or an input counts as idle."""
@@ -196,11 +200,11 @@ class Planner:
 
     def _cut_at(self, one: Range, horizon: int) -> int:
         """Return the first offset of a range whose record is not before the horizon."""
-        found = self._broker.offset_at(one.topic, one.partition, horizon)
+        found = self.broker.offset_at(one.topic, one.partition, horizon)
         if found is None or found >= one.start:
             return one.stop if found is None else min(one.stop, found)
         # a record of the future, processed long ago, hides where the range reaches the horizon
-        for chunk in self._broker.read(one.topic, one.partition, one.start, one.stop):
+        for chunk in self.broker.read(one.topic, one.partition, one.start, one.stop):
             for offset, timestamp in zip(chunk.offsets, chunk.block.column(2).to_pylist(), strict=True):
                 if timestamp >= horizon:
                     return int(offset)
@@ -208,30 +212,21 @@ class Planner:
 
     def _timestamp_at(self, one: Range, offset: int) -> int:
         """Return the time of the next record from ``offset`` on; offsets may have gaps."""
-        found = self._broker.timestamp_at(one.topic, one.partition, offset, one.stop)
+        found = self.broker.timestamp_at(one.topic, one.partition, offset, one.stop)
         return _NEVER if found is None else found
 
 
 class SmallPlanner(Planner):
-    """Plans small batches only; with a larger backlog it plans none and says that there is ``too_much``."""
+    """Plans small batches only; with a larger backlog it plans none and sets ``too_much``."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        topics: Iterable[str],
-        most: int,
-        *,
-        timed: TimedTasks = MappingProxyType({}),
-        whole: Collection[str] = frozenset(),
-        idle: IdleInputs | None = None,
-    ) -> None:
-        super().__init__(broker, topics, BatchSize(most, 1.0), timed=timed, whole=whole, idle=idle)
-        self._most = most
-        self.too_much = False
+    too_much = False
+
+    def adapt(self, records: int, seconds: float) -> None:
+        """Do nothing: a small batch always takes the whole backlog."""
 
     def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> Batch | None:
         """Return a batch with the whole backlog, or None if that is nothing or too much."""
-        self.too_much = records_in(backlog) > self._most
+        self.too_much = records_in(backlog) > self._size.most_records
         return None if self.too_much else super().choose(progress, backlog, idle=idle)
 
 

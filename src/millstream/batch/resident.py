@@ -14,15 +14,12 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.batch.execute import run_batch, task_names
-from millstream.batch.idle import IdleInputs
+from millstream.batch.assembly import Assembly
+from millstream.batch.execute import run_batch
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
-from millstream.batch.loop import BatchLoop, Execute, Until
-from millstream.batch.planner import BatchSize, SmallPlanner
+from millstream.batch.loop import BatchLoop, Execute, LoopOptions, Until
 from millstream.batch.report import BatchReport
-from millstream.batch.timers import timed_tasks
-from millstream.batch.topics import SourceTopics
 from millstream.batch.wire import TaskEnd
 from millstream.batch.write_behind import PatientJournal, WriteBehind, may_write_behind
 from millstream.task.environment import TaskEnvironment
@@ -45,18 +42,20 @@ class Residence(msgspec.Struct, frozen=True, kw_only=True):
     """It leaves when more records than these are waiting."""
 
 
-def reside(site: TaskEnvironment, terms: Residence) -> None:
+def reside(assembly: Assembly, terms: Residence) -> None:
     """Run small batches until there is too much to do, time is up, the driver says so, or there is nothing left."""
-    lease = Lease(site.app, Path(terms.lease))
+    env = assembly.environment()
+    lease = Lease(env.app, Path(terms.lease))
     lease.take(_LEASE_SECONDS)
     try:
         with TaskEnd(terms.wire) as wire, _short_turns():
             freeze_loaded_objects()
-            if may_write_behind(site):
-                _run_behind(site, terms, wire)
+            if may_write_behind(env):
+                _run_behind(assembly, env, terms, wire)
             else:
-                journal = Journal(Path(terms.journal), durable=site.durable)
-                _loop(site, terms, wire, journal, functools.partial(run_batch, site), wire.tell).run(terms.until)
+                journal = Journal(Path(terms.journal), durable=env.durable)
+                execute = functools.partial(run_batch, env)
+                _loop(assembly, terms, wire, journal, execute, wire.tell).run(terms.until)
     finally:
         lease.give_back()
 
@@ -72,39 +71,29 @@ def _short_turns() -> Iterator[None]:
         sys.setswitchinterval(usual)
 
 
-def _run_behind(site: TaskEnvironment, terms: Residence, wire: TaskEnd) -> None:
-    behind = WriteBehind(site, PatientJournal(Path(terms.journal), durable=site.durable), wire.tell)
+def _run_behind(assembly: Assembly, env: TaskEnvironment, terms: Residence, wire: TaskEnd) -> None:
+    behind = WriteBehind(env, PatientJournal(Path(terms.journal), durable=env.durable), wire.tell)
     try:
-        _loop(site, terms, wire, behind.journal, behind, behind.tell, behind.rest).run(terms.until)
+        _loop(assembly, terms, wire, behind.journal, behind, behind.tell, behind.rest).run(terms.until)
     finally:
         behind.close()
 
 
 def _loop(
-    site: TaskEnvironment,
+    assembly: Assembly,
     terms: Residence,
     wire: TaskEnd,
     journal: Journal,
     execute: Execute,
-    tell: Callable[[BatchReport], None],
-    rest: Callable[[], None] | None = None,
+    on_batch: Callable[[BatchReport], None],
+    on_idle: Callable[[], None] | None = None,
 ) -> BatchLoop:
-    size = BatchSize(terms.most, terms.seconds)
-    topics = SourceTopics(site.layout, site.broker, dead_letters=site.policies.dead_letter_topic)
-    whole = site.layout.plan.global_tables
-    idle = IdleInputs(site.layout)
-    planner = SmallPlanner(site.broker, topics, terms.most, timed=timed_tasks(site.layout), whole=whole, idle=idle)
+    planner = assembly.small_planner(terms.most)
     deadline = time.monotonic() + terms.seconds
-    return BatchLoop(
-        app=site.app,
-        broker=site.broker,
-        journal=journal,
-        planner=planner,
-        size=size,
-        task_names=task_names(site.layout),
-        execute=execute,
-        on_batch=tell,
+    options = LoopOptions(
+        on_batch=on_batch,
         stopping=wire.left,
         is_over=lambda: planner.too_much or time.monotonic() >= deadline,
-        rest=rest,
+        on_idle=on_idle,
     )
+    return assembly.loop(journal, planner, execute, options)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
-from millstream.broker import Broker
+from millstream.batch.app_spec import AppSpec
+from millstream.broker import Broker, TopicConfig
 from millstream.errors import DefinitionError, UnknownTopicError
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
+from millstream.task.policy import Policies
 
 _log = logging.getLogger(__name__)
-_LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 
 
 def matching_topics(plan: Plan, broker: Broker, *, but: str) -> dict[str, int]:
@@ -28,6 +31,32 @@ def matching_topics(plan: Plan, broker: Broker, *, but: str) -> dict[str, int]:
     return found
 
 
+def lay_out(app: AppSpec, broker: Broker) -> Layout:
+    """Create missing topics if that is allowed, and lay the plan out over the topics of the broker."""
+    plan, config = app.plan, app.config
+    topics: dict[str, int] = {}
+    written = (f"{config.output_prefix}{topic}" for topic in plan.sink_topics)
+    for topic in dict.fromkeys((*plan.source_topics, *written)):
+        timestamps: Literal["append", "create"] = "append" if topic in plan.stamped_topics else "create"
+        try:
+            existing = broker.topic(topic)
+        except UnknownTopicError:
+            if not config.create_topics:
+                raise
+            broker.create_topic(topic, TopicConfig(partitions=config.partitions, timestamps=timestamps))
+            topics[topic] = config.partitions
+            continue
+        topics[topic] = existing.partitions
+        if timestamps == "append" and existing.config.timestamps != "append":
+            raise DefinitionError(
+                f'topic {topic!r} keeps the times of its producers, but timestamp="append" asks for the log\'s',
+                hint="create the topic with append timestamps, or leave timestamp= out",
+                topic=topic,
+            )
+    matching = matching_topics(plan, broker, but=Policies.of(app.id, config).dead_letter_topic)
+    return Layout.of(plan, {**topics, **matching}, otherwise=config.partitions)
+
+
 class SourceTopics:
     """All topics that an app reads now; to go through them is to look for new ones, now and then.
 
@@ -36,7 +65,7 @@ class SourceTopics:
     """
 
     def __init__(
-        self, layout: Layout, broker: Broker, *, dead_letters: str, look_seconds: float = _LOOK_SECONDS
+        self, layout: Layout, broker: Broker, *, dead_letters: str, look_seconds: float = LOOK_SECONDS
     ) -> None:
         self._layout = layout
         self._broker = broker

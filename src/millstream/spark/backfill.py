@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import NumericType
 
+from millstream.batch.app_spec import AppSettings
 from millstream.broker import TopicConfig
+from millstream.broker_urls import open_broker
 from millstream.errors import DefinitionError, TopicExistsError
 from millstream.spark.datasource import FORMAT, register
 from millstream.spark.failures import explained
 from millstream.spark.session import source_options
 
-if TYPE_CHECKING:
-    from millstream.app import App
 
-
-def backfill(app: App, dataframe: DataFrame, *, topic: str, key: str | None, timestamp: str | None) -> None:
+def backfill(app: AppSettings, dataframe: DataFrame, *, topic: str, key: str | None, timestamp: str | None) -> None:
     """Append the rows of a DataFrame to a topic; see ``App.backfill``."""
     for column in filter(None, (key, timestamp)):
         if column not in dataframe.columns:
             raise DefinitionError(
                 f"the DataFrame has no column {column!r}", hint=f"it has {', '.join(map(repr, dataframe.columns))}"
             )
-    broker = app.broker
+    broker = open_broker(app.broker_url, app.data_dir, durability=app.config.durability)
     try:
         if app.config.create_topics:
             with contextlib.suppress(TopicExistsError):

@@ -9,35 +9,31 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import msgspec
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from millstream.batch.app_spec import AppSettings, AppSpec
+from millstream.batch.assembly import topic_loop
 from millstream.batch.batch import Batch
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Until
-from millstream.batch.planner import BatchSize, Planner
 from millstream.broker import Broker
-from millstream.durations import milliseconds
 from millstream.errors import MillstreamError, ProcessingError
 from millstream.foundation.paths import delivery_dir
 from millstream.plan.topology import SparkDelivery
 from millstream.spark.datasource import FORMAT
-from millstream.spark.session import source_options
+from millstream.spark.session import source_options, spark_session
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
 from millstream.task.task_input import Range
-
-if TYPE_CHECKING:
-    from millstream.app import App
 
 
 class Deliveries:
     """The deliveries of an app."""
 
-    def __init__(self, app: App, broker: Broker) -> None:
+    def __init__(self, app: AppSpec, broker: Broker) -> None:
         self._loops = [_loop(app, broker, topic, delivery) for topic, delivery in app.deliveries.items()]
         self._error: BaseException | None = None
 
@@ -70,24 +66,15 @@ class Deliveries:
             stop_app()
 
 
-def _loop(app: App, broker: Broker, topic: str, delivery: SparkDelivery) -> BatchLoop:
-    config = app.config
-    size = BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
-    return BatchLoop(
-        app=f"{app.id}.{topic}",
-        broker=broker,
-        journal=Journal(delivery_dir(app.data_dir, app.id, topic), durable=config.durability == "sync"),
-        planner=Planner(broker, [topic], size),
-        size=size,
-        task_names=[],
-        execute=_Call(app, broker, delivery),
-    )
+def _loop(app: AppSettings, broker: Broker, topic: str, delivery: SparkDelivery) -> BatchLoop:
+    journal = Journal(delivery_dir(app.data_dir, app.id, topic), durable=app.is_durable)
+    return topic_loop(f"{app.id}.{topic}", topic, broker, journal, app.config, _Call(app, broker, delivery))
 
 
 class _Call:
     """Calls the user's function with a batch."""
 
-    def __init__(self, app: App, broker: Broker, delivery: SparkDelivery) -> None:
+    def __init__(self, app: AppSettings, broker: Broker, delivery: SparkDelivery) -> None:
         self._app = app
         self._broker = broker
         self._delivery = delivery
@@ -110,7 +97,8 @@ class _Call:
         return []
 
     def _frame(self, ranges: tuple[Range, ...]) -> DataFrame:
-        reader = self._app.spark.read.format(FORMAT).options(**source_options(self._app))
+        spark = spark_session(self._app.config.master, self._app.config.spark)
+        reader = spark.read.format(FORMAT).options(**source_options(self._app))
         if self._delivery.schema is not None:
             reader = reader.schema(self._delivery.schema)
         topic = ranges[0].topic

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
+from millstream.batch.assembly import TaskSettings
 from millstream.batch.batch import Batch
 from millstream.batch.resident import Residence
-from millstream.broker import TopicConfig
 from millstream.foundation.loading import AppReference
 from millstream.state.task import StateVersion
-from millstream.task.policy import Policies
 
 
 class AppHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The part that stays the same for all batches of a run."""
 
-    app: str
-    lineage: str
+    tasks: TaskSettings
     reference: AppReference | None
     pickled: bytes
     """The topology of an app that cannot be imported (notebooks, the interpreter), else empty."""
@@ -25,13 +23,6 @@ class AppHeader(msgspec.Struct, frozen=True, kw_only=True):
     widths: tuple[int, ...]
     """Spark tasks on each level."""
     broker: str
-    state_dir: str
-    policies: Policies
-    caching: bool
-    durable: bool
-    new_topic: TopicConfig | None
-    checkpoint: str | None = None
-    snapshot_every: int = 100
 
 
 class JobHeader(msgspec.Struct, frozen=True, kw_only=True):

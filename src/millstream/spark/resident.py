@@ -80,7 +80,8 @@ class ResidentTask:
 
     def _settle(self) -> None:
         """Make good what the task could not do any more if it died."""
-        Journal(self._journal, durable=self._header.durable).settle(Path(self._header.state_dir))
+        tasks = self._header.tasks
+        Journal(self._journal, durable=tasks.durable).settle(Path(tasks.state_dir))
 
     def _task(self, wire: str, until: Until) -> RDD[tuple[int, bytes]]:
         terms = Residence(

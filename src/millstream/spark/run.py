@@ -7,37 +7,36 @@ import signal
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import SparkContext
 
 from millstream.admin.upgrade import upgrade
 from millstream.batch.activity import Activity, LifeSigns
+from millstream.batch.app_spec import AppSettings, AppSpec
+from millstream.batch.assembly import Assembly, TaskSettings
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.logs import event
-from millstream.batch.loop import Until
+from millstream.batch.loop import LoopOptions, Until
 from millstream.batch.pace import Pace
 from millstream.batch.report import BatchReport
 from millstream.batch.supervisor import Supervisor
-from millstream.batch.topics import matching_topics
+from millstream.batch.topics import lay_out
 from millstream.batch.watchdog import Watchdog
-from millstream.broker import Broker, TopicConfig
+from millstream.broker import Broker
+from millstream.broker_urls import open_broker
 from millstream.durations import milliseconds
-from millstream.errors import AlreadyRunningError, DefinitionError, UnknownTopicError
+from millstream.errors import AlreadyRunningError
 from millstream.foundation.paths import activity_file, journal_dir, lease_file, lock_file, state_dir
 from millstream.foundation.storage import FileLock, make_private_directory, translate_storage_errors
 from millstream.metrics.prometheus import MetricsServer
 from millstream.plan.changes import StageChange, is_unchanged
 from millstream.plan.layout import Layout
-from millstream.spark.attempts import Attempts
 from millstream.spark.deliveries import Deliveries
-from millstream.spark.engine import Engine
+from millstream.spark.engine import SparkEngine
 from millstream.tables.opening import catalog_of
 from millstream.task.policy import Policies
-
-if TYPE_CHECKING:
-    from millstream.app import App
 
 _log = logging.getLogger(__name__)
 
@@ -70,39 +69,38 @@ class SparkRun:
     @classmethod
     def start(
         cls,
-        app: App,
+        spec: AppSpec,
         until: Until,
         on_batch: Callable[[BatchReport], None] | None,
         pace: Pace | None = None,
         reset: Collection[str] = (),
     ) -> SparkRun:
         """Take the app's lock, lay out its tasks, start Spark and the loop."""
-        with translate_storage_errors(app.data_dir):
-            make_private_directory(app.data_dir)
+        pace = pace or Pace()
+        with translate_storage_errors(spec.data_dir):
+            make_private_directory(spec.data_dir)
         with ExitStack() as held:
-            held.callback(_locked(app).release)
-            lease = Lease(app.id, lease_file(app.data_dir, app.id))
+            held.callback(_locked(spec).release)
+            lease = Lease(spec.id, lease_file(spec.data_dir, spec.id))
             lease.take()
             held.callback(lease.give_back)
-            broker = app.broker
+            broker = open_broker(spec.broker_url, spec.data_dir, durability=spec.config.durability)
             held.callback(broker.close)
-            layout = _layout(app, broker)
-            config = app.config
-            journal = Journal(journal_dir(app.data_dir, app.id), durable=config.durability == "sync")
-            changes = _upgrade(app, broker, layout, journal, reset)
-            stopping, activity = threading.Event(), Activity()
-            engine = Engine(app.id, config)
-            attempts = Attempts(
-                app, engine, broker, layout, journal, lease, pace or Pace(), on_batch, stopping, activity
-            )
-            supervisor = Supervisor(app.id, journal, attempts.loop, stopping=stopping, activity=activity)
-            deliveries = Deliveries(app, broker)
-            held.callback(_watchdog(app, engine, activity).close)
-            metrics = None if config.metrics_port is None else MetricsServer(app.data_dir, config.metrics_port)
+            layout = lay_out(spec, broker)
+            journal = Journal(journal_dir(spec.data_dir, spec.id), durable=spec.is_durable)
+            changes = _upgrade(spec, broker, layout, journal, reset)
+            assembly = Assembly(TaskSettings.of(spec, journal.lineage()), layout, broker)
+            engine = SparkEngine(spec, assembly, lease, pace)
+            options = LoopOptions(on_batch=on_batch, every_seconds=pace.every_seconds)
+            supervisor = assembly.supervisor(journal, spec.config, engine, options)
+            deliveries = Deliveries(spec, broker)
+            held.callback(_watchdog(spec, engine, options.activity).close)
+            port = spec.config.metrics_port
+            metrics = None if port is None else MetricsServer(spec.data_dir, port)
             if metrics is not None:
                 held.callback(metrics.close)
             url = None if metrics is None else metrics.url
-            return cls(held.pop_all(), supervisor, stopping, deliveries, until, changes, url)
+            return cls(held.pop_all(), supervisor, options.stopping, deliveries, until, changes, url)
 
     def _work(self, until: Until) -> None:
         try:
@@ -157,7 +155,7 @@ def stop_spark() -> None:
         context.stop()
 
 
-def _locked(app: App) -> FileLock:
+def _locked(app: AppSettings) -> FileLock:
     lock = FileLock(lock_file(app.data_dir, app.id))
     if not lock.acquire(timeout=0.1):
         raise AlreadyRunningError(
@@ -168,7 +166,7 @@ def _locked(app: App) -> FileLock:
     return lock
 
 
-def _watchdog(app: App, engine: Engine, activity: Activity) -> Watchdog:
+def _watchdog(app: AppSettings, engine: SparkEngine, activity: Activity) -> Watchdog:
     limit = app.config.stuck_after
     return Watchdog(
         app.id,
@@ -180,7 +178,9 @@ def _watchdog(app: App, engine: Engine, activity: Activity) -> Watchdog:
     )
 
 
-def _upgrade(app: App, broker: Broker, layout: Layout, journal: Journal, reset: Collection[str]) -> list[StageChange]:
+def _upgrade(
+    app: AppSettings, broker: Broker, layout: Layout, journal: Journal, reset: Collection[str]
+) -> list[StageChange]:
     """Bring the state in line with the topology, and say what that does to it."""
     policies = Policies.of(app.id, app.config)
     elsewhere = None if app.broker_url is None else broker.url  # which has the places of secrets, not the secrets
@@ -189,33 +189,3 @@ def _upgrade(app: App, broker: Broker, layout: Layout, journal: Journal, reset: 
     for change in [] if is_unchanged(changes) else changes:
         event(_log, logging.WARNING, "topology changed", {"app": app.id, "stage": str(change)})
     return changes
-
-
-def _layout(app: App, broker: Broker) -> Layout:
-    """Create missing topics if that is allowed, and lay the plan out over what is there."""
-    plan = app.plan
-    topics: dict[str, int] = {}
-    stamped = plan.stamped_topics
-    written = (f"{app.config.output_prefix}{topic}" for topic in plan.sink_topics)
-    for topic in dict.fromkeys((*plan.source_topics, *written)):
-        try:
-            found = broker.topic(topic)
-            topics[topic] = found.partitions
-            if topic in stamped and found.config.timestamps != "append":
-                raise DefinitionError(
-                    f'topic {topic!r} keeps the times of its producers, but timestamp="append" asks for the log\'s',
-                    hint="create the topic with append timestamps, or leave timestamp= out",
-                    topic=topic,
-                )
-        except UnknownTopicError:
-            if not app.config.create_topics:
-                raise
-            config = TopicConfig(
-                partitions=app.config.partitions, timestamps="append" if topic in stamped else "create"
-            )
-            broker.create_topic(topic, config)
-            topics[topic] = app.config.partitions
-    dead_letters = Policies.of(app.id, app.config).dead_letter_topic
-    return Layout.of(
-        plan, {**topics, **matching_topics(plan, broker, but=dead_letters)}, otherwise=app.config.partitions
-    )

@@ -12,18 +12,16 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+from millstream.batch.app_spec import AppSettings
 from millstream.errors import EngineError
 from millstream.spark.datasource import FORMAT, register
 from millstream.spark.noise import filtered_stderr
-
-if TYPE_CHECKING:
-    from millstream.app import App
 
 __all__ = [
     "DataFrame",
@@ -87,15 +85,16 @@ def spark_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def frames_of(app: App) -> DataFrameReader:
+def frames_of(app: AppSettings) -> DataFrameReader:
     """Return a reader for the data directory and the broker of an app."""
-    return app.spark.read.format(FORMAT).options(**source_options(app)).option("app", app.id)
+    spark = spark_session(app.config.master, app.config.spark)
+    return spark.read.format(FORMAT).options(**source_options(app)).option("app", app.id)
 
 
-def source_options(app: App) -> dict[str, str]:
+def source_options(app: AppSettings) -> dict[str, str]:
     """Return the options with which the data source finds what an app reads and writes."""
-    place = {"data_dir": str(app.data_dir), "durability": app.config.durability}
-    return place if app.broker_url is None else {**place, "broker": app.broker_url}
+    options = {"data_dir": str(app.data_dir), "durability": app.config.durability}
+    return options if app.broker_url is None else {**options, "broker": app.broker_url}
 
 
 def _forget_if_dead() -> None:

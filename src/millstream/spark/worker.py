@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from pyspark import cloudpickle
 
+from millstream.batch.assembly import Assembly
 from millstream.batch.execute import ShuffleInputs, Slot, run_batch, run_slot
 from millstream.batch.resident import reside
 from millstream.broker import Broker
@@ -30,8 +31,6 @@ from millstream.plan.topology import Plan
 from millstream.spark.exchange import AbandonedError, Exchange, NotAllHereError
 from millstream.spark.failures import Failure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
-from millstream.state.checkpoint import Checkpoint
-from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import freeze_loaded_objects
 from millstream.task.report import TaskReport
 from millstream.task.task_input import ShuffleInput
@@ -80,7 +79,7 @@ def run_level(header: bytes, level: int, index: int, incoming: Iterator[Item]) -
 
 def _run_slot(job: JobHeader, level: int, index: int, inputs: ShuffleInputs) -> Iterator[Item]:
     slot = Slot(level, index, job.app.widths[level])
-    for report, sent in run_slot(worksite(job.app), job.plan, job.versions, slot, inputs):
+    for report, sent in run_slot(_assembly(job.app).environment(), job.plan, job.versions, slot, inputs):
         yield REPORT, _encode(report)
         for receiver, data in sent:
             yield receiver, _encode(data)
@@ -124,7 +123,7 @@ def run_whole(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
     """Run a whole batch in one Spark task."""
     try:
         job = decode_header(header)
-        reports = run_batch(worksite(job.app), job.plan, job.versions)
+        reports = run_batch(_assembly(job.app).environment(), job.plan, job.versions)
     except Exception as error:
         yield FAILURE, _encode(Failure.of(error))
     else:
@@ -135,7 +134,7 @@ def run_resident(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
     """Run small batches for a while; their reports go to the driver by wire."""
     try:
         job = decode_resident_header(header)
-        reside(worksite(job.app), job.terms)
+        reside(_assembly(job.app), job.terms)
     except Exception as error:
         yield FAILURE, _encode(Failure.of(error))
 
@@ -156,29 +155,14 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def worksite(header: AppHeader) -> TaskEnvironment:
-    """Return the worksite of an app in this worker."""
+def _assembly(header: AppHeader) -> Assembly:
+    """Return what runs the tasks of an app in this worker."""
     _ignore_interrupts()
-    site = TaskEnvironment(
-        app=header.app,
-        layout=Layout(_plan(header), header.partitions),
-        broker=_broker(header.broker, header.durable),
-        state_dir=Path(header.state_dir),
-        policies=header.policies,
-        lineage=header.lineage,
-        caching=header.caching,
-        durable=header.durable,
-        new_topic=header.new_topic,
-        checkpoint=_checkpoint(header),
+    assembly = Assembly(
+        header.tasks, Layout(_plan(header), header.partitions), _broker(header.broker, header.tasks.durable)
     )
     freeze_loaded_objects()
-    return site
-
-
-def _checkpoint(header: AppHeader) -> Checkpoint | None:
-    if header.checkpoint is None:
-        return None
-    return Checkpoint(header.checkpoint, header.app, header.lineage, snapshot_every=header.snapshot_every)
+    return assembly
 
 
 @functools.cache
@@ -194,7 +178,7 @@ def _plan(header: AppHeader) -> Plan:
         # what was pickled is the plan itself, but for the names of classes that were made inside of functions
         if reference is not None and fingerprint(plan) != header.fingerprint:
             raise StateError(
-                f"the topology of {header.app!r} is another one in a worker than it was at the start",
+                f"the topology of {header.tasks.app!r} is another one in a worker than it was at the start",
                 hint="its file was changed while it ran, or it depends on something outside of it; restart the app",
             )
         _plans[known] = plan

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from millstream.app import App
+from millstream.batch.assembly import Assembly, TaskSettings
 from millstream.batch.batch import Batch, Progress, advanced
 from millstream.batch.execute import run_batch, task_names
-from millstream.batch.idle import IdleInputs
-from millstream.batch.planner import BatchSize, Planner
-from millstream.batch.timers import SharedTime, timed_tasks
-from millstream.batch.topics import SourceTopics
+from millstream.batch.planner import BatchSize
+from millstream.batch.timers import SharedTime
 from millstream.broker import Output, TopicConfig
 from millstream.durations import Duration, milliseconds
 from millstream.errors import UnknownTableError
@@ -30,7 +29,6 @@ from millstream.records import Record
 from millstream.serdes import JSON, READABLE, Serde, SerdeLike
 from millstream.tables.opening import readers_of
 from millstream.tables.rows import TableReader
-from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 from millstream.testing.bench import scratch_directory
@@ -75,33 +73,20 @@ class TestDriver:
         self._new_topic = topics = TopicConfig(partitions=partitions)
         for topic in dict.fromkeys((*self._plan.source_topics, *self._plan.sink_topics)):
             self._log.create_topic(topic, topics)
-        config = app.config
-        self._environment = TaskEnvironment(
+        settings = TaskSettings(
             app=app.id,
-            layout=Layout.of(self._plan, dict.fromkeys(self._plan.source_topics, partitions), otherwise=partitions),
-            broker=self._log,
-            state_dir=state_dir(self._directory, app.id),
-            policies=Policies.of(app.id, config),
+            state_dir=str(state_dir(self._directory, app.id)),
+            policies=Policies.of(app.id, app.config),
             caching=caching,
             durable=False,
             new_topic=topics,
         )
-        timed = timed_tasks(self._environment.layout)
-        self._planner = Planner(
-            self._log,
-            SourceTopics(
-                self._environment.layout,
-                self._log,
-                dead_letters=self._environment.policies.dead_letter_topic,
-                look_seconds=0,
-            ),
-            BatchSize(config.max_batch_records, 1.0),
-            timed=timed,
-            whole=self._plan.global_tables,
-            idle=IdleInputs(self._environment.layout),
-            clock=lambda: self.wall_clock,
-        )
-        self._shared_time = SharedTime(self._environment.layout) if one_stream_time else None
+        layout = Layout.of(self._plan, dict.fromkeys(self._plan.source_topics, partitions), otherwise=partitions)
+        assembly = Assembly(settings, layout, self._log)
+        self._environment = assembly.environment()
+        size = BatchSize(app.config.max_batch_records, 1.0)
+        self._planner = assembly.planner(size, clock=lambda: self.wall_clock, look_seconds=0)
+        self._shared_time = SharedTime(layout) if one_stream_time else None
         self._progress = Progress()
         self._read: dict[str, list[int]] = {}
         try:

@@ -1,0 +1,157 @@
+"""Assemble what runs the batches of an app: the task environment, the planner, the batch loop and its supervisor.
+
+Spark's driver and workers, the resident task, the test driver and the tests all build these parts here, so that they
+agree on what the app reads, when its timers are due and how its tasks run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from millstream.batch.app_spec import AppSettings
+from millstream.batch.execute import task_names
+from millstream.batch.idle import IdleInputs
+from millstream.batch.journal import Journal
+from millstream.batch.loop import BatchLoop, Execute, LoopOptions, Resident
+from millstream.batch.planner import BatchSize, Planner, SmallPlanner, wall_clock
+from millstream.batch.supervisor import Supervisor
+from millstream.batch.timers import timed_tasks
+from millstream.batch.topics import LOOK_SECONDS, SourceTopics
+from millstream.broker import Broker, TopicConfig
+from millstream.config import Config
+from millstream.durations import milliseconds
+from millstream.foundation.paths import state_dir
+from millstream.plan.layout import Layout
+from millstream.state.checkpoint import Checkpoint
+from millstream.task.environment import TaskEnvironment
+from millstream.task.policy import Policies
+
+P = TypeVar("P", bound=Planner)
+
+
+class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the tasks of an app run, as data that can be sent to workers."""
+
+    app: str
+    state_dir: str
+    policies: Policies
+    lineage: str = ""
+    caching: bool = True
+    durable: bool = True
+    new_topic: TopicConfig | None = None
+    checkpoint: str | None = None
+    snapshot_every: int = 100
+
+    @classmethod
+    def of(cls, app: AppSettings, lineage: str = "") -> TaskSettings:
+        """Return the settings of an app's tasks on this host."""
+        config = app.config
+        return cls(
+            app=app.id,
+            state_dir=str(state_dir(app.data_dir, app.id)),
+            policies=Policies.of(app.id, config),
+            lineage=lineage,
+            caching=config.caching,
+            durable=app.is_durable,
+            new_topic=TopicConfig(partitions=config.partitions) if config.create_topics else None,
+            checkpoint=config.checkpoint,
+            snapshot_every=config.snapshot_every,
+        )
+
+
+@dataclass(frozen=True)
+class Executors:
+    """What an engine runs batches with; ``resident`` is None if all of them run as jobs of the driver."""
+
+    execute: Execute
+    resident: Resident | None = None
+
+
+class Engine(Protocol):
+    """Where the batches of an app run."""
+
+    def connect(self) -> Executors:
+        """Return what runs batches; starts the engine if it is not running."""
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """An app that is laid out over the topics of a broker."""
+
+    settings: TaskSettings
+    layout: Layout
+    broker: Broker
+
+    def environment(self) -> TaskEnvironment:
+        """Return a task environment for this process."""
+        settings = self.settings
+        checkpoint = None
+        if settings.checkpoint is not None:
+            checkpoint = Checkpoint(
+                settings.checkpoint, settings.app, settings.lineage, snapshot_every=settings.snapshot_every
+            )
+        return TaskEnvironment(
+            app=settings.app,
+            layout=self.layout,
+            broker=self.broker,
+            state_dir=Path(settings.state_dir),
+            policies=settings.policies,
+            lineage=settings.lineage,
+            caching=settings.caching,
+            durable=settings.durable,
+            new_topic=settings.new_topic,
+            checkpoint=checkpoint,
+        )
+
+    def planner(
+        self, size: BatchSize, *, clock: Callable[[], int] = wall_clock, look_seconds: float = LOOK_SECONDS
+    ) -> Planner:
+        """Return a planner over everything that the app reads."""
+        return self._planner(Planner, size, clock, look_seconds)
+
+    def small_planner(self, most_records: int) -> SmallPlanner:
+        """Return a planner that leaves backlogs of more than ``most_records`` to another one."""
+        return self._planner(SmallPlanner, BatchSize(most_records, 1.0), wall_clock, LOOK_SECONDS)
+
+    def _planner(self, kind: type[P], size: BatchSize, clock: Callable[[], int], look_seconds: float) -> P:
+        dead_letters = self.settings.policies.dead_letter_topic
+        return kind(
+            self.broker,
+            SourceTopics(self.layout, self.broker, dead_letters=dead_letters, look_seconds=look_seconds),
+            size,
+            timed=timed_tasks(self.layout),
+            whole=self.layout.plan.global_tables,
+            idle=IdleInputs(self.layout),
+            clock=clock,
+        )
+
+    def loop(
+        self, journal: Journal, planner: Planner, execute: Execute, options: LoopOptions | None = None
+    ) -> BatchLoop:
+        """Return a loop that plans batches with ``planner`` and runs them with ``execute``."""
+        return BatchLoop(self.settings.app, journal, planner, execute, task_names(self.layout), options)
+
+    def supervisor(self, journal: Journal, config: Config, engine: Engine, options: LoopOptions) -> Supervisor:
+        """Return what runs batches on an engine and connects to it again after failures."""
+
+        def make_loop() -> BatchLoop:
+            executors = engine.connect()
+            loop_options = replace(options, resident=executors.resident)
+            return self.loop(journal, self.planner(batch_size(config)), executors.execute, loop_options)
+
+        return Supervisor(self.settings.app, journal, make_loop, stopping=options.stopping, activity=options.activity)
+
+
+def topic_loop(name: str, topic: str, broker: Broker, journal: Journal, config: Config, execute: Execute) -> BatchLoop:
+    """Return a loop over a single topic; it has no tasks, ``execute`` handles the records itself."""
+    return BatchLoop(name, journal, Planner(broker, [topic], batch_size(config)), execute, task_names=[])
+
+
+def batch_size(config: Config) -> BatchSize:
+    """Return how large the batches of an app are to begin with."""
+    return BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)
