@@ -23,7 +23,7 @@ from pathlib import Path
 from millstream import App, Config
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.serve.server import Address, WebServer
+from millstream.serve.server import WebAddress, WebServer
 from millstream.spark.run import stop_spark
 
 KEYS = 100_000
@@ -66,7 +66,7 @@ def measure(read: Callable[[str], object], requests: int) -> dict[str, float]:
 
 def over_rest(data_dir: Path, requests: int) -> dict[str, float]:
     """Read over one connection to a server in this process, as a browser or another program would."""
-    server = WebServer(data_dir, address=Address(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0))
     host, _, port = server.url.removeprefix("http://").rpartition(":")
     connection = http.client.HTTPConnection(host, int(port))
 

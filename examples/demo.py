@@ -28,9 +28,9 @@ from examples import click_stream, demo_data, stock_market, taxi_rides
 from millstream import App, MillstreamError
 from millstream.batch.report import BatchReport
 from millstream.broker import TopicConfig
-from millstream.cli.progress import Tally
+from millstream.cli.progress import RunTotals
 from millstream.errors import TopicExistsError
-from millstream.serve.alert_rules import AlertBook, Rule
+from millstream.serve.alert_rules import AlertStore, Rule
 from millstream.serve.server import WebServer
 from millstream.spark.run import stop_spark
 
@@ -50,12 +50,12 @@ class Screen:
 
     def __init__(self) -> None:
         self.url = ""
-        self.tallies = {app.id: Tally(app.id) for app in APPS}
+        self.totals = {app.id: RunTotals(app.id) for app in APPS}
         self.rows: dict[str, list[tuple[Any, Any]]] = {app.id: [] for app in APPS}
 
     def add_batch(self, app: App, report: BatchReport) -> None:
         """Add the metrics of a batch and read the table, as any other process could."""
-        self.tallies[app.id].add(report)
+        self.totals[app.id].add(report)
         if app.id in _DISPLAYED_TABLES:
             table = app.tables[_DISPLAYED_TABLES[app.id]]
             self.rows[app.id] = sorted(table.items(), key=lambda row: -row[1])[:6]
@@ -64,11 +64,11 @@ class Screen:
         """Return the current content."""
         parts: list[Any] = []
         for app in APPS:
-            tally = self.tallies[app.id]
+            totals = self.totals[app.id]
             grid = Table.grid(padding=(0, 2))
-            grid.add_row(Text(app.id, style="bold cyan"), Text("" if tally.batches else "waiting for the first batch"))
-            for name, fact in tally.facts():
-                grid.add_row(Text(name, style="dim"), Text(fact))
+            grid.add_row(Text(app.id, style="bold cyan"), Text("" if totals.batches else "waiting for the first batch"))
+            for name, text in totals.details():
+                grid.add_row(Text(name, style="dim"), Text(text))
             if self.rows[app.id]:
                 top = "  ".join(f"{key} {count:,}" for key, count in self.rows[app.id])
                 grid.add_row(Text(_DISPLAYED_TABLES[app.id], style="dim"), Text(top, style="green"))
@@ -102,7 +102,7 @@ def prepare() -> None:
             broker.create_topic(topic, TopicConfig(partitions=4))
     broker.close()
     for rule in ALERTS:
-        AlertBook(APPS[0].data_dir).put(rule)
+        AlertStore(APPS[0].data_dir).put(rule)
 
 
 @contextmanager
@@ -152,14 +152,14 @@ def _print_progress(screen: Screen, stop: threading.Event, seconds: float, conso
     for _ in range(max(1, int(seconds / 5))):
         if stop.wait(min(5.0, seconds)):
             return
-        for tally in screen.tallies.values():
-            console.print(tally.line(), highlight=False, soft_wrap=True)
+        for totals in screen.totals.values():
+            console.print(totals.line(), highlight=False, soft_wrap=True)
 
 
 def print_summary(screen: Screen, console: Console) -> None:
     """Print the totals and what to try next."""
-    for tally in screen.tallies.values():
-        console.print(tally.summary(), highlight=False, soft_wrap=True)
+    for totals in screen.totals.values():
+        console.print(totals.summary(), highlight=False, soft_wrap=True)
     option = "" if APPS[0].data_dir == Path("millstream-data").absolute() else f" --data-dir {APPS[0].data_dir}"
     console.print("\nnext, try:", style="bold")
     for command in (

@@ -124,14 +124,14 @@ class Browser:
         return [one for one in told if not any(known in one for known in self.expected)]
 
     def send(self, *lines: str) -> None:
-        data_dir = self.server._place.data_dir
+        data_dir = self.server._directory.path
         with EmbeddedLog(data_dir) as log, Producer(log, value=str) as producer:
             for line in lines:
                 producer.send("lines", line, key=line[:40])
 
     def process(self) -> None:
         """Let the app of words do what there is to do."""
-        run_to_end(words_app(self.server._place.data_dir))
+        run_to_end(words_app(self.server._directory.path))
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ PAGES = {
     "versions": "/tables/stock-market/prices?key=ACME",
     "time": "/time?app=taxi-rides",
     "groups": "/groups",
-    "letters": "/letters?app=taxi-rides",
+    "letters": "/dead-letters?app=taxi-rides",
     "alerts": "/alerts",
 }
 _READY_SECONDS = 300

@@ -7,7 +7,7 @@ from selenium.webdriver.common.alert import Alert
 from selenium.webdriver.common.keys import Keys
 from tests.browser.conftest import Browser
 
-from millstream.serve.server import Address, WebServer
+from millstream.serve.server import WebAddress, WebServer
 
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
@@ -34,10 +34,10 @@ def test_figures_move_without_a_reload(browser: Browser) -> None:
 def test_the_overview_moves_without_a_reload(browser: Browser) -> None:
     browser.open("/")
     loaded_once(browser)
-    before = browser.text("#app-words-app .figures")
+    before = browser.text("#app-words-app .metrics")
     browser.send("one", "two")
     browser.process()
-    browser.until("the number of the batch moves", lambda: browser.text("#app-words-app .figures") != before)
+    browser.until("the number of the batch moves", lambda: browser.text("#app-words-app .metrics") != before)
     assert still_the_same(browser)
 
 
@@ -122,7 +122,7 @@ def test_a_node_tells_its_figures_and_its_rows_by_mouse_and_keyboard(browser: Br
         ".dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     )
     browser.until("records of the edge are shown", lambda: "vendor" in browser.text("#panel .samples"))
-    assert browser.run("return document.querySelectorAll('.chosen').length") == 1
+    assert browser.run("return document.querySelectorAll('.selected').length") == 1
 
 
 def test_the_drawing_is_zoomed_and_stays_so(browser: Browser) -> None:
@@ -138,24 +138,24 @@ def test_the_drawing_is_zoomed_and_stays_so(browser: Browser) -> None:
     browser.click("[data-zoom=in]")
     zoomed = view()
     assert zoomed[2] < before[2]
-    figures = browser.text("#stage-figures")
+    figures = browser.text("#stage-metrics")
     browser.send("again")
     browser.process()
-    browser.until("the page was refreshed", lambda: browser.text("#stage-figures") != figures)
+    browser.until("the page was refreshed", lambda: browser.text("#stage-metrics") != figures)
     assert view() == zoomed
 
 
 def test_letters_are_opened_and_sent_back(browser: Browser) -> None:
-    browser.open("/letters?app=rides-app")
-    browser.click(".letter summary")
-    assert "Traceback" in browser.text(".letter[open] pre")
+    browser.open("/dead-letters?app=rides-app")
+    browser.click(".dead-letter summary")
+    assert "Traceback" in browser.text(".dead-letter[open] pre")
     waiting = browser.text("#letters p")
-    browser.click(".letter[open] button[type=submit]")
+    browser.click(".dead-letter[open] button[type=submit]")
     Alert(browser.driver).accept()
-    browser.until("it is told", lambda: "1 sent back" in browser.text("#toast"))
+    browser.until("it is told", lambda: "1 replayed" in browser.text("#toast"))
     browser.click("#letters > form button")
     Alert(browser.driver).accept()
-    browser.until("all are sent", lambda: "0 were not sent back yet" in browser.text("#letters p"))
+    browser.until("all are sent", lambda: "0 were not replayed yet" in browser.text("#letters p"))
     assert waiting != browser.text("#letters p")
 
 
@@ -164,7 +164,7 @@ def test_the_page_tells_why_a_record_is_late(browser: Browser) -> None:
     browser.type("form.filter input[name=key]", "zone-1")
     browser.type("form.filter input[name=time]", "2026-01-01T06:00:01Z")
     browser.click("form.filter button")
-    browser.until("it is answered", lambda: "it is late" in browser.text(".answer"))
+    browser.until("it is answered", lambda: "late" in browser.text(".answer"))
 
 
 def test_an_alert_is_watched_and_let_go(browser: Browser) -> None:
@@ -179,14 +179,14 @@ def test_an_alert_is_watched_and_let_go(browser: Browser) -> None:
 
 
 def test_a_page_asks_for_the_token_and_lets_in(browser: Browser) -> None:
-    server = WebServer(browser.server._place.data_dir, address=Address("0.0.0.0", 0))
+    server = WebServer(browser.server._directory.path, address=WebAddress("0.0.0.0", 0))
     assert server.token_file is not None
     browser.expected = ("401 (Unauthorized)",)
     browser.driver.get(f"{server.url}/topics")
-    assert "asks for its token" in browser.text("body")
+    assert "requires a token" in browser.text("body")
     browser.type("#token", "wrong")
     browser.click("button")
-    browser.until("it is refused", lambda: "That is not the token" in browser.text("body"))
+    browser.until("it is refused", lambda: "The token is wrong" in browser.text("body"))
     browser.type("#token", server.token_file.read_text().strip())
     browser.click("button")
     browser.until("it lets in", lambda: "Overview" in browser.text("main h1"))

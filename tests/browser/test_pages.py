@@ -7,7 +7,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.browser.conftest import Browser, resize
 
 from millstream.log import EmbeddedLog
-from millstream.serve.server import Address, WebServer
+from millstream.serve.server import WebAddress, WebServer
 
 PAGES = {
     "/": "rides-app",
@@ -21,8 +21,8 @@ PAGES = {
     "/time?app=rides-app": "Stream time of each task",
     "/groups": "words-app",
     "/groups/words-app": "Offsets",
-    "/letters?app=rides-app": "ZeroDivisionError",
-    "/alerts": "Watch something",
+    "/dead-letters?app=rides-app": "ZeroDivisionError",
+    "/alerts": "Create an alert",
 }
 WINDOWS = {"desk": (1280, 900), "tablet": (820, 1100), "phone": (390, 844)}
 
@@ -48,7 +48,7 @@ def test_nothing_is_cut_off_at_the_side(browser: Browser, path: str, window: str
     width = browser.run("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
     assert width[0] <= width[1]  # type: ignore[index]
     hidden = browser.run(
-        """return [...document.querySelectorAll('main h1, main h2, main button, main input, main dd, main .figure')]
+        """return [...document.querySelectorAll('main h1, main h2, main button, main input, main dd, main .metric')]
             .filter((one) => one.offsetParent)
             .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
             .map((one) => one.outerHTML.slice(0, 80))"""
@@ -92,7 +92,7 @@ def test_dark_and_light_follow_the_system_and_the_button(browser: Browser) -> No
 def test_an_empty_directory_teaches_what_to_do(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     data_dir = tmp_path_factory.mktemp("empty")
     EmbeddedLog(data_dir).close()
-    server = WebServer(data_dir, address=Address(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0))
     for path, lesson in {
         "/": "millstream run",
         "/topology": "millstream run",
@@ -100,8 +100,8 @@ def test_an_empty_directory_teaches_what_to_do(browser: Browser, tmp_path_factor
         "/tables": "count(name=",
         "/time": "millstream run",
         "/groups": "millstream consume",
-        "/letters": "millstream run",
-        "/alerts": "Nothing is watched yet",
+        "/dead-letters": "millstream run",
+        "/alerts": "There are no alerts yet",
     }.items():
         browser.driver.get(f"{server.url}{path}")
         assert lesson in browser.text("body"), path

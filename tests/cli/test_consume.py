@@ -94,7 +94,7 @@ def test_interrupted_while_it_waits(fill: Fill, data_dir: Path) -> None:
         (["--offset", "3"], "--offset needs --partition"),
         (["--from-beginning", "--since", "1 h"], "use only one of --from-beginning, --since"),
         (["--since", "1 h", "--partition", "0", "--offset", "0"], "use only one of --since, --offset"),
-        (["--since", "soon"], "'soon' is not a time"),
+        (["--since", "soon"], "'soon' is not a valid time"),
         (["--max", "0"], "Invalid value for '--max'"),
         (["--group", "audit", "--partition", "0"], "--group"),
     ],

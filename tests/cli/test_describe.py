@@ -52,9 +52,9 @@ def test_a_topology_in_other_forms(call: Call, file: Path, format: str, begin: s
         ("no.such.module", "there is no module 'no.such.module'"),
         ("{}/shouting.py:quiet", "'{}/shouting.py:quiet' is not an App; apps in the module: loud"),
         ("{}/empty.py", "'{}/empty.py' has 0 apps; create one at module level"),
-        (":app", "':app' names neither a Python file nor a module"),
-        ("", "'' names neither a Python file nor a module"),
-        ("examples/app", "'examples/app' names neither a Python file nor a module"),
+        (":app", "':app' is neither a Python file nor a module"),
+        ("", "'' is neither a Python file nor a module"),
+        ("examples/app", "'examples/app' is neither a Python file nor a module"),
     ],
 )
 def test_a_target_that_is_none(call: Call, file: Path, target: str, message: str) -> None:

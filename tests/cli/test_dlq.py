@@ -27,11 +27,11 @@ def app(fill: Fill, data_dir: Path) -> App:
 def test_letters_are_listed_with_their_origin_and_error(call: Call, app: App) -> None:
     listed = call("dlq", "list")
     rows = listed.stdout.splitlines()
-    assert rows[0].split() == ["LETTER", "TIME", "FROM", "NODE", "ERROR"]
+    assert rows[0].split() == ["POSITION", "TIME", "ORIGIN", "NODE", "ERROR"]
     assert ["numbers[1]@1" in row or "numbers[0]@0" in row for row in rows[1:]] == [True, True]
-    assert "2 letters in double.dead-letters not sent back yet" in listed.stderr
+    assert "2 dead letters in double.dead-letters not replayed yet" in listed.stderr
     found = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
-    assert {(one["from"], one["key"], one["node"]) for one in found} == {
+    assert {(one["origin"], one["key"], one["node"]) for one in found} == {
         ("numbers[1]@1", "b", "numbers"),
         ("numbers[0]@0", "c", "numbers"),
     }
@@ -40,30 +40,30 @@ def test_letters_are_listed_with_their_origin_and_error(call: Call, app: App) ->
 
 def test_a_letter_is_shown_whole_and_cannot_harm_a_terminal(call: Call, app: App) -> None:
     found = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
-    place = next(one["letter"] for one in found if one["key"] == "b")
-    shown = call("dlq", "show", place).stdout
-    assert f"letter  {place}, 1970-01-01T00:00:00.006Z\n" in shown
-    assert "from    numbers[1]@1, stage numbers, node numbers\n" in shown
-    assert "value   one\\x1b[31m\n" in shown
+    position = next(one["position"] for one in found if one["key"] == "b")
+    shown = call("dlq", "show", position).stdout
+    assert f"position  {position}, 1970-01-01T00:00:00.006Z\n" in shown
+    assert "origin    numbers[1]@1, stage numbers, node numbers\n" in shown
+    assert "value     one\\x1b[31m\n" in shown
     assert "Traceback (most recent call last)" in shown
     assert "\x1b" not in shown
 
 
 def test_replay_sends_each_letter_back_once_to_where_it_came_from(call: Call, app: App, stored: Stored) -> None:
     before = stored("numbers")
-    assert "would send 2 letters of double.dead-letters back" in call("dlq", "replay", "--dry-run").stderr
+    assert "would replay 2 dead letters of double.dead-letters" in call("dlq", "replay", "--dry-run").stderr
     assert stored("numbers") == before
-    assert call("dlq", "replay").stdout == "sent 2 letters to numbers\n"
+    assert call("dlq", "replay").stdout == "sent 2 dead letters to numbers\n"
     again = [(one.partition, one.key, one.value, one.timestamp, one.headers) for one in stored("numbers")]
     assert again.count((1, b"b", b"one\x1b[31m", 6, ())) == 2
     assert again.count((0, b"c", b"{", 7, ())) == 2
-    assert call("dlq", "replay").stderr == "all letters were sent back before\n"
-    assert "0 letters in" in call("dlq", "list").stderr
+    assert call("dlq", "replay").stderr == "all dead letters were already replayed\n"
+    assert "0 dead letters in" in call("dlq", "list").stderr
 
 
 def test_what_fails_again_is_a_new_letter_and_one_place_can_be_sent_alone(call: Call, app: App) -> None:
     found = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
-    assert call("dlq", "replay", found[0]["letter"]).stdout == "sent 1 letter to numbers\n"
+    assert call("dlq", "replay", found[0]["position"]).stdout == "sent 1 dead letter to numbers\n"
     run_to_end(app)
     assert len(call("dlq", "list", "--json").stdout.splitlines()) == 3
 

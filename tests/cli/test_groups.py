@@ -118,7 +118,7 @@ def test_a_group_that_is_not_there(call: Call, group: str, arguments: list[str])
 def test_a_group_is_moved(call: Call, group: str, data_dir: Path, to: str, expected: list[int]) -> None:
     shown = call("groups", "reset", group, "--to", to)
     assert shown.exit_code == 0
-    assert shown.stderr == "nothing was changed; add --execute to do it\n"
+    assert shown.stderr == "nothing was changed; add --execute to make the change\n"
     assert [int(line.split()[-1]) for line in shown.stdout.splitlines()[1:]] == expected
     assert committed(data_dir) == [1, 0]
     done = call("groups", "reset", group, "--to", to, "--execute", "--json")

@@ -6,7 +6,7 @@ import click
 import pytest
 from tests.cli.conftest import Call, Fill
 
-from millstream.cli.main import PLACES, root
+from millstream.cli.main import COMMANDS, root
 from millstream.errors import UnknownTopicError
 
 HEAVY = ("pyspark", "pyarrow", "numpy", "lmdb", "rich")
@@ -16,7 +16,7 @@ HELP_SECONDS = 0.5  # of the processor, 0.15 on a quiet machine
 def test_help_lists_all_commands(call: Call) -> None:
     helped = call("--help")
     assert helped.exit_code == 0
-    assert all(name in helped.stdout for name in PLACES)
+    assert all(name in helped.stdout for name in COMMANDS)
 
 
 def test_help_has_examples(call: Call) -> None:
@@ -41,7 +41,7 @@ def test_help_is_quick() -> None:
     assert float(seconds) < HELP_SECONDS
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_its_place(name: str) -> None:
     command = root.get_command(click.Context(root), name)
     assert command is not None
@@ -56,10 +56,10 @@ def test_usage_errors(call: Call, arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["runn"], "there is no command 'runn'; did you mean 'run'?"),
-        (["topics", "lsit"], "there is no command 'lsit'; did you mean 'list'?"),
-        (["nonsense"], "there is no command 'nonsense'; see: millstream --help"),
-        (["topics", "\x1b[2J"], r"there is no command '\x1b[2J'; see: millstream topics --help"),
+        (["runn"], "unknown command 'runn'; did you mean 'run'?"),
+        (["topics", "lsit"], "unknown command 'lsit'; did you mean 'list'?"),
+        (["nonsense"], "unknown command 'nonsense'; see: millstream --help"),
+        (["topics", "\x1b[2J"], r"unknown command '\x1b[2J'; see: millstream topics --help"),
     ],
 )
 def test_a_command_that_there_is_not(call: Call, arguments: list[str], message: str) -> None:

@@ -62,7 +62,7 @@ def test_a_line_that_is_not_json_ends_it(call: Call, stored: Stored) -> None:
 def test_a_line_without_key_ends_it(call: Call, stored: Stored) -> None:
     produced = call("produce", "lines", "--key-separator", "=", input="a=1\nb:2\n")
     assert produced.exit_code == 1
-    assert "error: line 2 has no key: 'b:2'; separate it from the value by '='" in produced.stderr
+    assert "error: line 2 has no key: 'b:2'; separate key and value with '='" in produced.stderr
     assert pairs(stored("lines")) == [(b"a", b"1")]
 
 

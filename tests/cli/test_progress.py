@@ -2,7 +2,7 @@ import pytest
 
 from millstream.batch.batch import Batch
 from millstream.batch.report import BatchReport
-from millstream.cli.progress import Tally, shown
+from millstream.cli.progress import RunTotals, show_progress
 from millstream.task.report import TaskReport
 from millstream.task.task_input import Range
 
@@ -27,73 +27,73 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def tally(clock: Clock) -> Tally:
-    return Tally("shop", clock=clock)
+def totals(clock: Clock) -> RunTotals:
+    return RunTotals("shop", clock=clock)
 
 
-def test_before_the_first_batch(tally: Tally) -> None:
-    assert tally.line() == "shop: starting Spark"
-    tally.is_started = True
-    assert tally.line() == "shop: waiting for records"
-    assert tally.summary() == "shop stopped after 0.0 s: 0 batches, 0 records in, 0 out"
+def test_before_the_first_batch(totals: RunTotals) -> None:
+    assert totals.line() == "shop: starting Spark"
+    totals.is_started = True
+    assert totals.line() == "shop: waiting for records"
+    assert totals.summary() == "shop stopped after 0.0 s: 0 batches, 0 records in, 0 out"
 
 
-def test_batches_add_up(tally: Tally, clock: Clock) -> None:
+def test_batches_add_up(totals: RunTotals, clock: Clock) -> None:
     clock.now += 5
-    tally.add(report(1, 1000, TaskReport(task=1, records_out=3, rows={"words": 7}), lag=4000))
+    totals.add(report(1, 1000, TaskReport(task=1, records_out=3, rows={"words": 7}), lag=4000))
     clock.now += 0.5
-    tally.add(report(2, 500, TaskReport(task=1, rows={"words": 8}), TaskReport(task=2, rows={"words": 1})))
-    assert tally.facts() == [
+    totals.add(report(2, 500, TaskReport(task=1, rows={"words": 8}), TaskReport(task=2, rows={"words": 1})))
+    assert totals.details() == [
         ("records", "1,500 in, 3 out, 1,500/s"),
-        ("batches", "2, the last one took 0.50 s"),
+        ("batches", "2, the last in 0.50 s"),
         ("lag", "none"),
         ("rows", "words 9"),
     ]
-    assert tally.summary() == "shop stopped after 5.5 s: 2 batches, 1,500 records in, 3 out"
+    assert totals.summary() == "shop stopped after 5.5 s: 2 batches, 1,500 records in, 3 out"
 
 
-def test_the_rate_is_of_the_last_seconds(tally: Tally, clock: Clock) -> None:
-    tally.add(report(1, 1000))
+def test_the_rate_is_of_the_last_seconds(totals: RunTotals, clock: Clock) -> None:
+    totals.add(report(1, 1000))
     clock.now += 11
-    assert tally.rate == 0
-    tally.add(report(2, 50))
-    assert tally.rate == 5
+    assert totals.rate == 0
+    totals.add(report(2, 50))
+    assert totals.rate == 5
 
 
-def test_what_was_dropped_is_told(tally: Tally) -> None:
-    tally.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2}), lag=1200))
-    assert tally.facts()[2:] == [("lag", "lines 1,200"), ("dropped", "words: null_key 2")]
+def test_what_was_dropped_is_told(totals: RunTotals) -> None:
+    totals.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2}), lag=1200))
+    assert totals.details()[2:] == [("lag", "lines 1,200"), ("dropped", "words: null_key 2")]
 
 
-def test_dead_letters_are_told_once_and_where_they_are(tally: Tally) -> None:
+def test_dead_letters_are_told_once_and_where_they_are(totals: RunTotals) -> None:
     where = "in shop.dead-letters (see: millstream consume shop.dead-letters --from-beginning -v)"
-    tally.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2, "words: error": 1}, dead_letters=1)))
-    assert tally.facts()[3:] == [("dropped", "words: null_key 2"), ("dead letters", f"1 {where}")]
-    assert tally.summary().endswith(f"1 batch, 9 records in, 0 out, 1 dead letter {where}")
+    totals.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2, "words: error": 1}, dead_letters=1)))
+    assert totals.details()[3:] == [("dropped", "words: null_key 2"), ("dead letters", f"1 {where}")]
+    assert totals.summary().endswith(f"1 batch, 9 records in, 0 out, 1 dead letter {where}")
 
 
-def test_records_that_were_skipped_are_dropped(tally: Tally) -> None:
-    tally.add(report(1, 9, TaskReport(task=1, dropped={"words: error": 2})))
-    assert tally.facts()[3:] == [("dropped", "words: error 2")]
+def test_records_that_were_skipped_are_dropped(totals: RunTotals) -> None:
+    totals.add(report(1, 9, TaskReport(task=1, dropped={"words: error": 2})))
+    assert totals.details()[3:] == [("dropped", "words: error 2")]
 
 
 def test_dead_letters_can_go_elsewhere() -> None:
-    tally = Tally("shop", dead_letter_topic="bad")
-    tally.add(report(1, 9, TaskReport(task=1, dropped={"words: error": 2}, dead_letters=2)))
-    assert "2 dead letters in bad (see: millstream consume bad " in tally.summary()
+    totals = RunTotals("shop", dead_letter_topic="bad")
+    totals.add(report(1, 9, TaskReport(task=1, dropped={"words: error": 2}, dead_letters=2)))
+    assert "2 dead letters in bad (see: millstream consume bad " in totals.summary()
 
 
 def test_rows_of_earlier_runs_may_be_missing() -> None:
-    tally = Tally("shop", has_past=True)
-    tally.add(report(1, 1, TaskReport(task=1, rows={"words": 7})))
-    assert "rows words at least 7" in tally.line()
+    totals = RunTotals("shop", has_past=True)
+    totals.add(report(1, 1, TaskReport(task=1, rows={"words": 7})))
+    assert "rows words at least 7" in totals.line()
 
 
-def test_lines_are_not_more_than_one_per_second(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(tally, "lines") as view:
-        view.on_start()
+def test_lines_are_not_more_than_one_per_second(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
+    with show_progress(totals, "lines") as callbacks:
+        callbacks.on_start()
         for number in range(100):
-            view.on_batch(report(number, 1))
+            callbacks.on_batch(report(number, 1))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "shop: waiting for records"
     assert lines[1].startswith("shop: records 1 in")
@@ -101,17 +101,17 @@ def test_lines_are_not_more_than_one_per_second(tally: Tally, capsys: pytest.Cap
     assert len(lines) < 10
 
 
-def test_quiet_is_quiet(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(tally, "quiet") as view:
-        view.on_start()
-        view.on_batch(report(1, 1))
+def test_quiet_is_quiet(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
+    with show_progress(totals, "quiet") as callbacks:
+        callbacks.on_start()
+        callbacks.on_batch(report(1, 1))
     assert capsys.readouterr().out == ""
 
 
-def test_the_summary_comes_last_also_after_an_error(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_comes_last_also_after_an_error(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
-        with shown(tally, "live") as view:
-            view.on_start()
+        with show_progress(totals, "live") as callbacks:
+            callbacks.on_start()
             raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
@@ -119,9 +119,9 @@ def test_the_summary_comes_last_also_after_an_error(tally: Tally, capsys: pytest
     assert capsys.readouterr().out.splitlines()[-1].startswith("shop stopped after")
 
 
-def test_there_is_no_summary_of_what_was_not_started(tally: Tally, capsys: pytest.CaptureFixture[str]) -> None:
+def test_there_is_no_summary_of_what_was_not_started(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
-        with shown(tally, "lines"):
+        with show_progress(totals, "lines"):
             raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):

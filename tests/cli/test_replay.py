@@ -42,4 +42,4 @@ def test_a_new_version_runs_beside_the_old_one_until_it_has_caught_up(
 def test_a_replay_needs_a_name_of_its_own(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "replayed_words_3.py"
     file.write_text(APP.format(key="len"))
-    assert "error: 'words' is the name of the app itself" in call("replay", str(file), "--as", "words").stderr
+    assert "error: 'words' is the name of the old version" in call("replay", str(file), "--as", "words").stderr

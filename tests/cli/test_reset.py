@@ -30,7 +30,7 @@ def test_a_reset_is_shown_first_and_done_when_asked_for(call: Call, app: App, da
     assert shown.stdout.splitlines()[0] == "app      counts, after 1 batch"
     assert "seen-repartition, words" in shown.stdout
     assert "reads    3 records again" in shown.stdout
-    assert shown.stderr == "nothing was changed; add --execute to do it\n"
+    assert shown.stderr == "nothing was changed; add --execute to make the change\n"
     assert dict(open_tables(data_dir, "counts")["seen"].items()) == {"a": 2, "b": 1}
     before = len(stored("out"))
 
@@ -59,7 +59,7 @@ def test_an_app_that_runs_or_is_not_there_is_refused(call: Call, app: App, data_
 
 def test_savepoints_on_the_command_line(call: Call, app: App, data_dir: Path) -> None:
     assert call("savepoints", "list").stderr == "there are no savepoints\n"
-    assert "made savepoint monday of counts after batch 1" in call("savepoints", "create", "monday").stderr
+    assert "created savepoint monday of counts after batch 1" in call("savepoints", "create", "monday").stderr
     (listed,) = json.loads(call("savepoints", "list", "--json").stdout)
     assert (listed["name"], listed["batch"], listed["app"]) == ("monday", 1, "counts")
     call("reset", "counts", "--execute")

@@ -33,7 +33,7 @@ def test_status_tells_all_of_an_app_that_has_stopped(call: Call, counted: App) -
     told = call("status").stdout
     lines = told.splitlines()
     assert lines[0] == "app           counts, not running"
-    assert lines[1].startswith("batches       1 batch; the last, number 1, done ")
+    assert lines[1].startswith("batches       1 batch; last batch 1, completed ")
     assert lines[2].startswith("records       5 in, 4 out, ")
     assert "lag           none" in lines
     assert "dropped       numbers: error 1, seen: late 1" in lines

@@ -83,7 +83,7 @@ def test_a_row_for_programs(call: Call, app: App) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["users", "nobody"], "table 'users' has no row of key 'nobody'; see: millstream tables scan users; what was"),
+        (["users", "nobody"], "table 'users' has no row with key 'nobody'; see: millstream tables scan users; new"),
         (["nothing", "a"], "app 'shop' has no table 'nothing'; its tables: pages, users"),
         (["users", "17", "--app", "other"], "app 'other' has not run on "),
     ],
@@ -110,7 +110,7 @@ def test_several_apps_need_a_name(call: Call, app: App, data_dir: Path) -> None:
     run_to_end(other)
     refused = call("tables", "get", "users", "17")
     assert refused.exit_code == 1
-    assert refused.stderr.endswith("say which one with --app: other, shop\n")
+    assert refused.stderr.endswith("choose one with --app: other, shop\n")
     assert call("tables", "get", "users", "17", settings=Settings(app=app)).exit_code == 0
 
 
@@ -153,7 +153,7 @@ def test_the_windows_of_a_key(call: Call, fill: Fill, data_dir: Path) -> None:
     )
     newest = json.loads(call("tables", "get", "per_minute", "ada", "--json").stdout.splitlines()[-1])
     assert newest == {"key": {"key": "ada", "start": 60_000, "end": 120_000}, "value": 1, "timestamp": 60_000}
-    assert "no row of key 'bob'" in call("tables", "get", "per_minute", "bob").stderr
+    assert "no row with key 'bob'" in call("tables", "get", "per_minute", "bob").stderr
 
 
 def test_versions_and_windows_in_time_are_printed(call: Call, fill: Fill, data_dir: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Call, Fill
 
-from millstream.cli.moments import as_size
+from millstream.cli.option_types import parse_size
 
 
 def test_a_topic_is_created_and_listed(call: Call) -> None:
@@ -13,7 +13,7 @@ def test_a_topic_is_created_and_listed(call: Call) -> None:
     listed = call("topics", "list")
     assert listed.exit_code == 0
     assert listed.stdout.splitlines() == [
-        "TOPIC  PARTITIONS  RECORDS  BYTES  KEPT",
+        "TOPIC  PARTITIONS  RECORDS  BYTES  RETENTION",
         "lines           2        0      0  7 d",
     ]
 
@@ -121,4 +121,4 @@ def test_nothing_is_deleted_if_one_name_is_wrong(call: Call, fill: Fill) -> None
 
 @pytest.mark.parametrize(("text", "size"), [("7", 7), ("2 kB", 2000), ("1MiB", 1 << 20), ("1g", 10**9)])
 def test_sizes(text: str, size: int) -> None:
-    assert as_size(text) == size
+    assert parse_size(text) == size

@@ -38,9 +38,9 @@ def test_an_address_on_the_network_comes_with_a_token_and_a_warning(fill: Fill, 
         told = "".join(running.stderr.readline() for _ in range(3))
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=60)
-    assert f"its token is in {data_dir / 'web-token'}" in told
+    assert f"the token is in {data_dir / 'web-token'}" in told
     assert (data_dir / "web-token").read_text().strip() not in told
-    assert "warning: it is open to the network" in told
+    assert "warning: open to the network" in told
 
 
 def test_there_must_be_something_to_serve(call: Call, data_dir: Path) -> None:
@@ -53,4 +53,4 @@ def test_an_address_that_is_none_is_told(call: Call, fill: Fill) -> None:
     fill("lines")
     refused = call("ui", "--web", "nonsense:port")
     assert refused.exit_code == 2
-    assert "'nonsense:port' is no address" in refused.stderr
+    assert "'nonsense:port' is not a valid address" in refused.stderr

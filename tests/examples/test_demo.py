@@ -39,7 +39,7 @@ def test_the_demo_processes_all_records_before_it_stops_on_ctrl_c(tmp_path: Path
     lines = iter(process.stdout.readline, "")
     url = next(line.split()[-1] for line in lines if line.startswith("dashboard: "))
     assert any(line.startswith("taxi-rides: records") and "none yet" not in line for line in lines)
-    for path in ("/", "/topology", "/topics", "/tables", "/time", "/groups", "/letters", "/alerts"):
+    for path in ("/", "/topology", "/topics", "/tables", "/time", "/groups", "/dead-letters", "/alerts"):
         with urllib.request.urlopen(f"{url}{path}") as page:
             assert page.status == 200
     inodes = {inode for pid in (process.pid, *children(process.pid)) for inode in sockets(pid)}

@@ -22,7 +22,7 @@ from millstream.kafka import KafkaBroker
 from millstream.plan.layout import Layout
 from millstream.producer import Producer
 from millstream.records import TopicPartition
-from millstream.serve.server import Address, WebServer
+from millstream.serve.server import WebAddress, WebServer
 from millstream.tables.opening import catalog_of
 from millstream.testing.kafka import Cluster
 
@@ -71,7 +71,7 @@ def served(cluster: Cluster, data_dir: Path) -> Iterator[Served]:
     found = serving(data_dir, broker_url=cluster.url)
     yield found
     found.site.watch.stop()
-    found.site.place.close()
+    found.site.directory.close()
     close_environments(data_dir)
 
 
@@ -89,7 +89,7 @@ def served(cluster: Cluster, data_dir: Path) -> Iterator[Served]:
         (f"/time?app={APP}", RIDES),
         ("/groups", "dashboard-audit"),
         ("/groups/dashboard-audit", RIDES),
-        (f"/letters?app={APP}", "division by zero"),
+        (f"/dead-letters?app={APP}", "division by zero"),
         ("/alerts", "Alerts"),
     ],
 )
@@ -150,13 +150,13 @@ def test_a_topic_is_made_written_to_changed_and_deleted(served: Served) -> None:
 
 
 def test_letters_are_listed_and_one_is_sent_back(served: Served, cluster: Cluster, kafka: KafkaBroker) -> None:
-    found = served.get(f"/api/apps/{APP}/letters")
-    assert len(found["letters"]) == 4
-    assert {"ZeroDivisionError" in one["error"] for one in found["letters"]} == {True, False}
+    found = served.get(f"/api/apps/{APP}/dead-letters")
+    assert len(found["dead_letters"]) == 4
+    assert {"ZeroDivisionError" in one["error"] for one in found["dead_letters"]} == {True, False}
     assert found["waiting"] >= 4  # ends of transactions have offsets too
     before = sum(one.end for one in kafka.offsets(TIPS))
-    place = next(one["place"] for one in found["letters"] if one["topic"] == TIPS)
-    sent = served.post(f"/api/apps/{APP}/letters/replay", {"places": [place]})
+    place = next(one["position"] for one in found["dead_letters"] if one["topic"] == TIPS)
+    sent = served.post(f"/api/apps/{APP}/dead-letters/replay", {"positions": [place]})
     assert sent.json()["sent"] == {TIPS: 1}
     settle(kafka, cluster.bootstrap, TIPS)
     assert sum(one.end for one in kafka.offsets(TIPS)) > before
@@ -164,7 +164,7 @@ def test_letters_are_listed_and_one_is_sent_back(served: Served, cluster: Cluste
 
 def test_new_records_and_progress_are_told_live(cluster: Cluster, kafka: KafkaBroker, data_dir: Path) -> None:
     kafka.create_topic("dashboard-live", TopicConfig(partitions=1))
-    server = WebServer(data_dir, cluster.url, Address(port=0))
+    server = WebServer(data_dir, cluster.url, WebAddress(port=0))
     tail = urllib.request.urlopen(f"{server.url}/api/live/topics/dashboard-live?seconds=60", timeout=60)
     progress = urllib.request.urlopen(f"{server.url}/api/live/progress?seconds=60", timeout=60)
     try:
@@ -193,4 +193,4 @@ def test_without_its_broker_an_app_is_still_seen(data_dir: Path, monkeypatch: py
     assert (app["app"], app["lag"], app["latency"]) == (APP, 0, None)
     assert APP in alone.page("/")
     assert "per_vendor" in alone.page(f"/topology?app={APP}")
-    alone.site.place.close()
+    alone.site.directory.close()

@@ -13,7 +13,7 @@ from tests.spark.apps import levels, words
 
 from millstream import App, Config
 from millstream.admin.reset import execute_reset, planned_reset
-from millstream.cli.ui import remembered
+from millstream.cli.ui import last_broker_url
 from millstream.errors import StateError
 from millstream.foundation.names import producer_prefix
 from millstream.foundation.storage import close_environments
@@ -80,12 +80,12 @@ def test_progress_shows_as_lag_of_a_group(app: App, kafka: KafkaBroker) -> None:
 
 
 def test_the_dashboard_knows_the_broker_of_an_app_that_ran(app: App, cluster: Cluster) -> None:
-    assert remembered(app.data_dir) is None
+    assert last_broker_url(app.data_dir) is None
     app.run("caught-up")
-    assert remembered(app.data_dir) == cluster.url
+    assert last_broker_url(app.data_dir) == cluster.url
     app.broker_url = None
     app.run("caught-up")
-    assert remembered(app.data_dir) is None, "the embedded log is what is looked at without a broker"
+    assert last_broker_url(app.data_dir) is None, "the embedded log is what is looked at without a broker"
 
 
 def test_state_that_was_deleted_is_not_published_again_in_silence(app: App, kafka: KafkaBroker) -> None:

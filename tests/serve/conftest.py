@@ -18,12 +18,12 @@ from millstream.broker import TopicConfig
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
-from millstream.serve.guard import Keys
-from millstream.serve.place import Place
+from millstream.serve.alert_watch import AlertWatch
+from millstream.serve.data_directory import DataDirectory
+from millstream.serve.guard import Credentials
 from millstream.serve.rates import Rates
-from millstream.serve.server import Address, WebServer
+from millstream.serve.server import WebAddress, WebServer
 from millstream.serve.site import Site
-from millstream.serve.watch import Watch
 from millstream.serve.web import site_app
 
 HOST = "http://127.0.0.1:8484"
@@ -88,7 +88,7 @@ class Served:
     """A site and a client that calls it without a socket."""
 
     site: Site
-    keys: Keys
+    credentials: Credentials
     client: TestClient
     data_dir: Path
 
@@ -105,11 +105,13 @@ class Served:
 
     def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
         """Send a body as the dashboard would."""
-        found: httpx2.Response = self.client.post(path, json=body, headers={"X-CSRF-Token": self.keys.csrf, **headers})
+        found: httpx2.Response = self.client.post(
+            path, json=body, headers={"X-CSRF-Token": self.credentials.csrf, **headers}
+        )
         return found
 
     def log(self) -> EmbeddedLog:
-        broker = self.site.place.broker
+        broker = self.site.directory.broker
         assert isinstance(broker, EmbeddedLog)
         return broker
 
@@ -120,11 +122,11 @@ Serve = Callable[..., Served]
 def serving(
     data_dir: Path, token: str | None = None, hosts: tuple[str, ...] = (), broker_url: str | None = None
 ) -> Served:
-    place = Place(data_dir, broker_url)
-    site = Site(place, Rates(), Watch(place))
-    keys = Keys(token)
-    client = TestClient(site_app(site, keys, hosts), base_url=HOST, raise_server_exceptions=False)
-    return Served(site, keys, client, data_dir)
+    directory = DataDirectory(data_dir, broker_url)
+    site = Site(directory, Rates(), AlertWatch(directory))
+    credentials = Credentials(token)
+    client = TestClient(site_app(site, credentials, hosts), base_url=HOST, raise_server_exceptions=False)
+    return Served(site, credentials, client, data_dir)
 
 
 def filled(places: pytest.TempPathFactory) -> Path:
@@ -140,7 +142,7 @@ def filled(places: pytest.TempPathFactory) -> Path:
 @contextmanager
 def web_server(data_dir: Path) -> Iterator[WebServer]:
     """Serve a directory on a free port."""
-    server = WebServer(data_dir, address=Address(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0))
     yield server
     server.close()
     close_environments(data_dir)
@@ -158,7 +160,7 @@ def served(filled_dir: Path) -> Iterator[Served]:
     found = serving(filled_dir)
     yield found
     found.site.watch.stop()
-    found.site.place.close()
+    found.site.directory.close()
 
 
 @pytest.fixture
@@ -170,5 +172,5 @@ def own(tmp_path: Path) -> Iterator[Served]:
     found = serving(data_dir)
     yield found
     found.site.watch.stop()
-    found.site.place.close()
+    found.site.directory.close()
     close_environments(data_dir)

@@ -13,8 +13,8 @@ import pytest
 from tests.cli.running import run_to_end
 from tests.serve.conftest import Served, fill, rides_app, serving
 
+from millstream.serve.alert_watch import AlertWatch
 from millstream.serve.notify import SMTP_VARIABLE
-from millstream.serve.watch import Watch
 
 LAG = {"name": "behind", "app": "rides-app", "what": "lag", "limit": 2}
 
@@ -26,7 +26,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     found = serving(tmp_path)
     yield found
     found.site.watch.stop()
-    found.site.place.close()
+    found.site.directory.close()
 
 
 @contextmanager
@@ -61,15 +61,15 @@ def write(served: Served, count: int) -> None:
 def test_an_alert_is_raised_once_told_and_over_once(served: Served) -> None:
     with webhook() as (url, told):
         assert served.post("/api/alerts", {**LAG, "to": url}).status_code == 200
-        assert served.site.watch.look() == []
+        assert served.site.watch.check_rules() == []
         write(served, 3)
-        (event,) = served.site.watch.look()
-        assert (event.is_raised, event.message) == (True, "3 records wait for rides-app")
-        assert served.site.watch.look() == []
+        (event,) = served.site.watch.check_rules()
+        assert (event.is_raised, event.message) == (True, "rides-app has a lag of 3 records")
+        assert served.site.watch.check_rules() == []
         assert [(one["rule"], one["is_raised"]) for one in told] == [("behind", True)]
         run_to_end(rides_app(served.data_dir))
-        (over,) = served.site.watch.look()
-        assert (over.is_raised, over.told) == (False, "127.0.0.1 answered 200")
+        (over,) = served.site.watch.check_rules()
+        assert (over.is_raised, over.delivery) == (False, "127.0.0.1 responded with 200")
     listed = served.get("/api/alerts")
     assert [one["is_raised"] for one in listed["events"]] == [False, True]
     assert not listed["rules"][0]["is_raised"]
@@ -84,18 +84,18 @@ def test_late_records_dead_letters_and_numbers_in_tables_raise_alerts(served: Se
         {"name": "failed", "app": "rides-app", "what": "failure"},
     ):
         assert served.post("/api/alerts", rule).status_code == 200
-    assert {event.rule for event in served.site.watch.look()} == {"late", "letters", "table"}
+    assert {event.rule for event in served.site.watch.check_rules()} == {"late", "letters", "table"}
 
 
 def test_one_server_of_a_directory_watches_and_another_takes_over(served: Served) -> None:
     served.post("/api/alerts", LAG)
     write(served, 3)
-    other = Watch(served.site.place)
-    assert len(served.site.watch.look()) == 1
-    assert other.look() == []
+    other = AlertWatch(served.site.directory)
+    assert len(served.site.watch.check_rules()) == 1
+    assert other.check_rules() == []
     run_to_end(rides_app(served.data_dir))
     served.site.watch.stop()
-    assert [event.is_raised for event in other.look()] == [False]
+    assert [event.is_raised for event in other.check_rules()] == [False]
     other.stop()
 
 
@@ -155,12 +155,12 @@ def test_a_rule_that_cannot_be_followed_is_refused(served: Served, change: dict[
 
 
 def test_the_history_is_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millstream.serve.alert_rules._MOST_EVENTS", 3)
+    monkeypatch.setattr("millstream.serve.alert_rules._MAX_EVENTS", 3)
     served.post("/api/alerts", LAG)
     write(served, 3)
     for _ in range(3):
-        served.site.watch.look()
+        served.site.watch.check_rules()
         served.post("/api/alerts", {**LAG, "limit": 1000})
-        served.site.watch.look()
+        served.site.watch.check_rules()
         served.post("/api/alerts", LAG)
     assert len(served.get("/api/alerts")["events"]) == 3

@@ -14,7 +14,7 @@ from millstream.foundation.paths import journal_dir, lock_file
 from millstream.foundation.storage import FileLock, close_environments
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import get_topology
-from millstream.serve.pages.drawing import arranged
+from millstream.serve.pages.drawing import arrange
 
 
 def test_apps_tell_what_they_did_and_what_went_wrong(served: Served) -> None:
@@ -47,7 +47,7 @@ def test_a_failed_app_tells_why(tmp_path: Path) -> None:
     assert found["state"] == "failed"
     assert "division by zero" in found["why"]
     assert "ZeroDivisionError" in served.page("/")
-    served.site.place.close()
+    served.site.directory.close()
 
 
 def test_an_app_that_runs_is_running_waiting_or_catching_up(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_an_app_that_runs_is_running_waiting_or_catching_up(tmp_path: Path) -> N
     assert (busy["state"], busy["lag"]) == ("running", 1)
     lock.release()
     assert served.get("/api/apps")[0]["state"] == "stopped"
-    served.site.place.close()
+    served.site.directory.close()
 
 
 def test_a_deploy_tells_what_is_new_gone_and_changed(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_deploy_tells_what_is_new_gone_and_changed(tmp_path: Path) -> None:
     assert "words" in change["removed"]
     assert not change["is_first"]
     assert "whole_lines" in served.page("/")
-    served.site.place.close()
+    served.site.directory.close()
 
 
 def test_the_topology_has_topics_stages_and_figures(served: Served) -> None:
@@ -123,8 +123,8 @@ def test_a_drawing_of_many_nodes_has_no_overlap(tmp_path: Path) -> None:
     run_to_end(app)
     served = serving(tmp_path)
     assert served.page("/topology?app=large").count('class="node ') > 60
-    picture = arranged(get_topology(served.site, AppParams(app="large")))
-    served.site.place.close()
+    picture = arrange(get_topology(served.site, AppParams(app="large")))
+    served.site.directory.close()
     places = list(picture.nodes.values())
     assert len(places) > 60
     for at, one in enumerate(places):
@@ -137,19 +137,19 @@ def test_letters_are_listed_and_sent_back_once(tmp_path: Path) -> None:
     fill(tmp_path)
     run_to_end(rides_app(tmp_path))
     served = serving(tmp_path)
-    found = served.get("/api/apps/rides-app/letters")
-    assert (len(found["letters"]), found["waiting"]) == (4, 4)
-    assert {one["error"].rpartition(".")[2] for one in found["letters"]} == {"ZeroDivisionError", "DecodeError"}
-    assert all("Traceback" in one["stacktrace"] for one in found["letters"])
+    found = served.get("/api/apps/rides-app/dead-letters")
+    assert (len(found["dead_letters"]), found["waiting"]) == (4, 4)
+    assert {one["error"].rpartition(".")[2] for one in found["dead_letters"]} == {"ZeroDivisionError", "DecodeError"}
+    assert all("Traceback" in one["stacktrace"] for one in found["dead_letters"])
     assert set(found["late"]) == {"per_zone: late"}
-    one = found["letters"][0]
-    path = "/api/apps/rides-app/letters/replay"
-    assert served.post(path, {"places": [one["place"]]}).json() == {"sent": {"rides": 1}, "kept": {}}
+    one = found["dead_letters"][0]
+    path = "/api/apps/rides-app/dead-letters/replay"
+    assert served.post(path, {"positions": [one["position"]]}).json() == {"sent": {"rides": 1}, "kept": {}}
     assert served.post(path, {"all": True}).json()["sent"] == {"rides": 4}
     assert served.post(path, {"all": True}).json()["sent"] == {}
     assert served.get("/api/topics/rides")["groups"] == [{"group": "rides-app", "lag": 5}]
-    assert served.post(path, {"places": ["99@99"]}).status_code == 400
-    served.site.place.close()
+    assert served.post(path, {"positions": ["99@99"]}).status_code == 400
+    served.site.directory.close()
 
 
 def test_time_tells_stream_times_and_open_windows(served: Served) -> None:
@@ -178,9 +178,9 @@ def test_a_letter_that_somebody_forged_is_shown_and_kept(tmp_path: Path) -> None
     served = serving(tmp_path)
     forged = {"value": 1, "headers": {"__streams.errors.topic": "rides", "__streams.errors.partition": "<b>-1"}}
     assert served.post("/api/topics/rides-app.dead-letters/records", forged).status_code == 200
-    newest = served.get("/api/apps/rides-app/letters", limit=1)["letters"][0]
+    newest = served.get("/api/apps/rides-app/dead-letters", limit=1)["dead_letters"][0]
     assert newest["origin"] == "rides[<b>-1]@?"
-    replay = served.post("/api/apps/rides-app/letters/replay", {"places": [newest["place"]]})
+    replay = served.post("/api/apps/rides-app/dead-letters/replay", {"positions": [newest["position"]]})
     assert replay.json() == {"sent": {}, "kept": {"rides": 1}}
-    served.page("/letters?app=rides-app")
-    served.site.place.close()
+    served.page("/dead-letters?app=rides-app")
+    served.site.directory.close()

@@ -32,7 +32,7 @@ def closed(filled_dir: Path) -> Iterator[Served]:
     found = serving(filled_dir, TOKEN)
     yield found
     found.site.watch.stop()
-    found.site.place.close()
+    found.site.directory.close()
 
 
 @pytest.mark.parametrize("host", ["evil.test", "127.0.0.1.evil.test", "localhost.evil.test:80", "", "evil.test:8484"])
@@ -49,7 +49,7 @@ def test_addresses_and_localhost_cannot_be_rebound_so_they_are_known(served: Ser
 def test_a_name_that_was_allowed_is_known(filled_dir: Path) -> None:
     allowed = serving(filled_dir, hosts=("Mill.Test",))
     assert allowed.client.get("/", headers={"Host": "mill.test:80"}).status_code == 200
-    allowed.site.place.close()
+    allowed.site.directory.close()
 
 
 @pytest.mark.parametrize("path", READS)
@@ -67,12 +67,14 @@ def test_nothing_is_given_out_without_the_token(closed: Served, path: str) -> No
 
 @pytest.mark.parametrize("path", WRITES)
 def test_nothing_is_changed_without_the_token(closed: Served, path: str) -> None:
-    assert closed.client.post(path, json={}, headers={"X-CSRF-Token": closed.keys.csrf}).status_code == 401
+    assert closed.client.post(path, json={}, headers={"X-CSRF-Token": closed.credentials.csrf}).status_code == 401
 
 
 def test_the_token_opens_by_header_and_by_cookie(closed: Served) -> None:
     assert closed.client.get("/api/topics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
-    came_in = closed.client.post("/login", data={"token": TOKEN, "csrf": closed.keys.csrf}, follow_redirects=False)
+    came_in = closed.client.post(
+        "/login", data={"token": TOKEN, "csrf": closed.credentials.csrf}, follow_redirects=False
+    )
     assert came_in.status_code == 303
     cookie = came_in.headers["set-cookie"]
     assert TOKEN not in cookie
@@ -89,23 +91,23 @@ def test_the_token_is_not_taken_from_the_address(closed: Served) -> None:
 
 def test_wrong_tokens_are_soon_not_looked_at_any_more(filled_dir: Path) -> None:
     closed = serving(filled_dir, TOKEN)
-    form = {"token": "wrong", "csrf": closed.keys.csrf}
+    form = {"token": "wrong", "csrf": closed.credentials.csrf}
     assert [closed.client.post("/login", data=form).status_code for _ in range(6)] == [401] * 5 + [429]
-    right = {"token": TOKEN, "csrf": closed.keys.csrf}
+    right = {"token": TOKEN, "csrf": closed.credentials.csrf}
     assert closed.client.post("/login", data=right, follow_redirects=False).status_code == 429
-    closed.site.place.close()
+    closed.site.directory.close()
 
 
 def test_a_login_from_elsewhere_is_refused(closed: Served) -> None:
     form = {"token": TOKEN, "csrf": "forged"}
     assert closed.client.post("/login", data=form, follow_redirects=False).status_code == 403
-    right = {"token": TOKEN, "csrf": closed.keys.csrf}
+    right = {"token": TOKEN, "csrf": closed.credentials.csrf}
     assert closed.client.post("/login", data=right, headers={"Origin": "http://evil.test"}).status_code == 403
 
 
 @pytest.mark.parametrize("path", WRITES)
 def test_a_write_needs_the_csrf_token(served: Served, path: str) -> None:
-    for headers in ({}, {"X-CSRF-Token": "x"}, {"X-CSRF-Token": served.keys.csrf[:-1]}):
+    for headers in ({}, {"X-CSRF-Token": "x"}, {"X-CSRF-Token": served.credentials.csrf[:-1]}):
         assert served.client.post(path, json={}, headers=headers).json()["error"]["code"] == "csrf"
 
 
@@ -134,7 +136,7 @@ def test_a_write_from_our_own_page_is_taken(own: Served) -> None:
 def test_a_program_with_the_token_needs_no_csrf_token(filled_dir: Path, own: Served) -> None:
     closed = serving(own.data_dir, TOKEN)
     taken = closed.client.post("/api/topics", json={"topic": "good"}, headers={"Authorization": f"Bearer {TOKEN}"})
-    closed.site.place.close()
+    closed.site.directory.close()
     assert taken.status_code == 200
 
 
@@ -144,14 +146,17 @@ def test_actions_are_post_only(served: Served, path: str) -> None:
     if path not in reads:
         assert served.client.get(path).status_code in (404, 405)
     for method in ("PUT", "DELETE", "PATCH"):
-        assert served.client.request(method, path, headers={"X-CSRF-Token": served.keys.csrf}).status_code in (404, 405)
+        assert served.client.request(method, path, headers={"X-CSRF-Token": served.credentials.csrf}).status_code in (
+            404,
+            405,
+        )
 
 
 def test_a_form_of_another_site_cannot_look_like_json(own: Served) -> None:
     refused = own.client.post(
         "/api/topics",
         content=b'{"topic": "evil"}',
-        headers={"X-CSRF-Token": own.keys.csrf, "Content-Type": "text/plain"},
+        headers={"X-CSRF-Token": own.credentials.csrf, "Content-Type": "text/plain"},
     )
     assert refused.status_code == 415
 
@@ -176,7 +181,7 @@ def test_an_answer_to_the_preflight_of_a_foreign_page_allows_nothing(served: Ser
 
 
 def test_a_large_body_is_refused_whether_it_tells_its_size_or_not(own: Served) -> None:
-    headers = {"X-CSRF-Token": own.keys.csrf, "Content-Type": "application/json"}
+    headers = {"X-CSRF-Token": own.credentials.csrf, "Content-Type": "application/json"}
     large = b'{"value": "' + b"x" * MAX_BODY_BYTES + b'"}'
     assert own.client.post("/api/topics/lines/records", content=large, headers=headers).status_code == 413
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.serve.conftest import HOSTILE, Served
 
 from millstream.foundation.text import printable
-from millstream.serve.api.tables import _harmless
+from millstream.serve.api.tables import _escape_formula
 from millstream.serve.api.topics import Done
 from millstream.serve.operations import Operation
 
@@ -21,7 +21,7 @@ PAGES = [
     *("/", "/topology?app=rides-app", "/topics", "/topics/lines", "/topics/rides", "/topics/lines?view=table"),
     *("/topics/rides-app.dead-letters", "/topics/counts", "/topics/vendors?view=table", "/tables"),
     *("/tables/words-app/words", "/tables/rides-app/per_vendor", "/tables/rides-app/per_zone", "/groups"),
-    *("/time?app=rides-app", "/letters?app=rides-app", "/letters?app=words-app", "/alerts"),
+    *("/time?app=rides-app", "/dead-letters?app=rides-app", "/dead-letters?app=words-app", "/alerts"),
 ]
 ALLOWED_SCRIPT = re.compile(r"/static/\w+\.js\?v=[0-9a-f]{12}")
 
@@ -74,7 +74,7 @@ def test_hostile_questions_are_answered_as_text(served: Served, text: str) -> No
         f"/tables/words-app/words?prefix={quote(text)}",
         f"/tables/{quote(text, safe='')}/x",
         f"/time?app=rides-app&table=per_zone&key={quote(text)}&time={quote(text)}",
-        f"/letters?app={quote(text)}",
+        f"/dead-letters?app={quote(text)}",
         f"/groups/{quote(text, safe='')}",
     ):
         answer = served.client.get(path)
@@ -100,7 +100,7 @@ def test_an_alert_with_hostile_fields_is_only_shown(own: Served, served: Served)
 
 
 def test_an_exported_text_is_no_formula(own: Served) -> None:
-    assert [_harmless(text) for text in ("=1+1", "@SUM(A1)", "+x", "-x", "-5", "-1.5", "text")] == [
+    assert [_escape_formula(text) for text in ("=1+1", "@SUM(A1)", "+x", "-x", "-5", "-1.5", "text")] == [
         "'=1+1", "'@SUM(A1)", "'+x", "'-x", "-5", "-1.5", "text",
     ]  # fmt: skip
 
@@ -109,7 +109,7 @@ def test_no_key_can_break_a_line_of_the_log(served: Served, caplog: pytest.LogCa
     def broken(*_: object) -> None:
         raise RuntimeError("evil\nERROR forged line \x1b[31m")
 
-    operation = Operation(method="GET", path="/x", summary="", handler=broken, answer=Done)
+    operation = Operation(method="GET", path="/x", summary="", handler=broken, result=Done)
     with caplog.at_level(logging.ERROR):
         client = TestClient(Starlette(routes=[operation.route(served.site)]))
         assert client.get("/x").status_code == 500

@@ -15,7 +15,7 @@ from tests.serve.conftest import fill, words_app
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
-from millstream.serve.server import Address, WebServer
+from millstream.serve.server import WebAddress, WebServer
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def server(tmp_path: Path) -> Iterator[WebServer]:
     data_dir = tmp_path / "data"
     fill(data_dir)
     run_to_end(words_app(data_dir))
-    found = WebServer(data_dir, address=Address(port=0))
+    found = WebServer(data_dir, address=WebAddress(port=0))
     yield found
     found.close()
     close_environments(data_dir)
@@ -45,7 +45,7 @@ def events(server: WebServer, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def send(server: WebServer, *lines: str) -> None:
-    with EmbeddedLog(server._place.data_dir) as log, Producer(log, value=str) as producer:
+    with EmbeddedLog(server._directory.path) as log, Producer(log, value=str) as producer:
         for line in lines:
             producer.send("lines", line, key=line)
 
@@ -61,7 +61,7 @@ def test_new_records_are_told_as_they_come(server: WebServer) -> None:
 def test_of_a_flood_the_newest_are_told_and_the_rest_is_counted(server: WebServer) -> None:
     stream = events(server, "/api/live/topics/lines?seconds=60")
     assert next(stream) == ("alive", None)
-    with EmbeddedLog(server._place.data_dir) as log, Producer(log, value=str, linger="1 s") as producer:
+    with EmbeddedLog(server._directory.path) as log, Producer(log, value=str, linger="1 s") as producer:
         for number in range(3000):
             producer.send("lines", f"{number}", key="same", partition=0)
     shown = skipped = 0
@@ -85,7 +85,7 @@ def test_changed_rows_of_a_table_are_told(server: WebServer) -> None:
     stream = events(server, "/api/live/tables/words?app=words-app&prefix=mi&seconds=60")
     assert next(stream) == ("alive", None)
     send(server, "mill|mint")
-    run_to_end(words_app(server._place.data_dir))
+    run_to_end(words_app(server._directory.path))
     told = next(data for name, data in stream if name == "rows")
     assert {row["key"]: row["value"] for row in told["changed"]} == {"mill": 12, "mint": 1}
 

@@ -62,4 +62,4 @@ def test_the_document_names_every_operation_once() -> None:
 def test_the_document_is_the_one_that_is_served(filled_dir: Path) -> None:
     served = serving(filled_dir)
     assert served.get("/api/openapi.json") == openapi_document(OPERATIONS)
-    served.site.place.close()
+    served.site.directory.close()

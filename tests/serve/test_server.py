@@ -19,7 +19,7 @@ from tests.serve.conftest import fill, words_app
 from millstream.errors import DefinitionError, StateError
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
-from millstream.serve.server import TOKEN_VARIABLE, Address, WebServer
+from millstream.serve.server import TOKEN_VARIABLE, WebAddress, WebServer
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def own_address() -> str:
 
 
 def test_it_listens_on_loopback_only_unless_told_otherwise(data_dir: Path) -> None:
-    server = WebServer(data_dir, address=Address(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0))
     port = int(server.url.rpartition(":")[2])
     assert server._socket.getsockname()[0] == "127.0.0.1"
     assert server.token_file is None
@@ -49,7 +49,7 @@ def test_it_listens_on_loopback_only_unless_told_otherwise(data_dir: Path) -> No
 
 
 def test_another_address_needs_the_token_which_only_the_owner_can_read(data_dir: Path) -> None:
-    server = WebServer(data_dir, address=Address("0.0.0.0", 0))
+    server = WebServer(data_dir, address=WebAddress("0.0.0.0", 0))
     assert server.token_file is not None
     token = server.token_file.read_text().strip()
     assert len(token) >= 43  # 256 bits
@@ -59,7 +59,7 @@ def test_another_address_needs_the_token_which_only_the_owner_can_read(data_dir:
     asked = urllib.request.Request(f"{server.url}/api/topics", headers={"Authorization": f"Bearer {token}"})
     assert urllib.request.urlopen(asked).status == 200
     server.close()
-    again = WebServer(data_dir, address=Address("0.0.0.0", 0))
+    again = WebServer(data_dir, address=WebAddress("0.0.0.0", 0))
     assert again.token_file is not None
     assert again.token_file.read_text().strip() != token
     again.close()
@@ -69,7 +69,7 @@ def test_a_token_of_the_environment_is_asked_for_on_loopback_too(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, "secret")
-    server = WebServer(data_dir, address=Address(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0))
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"{server.url}/")
     assert server.token_file is None
@@ -82,20 +82,20 @@ def test_a_port_that_is_taken_is_told_or_the_next_one_is_used(data_dir: Path) ->
     assert first.url != second.url
     taken = int(first.url.rpartition(":")[2])
     with pytest.raises(StateError, match=f"cannot listen on 127.0.0.1:{taken}"):
-        WebServer(data_dir, address=Address(port=taken))
+        WebServer(data_dir, address=WebAddress(port=taken))
     first.close()
     second.close()
 
 
 @pytest.mark.parametrize("text", ["a:b", "127.0.0.1:", "127.0.0.1:99999", "x:-1"])
 def test_an_address_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(DefinitionError, match="is no address"):
-        Address.parse(text)
+    with pytest.raises(DefinitionError, match="is not a valid address"):
+        WebAddress.parse(text)
 
 
 def test_closing_ends_open_streams_and_leaves_no_thread(data_dir: Path) -> None:
     before = set(threading.enumerate())
-    server = WebServer(data_dir, address=Address(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0))
     stream = urllib.request.urlopen(f"{server.url}/api/live/progress", timeout=30)
     assert stream.readline().startswith(b"event: progress")
     began = time.monotonic()
@@ -107,7 +107,7 @@ def test_closing_ends_open_streams_and_leaves_no_thread(data_dir: Path) -> None:
 
 
 def test_an_address_that_is_too_long_is_refused(data_dir: Path) -> None:
-    server = WebServer(data_dir, address=Address(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0))
     with pytest.raises(urllib.error.HTTPError, match="414"):
         urllib.request.urlopen(f"{server.url}/topics?key={'x' * 60_000}")
     server.close()
@@ -119,7 +119,7 @@ def test_a_key_is_read_quickly_while_the_app_commits(tmp_path: Path) -> None:
     fill(data_dir)
     app = words_app(data_dir)
     run_to_end(app)
-    server = WebServer(data_dir, address=Address(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0))
     stop = threading.Event()
 
     def write() -> None:

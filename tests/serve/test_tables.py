@@ -63,7 +63,7 @@ def test_a_table_of_several_apps_needs_the_app(tmp_path: Path) -> None:
     served = serving(tmp_path)
     assert served.client.get("/api/tables/same/a").status_code == 400
     assert served.get("/api/tables/same/a", app="two")["app"] == "two"
-    served.site.place.close()
+    served.site.directory.close()
 
 
 def test_versions_of_a_row_are_read_as_of_a_time(tmp_path: Path) -> None:
@@ -88,10 +88,10 @@ def test_versions_of_a_row_are_read_as_of_a_time(tmp_path: Path) -> None:
     page = served.page("/tables/prices/price?key=a")
     assert page.index(">12<") < page.index(">11<") < page.index(">10<")
     assert ">10<" in served.page(f"/tables/prices/price?key=a&as_of={START + 1}")
-    assert "is no time" in served.page("/tables/prices/price?key=a&as_of=soon")
+    assert "is not a valid time" in served.page("/tables/prices/price?key=a&as_of=soon")
     assert 'href="/tables/prices/price?key=a"' in served.page("/tables/prices/price")
     assert ">history<" in served.page("/tables")
-    served.site.place.close()
+    served.site.directory.close()
 
 
 def test_a_deleted_row_has_a_version_that_says_so_and_other_tables_have_none(served: Served, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_deleted_row_has_a_version_that_says_so_and_other_tables_have_none(ser
     versions = own.get("/api/tables/price/a", versions=True)["rows"]
     assert [(one["value"], one["until"]) for one in versions] == [(None, None), (10, START + 1000)]
     assert ">deleted<" in own.page("/tables/prices/price?key=a")
-    own.site.place.close()
+    own.site.directory.close()
     refused = served.client.get("/api/tables/words/mill", params={"versions": True})
     assert (refused.status_code, refused.json()["error"]["message"]) == (400, "table 'words' has no history")
 

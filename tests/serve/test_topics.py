@@ -26,9 +26,9 @@ def test_a_topic_is_made_changed_and_deleted_with_its_name_as_confirmation(own: 
 def test_the_rate_is_known_once_a_topic_was_watched(own: Served) -> None:
     seconds = iter((0.0, 2.0))
     own.site.rates._clock = lambda: next(seconds)
-    own.site.rates.note({"lines": 10})
+    own.site.rates.record({"lines": 10})
     assert own.site.rates.of("lines") is None
-    own.site.rates.note({"lines": 50})
+    own.site.rates.record({"lines": 50})
     assert own.site.rates.of("lines") == 20.0
 
 
@@ -77,7 +77,7 @@ def test_a_topic_is_compared_with_itself_as_a_table(own: Served) -> None:
         own.post("/api/topics/lines/records", {"key": key, "value": value, "partition": 0})
     found = own.get("/api/topics/lines/table")
     assert [(one["key"], one["value"], one["updates"]) for one in found["rows"]] == [("a", 3, 2)]
-    assert (found["deleted"], found["without_key"], found["is_whole"]) == (1, 1, True)
+    assert (found["deleted"], found["without_key"], found["is_complete"]) == (1, 1, True)
 
 
 def test_an_expression_that_makes_no_sense_is_told(served: Served) -> None:

@@ -1,12 +1,12 @@
-"""``millstream apps``: which apps have run here."""
+"""``millstream apps``: list the apps that have run on a data directory."""
 
 from __future__ import annotations
 
 import click
 
 from millstream.cli.command import Group
-from millstream.cli.connection import check_there
-from millstream.cli.output import json_option, say, show_json, show_table
+from millstream.cli.connection import require_data_dir
+from millstream.cli.output import json_option, show_json, show_message, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.paths import app_names
 from millstream.tables.opening import open_tables
@@ -14,7 +14,7 @@ from millstream.tables.opening import open_tables
 
 @click.group(cls=Group)
 def apps() -> None:
-    """See which apps have run on the data directory."""
+    """List the apps that have run on the data directory."""
 
 
 @apps.command("list", examples=["millstream apps list", "millstream apps list --json --data-dir /srv/orders"])
@@ -22,11 +22,11 @@ def apps() -> None:
 @pass_settings
 def list_(settings: Settings, as_json: bool) -> None:
     """List the apps that have run on the data directory, with their tables."""
-    check_there(settings)
-    found = {name: sorted(open_tables(settings.data_dir, name)) for name in app_names(settings.data_dir)}
+    require_data_dir(settings)
+    tables_of = {app: sorted(open_tables(settings.data_dir, app)) for app in app_names(settings.data_dir)}
     if as_json:
-        show_json([{"app": name, "tables": tables} for name, tables in found.items()])
-    elif found:
-        show_table(["app", "tables"], [[name, ", ".join(tables)] for name, tables in found.items()])
+        show_json([{"app": app, "tables": tables} for app, tables in tables_of.items()])
+    elif tables_of:
+        show_table(["app", "tables"], [[app, ", ".join(tables)] for app, tables in tables_of.items()])
     else:
-        say(f"no app has run on {str(settings.data_dir)!r} yet")
+        show_message(f"no app has run on {str(settings.data_dir)!r} yet")

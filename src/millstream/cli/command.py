@@ -1,4 +1,4 @@
-"""What all commands share: examples in their help, the common options, and an app that may be bound."""
+"""What all commands share: examples in the help, common options, and an optional bound app."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from millstream.cli.settings import settings_of
 from millstream.foundation.text import printable
 
 TARGET = "target"
-"""Name of the argument that says which app is meant; it is not there when an app is bound."""
+"""Name of the argument that selects the app; a command of a bound app does not have it."""
 
 
-def _noting(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    def note(ctx: click.Context, _: click.Parameter, value: Any) -> None:
-        if value:  # an option left out here may have been given before the subcommand
+def _store_in(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def store(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+        if value:  # an option that is missing here may precede the subcommand
             setattr(settings_of(ctx), field, value)
 
-    return note
+    return store
 
 
 def common_options() -> list[click.Parameter]:
-    """Return the options that every command takes, before or after its name."""
+    """Return the options that every command accepts, before or after its name."""
     return [
         click.Option(
             ["--data-dir"],
             metavar="DIR",
             expose_value=False,
-            callback=_noting("given_data_dir"),
-            help="Where log and state lie.  [env: MILLSTREAM_DATA_DIR; default: millstream-data]",
+            callback=_store_in("given_data_dir"),
+            help="Directory of the log and all state.  [env: MILLSTREAM_DATA_DIR; default: millstream-data]",
         ),
         click.Option(
             ["--broker"],
             metavar="URL",
             expose_value=False,
-            callback=_noting("given_broker"),
-            help="The broker, if not the log in the data directory.  [env: MILLSTREAM_BROKER]",
+            callback=_store_in("given_broker"),
+            help="The broker; default is the embedded log of the data directory.  [env: MILLSTREAM_BROKER]",
         ),
         click.Option(
             ["--debug"],
             is_flag=True,
             expose_value=False,
-            callback=_noting("debug"),
-            help="Show where an error comes from.",
+            callback=_store_in("debug"),
+            help="Show the stack trace of an error.",
         ),
     ]
 
 
 class Command(click.Command):
-    """A command with examples, which takes the common options and no target when an app is bound."""
+    """A command with examples and the common options, and without a target if an app is bound."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -72,7 +72,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group of commands which takes the common options too."""
+    """A group of commands with the common options."""
 
     command_class = Command
 
@@ -81,7 +81,7 @@ class Group(click.Group):
         self.params.extend(common_options())
 
     def list_commands(self, _: click.Context) -> list[str]:
-        return list(self.commands)  # in the order in which they are written, not of the alphabet
+        return list(self.commands)  # in the order of definition, not alphabetically
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -93,42 +93,42 @@ class Group(click.Group):
 
 
 class UnknownCommand(click.UsageError):
-    """A command that there is not, told in one line like other errors."""
+    """An unknown command, reported in one line like other errors."""
 
-    def __init__(self, name: str, known: Sequence[str], ctx: click.Context) -> None:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"see: {ctx.command_path} --help"
-        super().__init__(f"there is no command {name!r}; {hint}", ctx)
+    def __init__(self, name: str, commands: Sequence[str], ctx: click.Context) -> None:
+        matches = difflib.get_close_matches(name, commands, n=1)
+        hint = f"did you mean {matches[0]!r}?" if matches else f"see: {ctx.command_path} --help"
+        super().__init__(f"unknown command {name!r}; {hint}", ctx)
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"error: {printable(self.message)}", file=file, err=True)
 
 
-class Place(NamedTuple):
-    """Where a command is, as ``module:attribute``, and the line that lists it."""
+class LazyCommand(NamedTuple):
+    """The location of a command, as ``module:attribute``, and its line in the help."""
 
-    where: str
+    target: str
     help: str
 
 
 class LazyGroup(Group):
-    """A group that imports a command only when it is used."""
+    """A group that imports a command only when it is invoked."""
 
-    def __init__(self, *args: Any, places: Mapping[str, Place], **settings: Any) -> None:
+    def __init__(self, *args: Any, lazy_commands: Mapping[str, LazyCommand], **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.places = places
+        self.lazy_commands = lazy_commands
 
     def list_commands(self, _: click.Context) -> list[str]:
-        return list(self.places)
+        return list(self.lazy_commands)
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
-        place = self.places.get(cmd_name)
-        if place is None:
+        lazy = self.lazy_commands.get(cmd_name)
+        if lazy is None:
             return None
-        module, attribute = place.where.split(":")
+        module, attribute = lazy.target.split(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, place.help) for name, place in self.places.items()])
+            formatter.write_dl([(name, lazy.help) for name, lazy in self.lazy_commands.items()])

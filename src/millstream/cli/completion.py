@@ -1,4 +1,4 @@
-"""``millstream completion``: what a shell needs to complete commands."""
+"""``millstream completion``: print a script for shell completion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a script that lets a shell complete commands, options, and names of topics and groups with TAB."""
-    found = get_completion_class(shell)
-    assert found is not None, "click knows all of SHELLS"
-    click.echo(found(ctx.find_root().command, {}, "millstream", "_MILLSTREAM_COMPLETE").source())
+    """Print a script that completes commands, options, and names of topics and groups with TAB."""
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None, "click supports all of SHELLS"
+    click.echo(completion_class(ctx.find_root().command, {}, "millstream", "_MILLSTREAM_COMPLETE").source())

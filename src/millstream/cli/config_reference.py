@@ -36,7 +36,7 @@ environment.
 
 
 def markdown() -> str:
-    """Return the whole page."""
+    """Return the complete page."""
     (defined,) = ast.parse(inspect.getsource(config.Config)).body
     assert isinstance(defined, ast.ClassDef)
     rows: list[str] = []

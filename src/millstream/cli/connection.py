@@ -1,4 +1,4 @@
-"""The broker of a command, open for as long as the command works."""
+"""The broker of a command, open while the command runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from millstream.foundation.storage import make_private_directory, translate_stor
 
 @contextmanager
 def connected(settings: Settings, *, create: bool = False) -> Iterator[Broker]:
-    """Open the broker; only with ``create`` may this make a new embedded log."""
+    """Open the broker; a new embedded log is created only with ``create``."""
     if not create:
-        check_there(settings)
+        require_data_dir(settings)
     broker = open_broker(settings.broker_url, settings.data_dir)
     try:
         yield broker
@@ -27,25 +27,25 @@ def connected(settings: Settings, *, create: bool = False) -> Iterator[Broker]:
         broker.close()
 
 
-def check_there(settings: Settings) -> None:
-    """Refuse to look for anything in a data directory that is not there or not ours, rather than find nothing in it."""
+def require_data_dir(settings: Settings) -> None:
+    """Raise an error if the data directory does not exist or belongs to another user."""
     url = settings.broker_url
     if url is not None and not url.startswith(EMBEDDED):
         return
     with translate_storage_errors(settings.data_dir):
-        is_there = settings.data_dir.exists()
-        if is_there and url is None:
+        exists = settings.data_dir.exists()
+        if exists and url is None:
             make_private_directory(settings.data_dir)
-    if not is_there:
+    if not exists:
         raise StorageError(
             f"there is no data directory {str(settings.data_dir)!r}",
-            hint="choose one with --data-dir, or make it: millstream run FILE, millstream topics create NAME",
+            hint="choose one with --data-dir, or create it: millstream run FILE, millstream topics create NAME",
             path=str(settings.data_dir),
         )
 
 
 def complete_topic(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the topics whose names go on from what was typed."""
+    """Return the topics whose names start with the typed text."""
     try:
         with connected(settings_of(ctx)) as broker:
             return [CompletionItem(name) for name in broker.topic_names() if name.startswith(incomplete)]
@@ -54,7 +54,7 @@ def complete_topic(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
 
 
 def complete_group(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the groups whose names go on from what was typed."""
+    """Return the groups whose names start with the typed text."""
     try:
         with connected(settings_of(ctx)) as broker:
             return [CompletionItem(name) for name in broker.group_names() if name.startswith(incomplete)]

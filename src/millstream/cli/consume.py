@@ -14,9 +14,9 @@ from millstream.broker import Broker
 from millstream.cli.command import Command
 from millstream.cli.connection import complete_group, complete_topic, connected
 from millstream.cli.formats import Format, Print, printer
-from millstream.cli.moments import as_moment
+from millstream.cli.group_reading import group_rounds
+from millstream.cli.option_types import parse_time
 from millstream.cli.settings import Settings, pass_settings
-from millstream.cli.sharing import shared_rounds
 from millstream.records import Record
 from millstream.views.records import at_ends, at_offset, at_time, partitions_of, rounds
 
@@ -33,18 +33,20 @@ _FLUSH_EVERY = 1000
     ],
 )
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topic)
-@click.option("--from-beginning", is_flag=True, help="Start at the first record, rather than with new ones.")
-@click.option("--since", type=as_moment, metavar="TIME", help='Start at a time: "2025-01-31T12:00", or "10 min" ago.')
-@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
-@click.option("--offset", type=int, metavar="N", help="Start there, -10 for the last ten; needs --partition.")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record instead of the next new one.")
 @click.option(
-    "--group", shell_complete=complete_group, help="Go on where this group stood, together with its other members."
+    "--since", type=parse_time, metavar="TIME", help='Start at a time, "2025-01-31T12:00", or a time ago, "10 min".'
 )
-@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
-@click.option("--follow/--no-follow", default=None, help="Wait for more at the end.  [default: on a terminal]")
-@click.option("--format", type=click.Choice(get_args(Format)), default="text", show_default=True, help="The form.")
+@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Read only this partition.")
 @click.option(
-    "--verbose", "-v", count=True, help="In text: show place, time and headers too; twice: stack traces whole."
+    "--offset", type=int, metavar="N", help="Start at this offset, -10 for the last ten records; needs --partition."
+)
+@click.option("--group", shell_complete=complete_group, help="Join this group and continue from its committed offsets.")
+@click.option("--max", "limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
+@click.option("--follow/--no-follow", default=None, help="Wait for new records at the end.  [default: on a terminal]")
+@click.option("--format", type=click.Choice(get_args(Format)), default="text", show_default=True, help="Output format.")
+@click.option(
+    "--verbose", "-v", count=True, help="In text: also show position, time and headers; twice: full stack traces."
 )
 @pass_settings
 def consume(
@@ -52,44 +54,44 @@ def consume(
     /,
     topics: tuple[str, ...],
     group: str | None,
-    most: int | None,
+    limit: int | None,
     follow: bool | None,
     format: Format,
     verbose: int,
     **start: Any,
 ) -> None:
-    """Print the records of topics, a line each, and wait for more.
+    """Print the records of topics, one per line, and wait for more.
 
-    Text is key, tab, value, where what is not printable is escaped and null is "null". JSON is one object per line.
-    Raw is the value alone, as it is unless it goes to a terminal. When the output is not a terminal, or with
-    --no-follow, it begins at the first record unless told otherwise, and stops at the end.
+    Text is key, tab, value; unprintable characters are escaped and null is "null". JSON is one object per line. Raw is
+    the unchanged value, escaped only on a terminal. If the output is not a terminal, or with --no-follow, reading
+    starts at the first record by default and stops at the end.
     """
     follows = sys.stdout.isatty() if follow is None else follow
-    _check(group, start)
-    shown = printer(format, verbose=verbose, to_terminal=sys.stdout.isatty())
+    _check_options(group, start)
+    to_line = printer(format, verbose=verbose, to_terminal=sys.stdout.isatty())
     with connected(settings) as broker:
         if group is None:
-            found = _ungrouped(broker, topics, follow=follows, **start)
+            record_rounds = _read(broker, topics, follow=follows, **start)
         else:
             from_end = follows and not start["from_beginning"]
-            found = shared_rounds(broker, group, topics, follow=follows, from_end=from_end, most=most)
-        with closing(found):  # a group counts by itself, since what it yields is committed
-            _print(found, shown, most if group is None else None)
+            record_rounds = group_rounds(broker, group, topics, follow=follows, from_end=from_end, limit=limit)
+        with closing(record_rounds):  # group_rounds applies the limit itself, since it commits what it yields
+            _print(record_rounds, to_line, limit if group is None else None)
 
 
-def _check(group: str | None, start: dict[str, Any]) -> None:
+def _check_options(group: str | None, start: dict[str, Any]) -> None:
     given = [
         name for name in ("from_beginning", "since", "offset") if start[name] is not None and start[name] is not False
     ]
     if len(given) > 1:
         raise click.UsageError(f"use only one of {', '.join('--' + name.replace('_', '-') for name in given)}")
     if group is not None and any(start[name] is not None for name in ("since", "offset", "partition")):
-        raise click.UsageError("--group goes on where it stood: use no --since, --offset or --partition")
+        raise click.UsageError("--group cannot be combined with --since, --offset or --partition")
     if start["offset"] is not None and start["partition"] is None:
-        raise click.UsageError("--offset needs --partition, since each partition has offsets of its own")
+        raise click.UsageError("--offset needs --partition, since each partition has its own offsets")
 
 
-def _ungrouped(
+def _read(
     broker: Broker,
     topics: tuple[str, ...],
     *,
@@ -101,7 +103,8 @@ def _ungrouped(
 ) -> Rounds:
     partitions = partitions_of(broker, topics, partition)
     if offset is not None:
-        positions = {at: there for one in partitions for at, there in at_offset(broker, one, offset).items()}
+        starts = [at_offset(broker, topic_partition, offset) for topic_partition in partitions]
+        positions = {topic_partition: start for each in starts for topic_partition, start in each.items()}
     elif since is not None:
         positions = at_time(broker, partitions, since)
     else:
@@ -109,13 +112,13 @@ def _ungrouped(
     return rounds(broker, positions, follow=follow, grow=partition is None)
 
 
-def _print(found: Rounds, line: Print, most: int | None) -> None:
+def _print(record_rounds: Rounds, to_line: Print, limit: int | None) -> None:
     out = sys.stdout.buffer
-    left = most
-    for records in found:
+    left = limit
+    for records in record_rounds:
         printed = 0
         for record in islice(records, left):
-            out.write(line(record))
+            out.write(to_line(record))
             printed += 1
             if printed % _FLUSH_EVERY == 0:
                 out.flush()

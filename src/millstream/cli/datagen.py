@@ -1,4 +1,4 @@
-"""``millstream datagen``: feed a topic with made-up records."""
+"""``millstream datagen``: write generated records to a topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from millstream.broker import Broker, TopicConfig
 from millstream.cli.command import Command
 from millstream.cli.connection import connected
-from millstream.cli.output import say
+from millstream.cli.output import show_message
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import TopicExistsError
 from millstream.foundation.text import format_count
@@ -26,43 +26,43 @@ _TICK_SECONDS = 0.05
     examples=["millstream datagen rides --rate 500", "millstream datagen trades --topic market --max 10000 --seed 7"],
 )
 @click.argument("kind", type=click.Choice(sorted(KINDS)))
-@click.option("--topic", help="Where the records go, made if missing; by default it is called as the kind.")
+@click.option("--topic", help="Topic to write to, created if missing.  [default: KIND]")
 @click.option("--rate", type=click.IntRange(1), default=100, show_default=True, help="Records per second.")
-@click.option("--max", "most", type=click.IntRange(1), help="End after so many records; otherwise Ctrl-C ends.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed makes up the same records.")
-@click.option("--partitions", type=click.IntRange(1), default=4, show_default=True, help="Of a topic that is made.")
+@click.option("--max", "limit", type=click.IntRange(1), help="Stop after this many records; otherwise with Ctrl-C.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed generates the same records.")
+@click.option("--partitions", type=click.IntRange(1), default=4, show_default=True, help="Partitions of a new topic.")
 @pass_settings
 def datagen(
-    settings: Settings, kind: str, topic: str | None, rate: int, most: int | None, seed: int, partitions: int
+    settings: Settings, kind: str, topic: str | None, rate: int, limit: int | None, seed: int, partitions: int
 ) -> None:
-    """Feed a topic with made-up records of a kind, as JSON, at a steady rate.
+    """Write generated records of a kind to a topic, as JSON, at a steady rate.
 
-    One record in twenty happened up to 15 seconds before it is sent, so that windows have something to wait for.
+    One record in twenty has a timestamp of up to 15 seconds before it is sent, so that records arrive out of order.
     """
     target = topic or kind
     with connected(settings, create=True) as broker:
         with contextlib.suppress(TopicExistsError):
             broker.create_topic(target, TopicConfig(partitions=partitions))
-        tally = Tally()
+        counter = SentCounter()
         try:
-            _feed(broker, kind, target, rate, most, seed, tally)
+            _send(broker, kind, target, rate, limit, seed, counter)
         finally:
-            say(f"wrote {format_count(tally.sent, 'record')} to {target}")
+            show_message(f"wrote {format_count(counter.sent, 'record')} to {target}")
 
 
-class Tally:
-    """How many records were sent, known also if Ctrl-C ends it."""
+class SentCounter:
+    """The number of sent records; it is available after Ctrl-C too."""
 
     sent = 0
 
 
-def _feed(broker: Broker, kind: str, topic: str, rate: int, most: int | None, seed: int, tally: Tally) -> None:
-    begun = time.monotonic()
+def _send(broker: Broker, kind: str, topic: str, rate: int, limit: int | None, seed: int, counter: SentCounter) -> None:
+    started = time.monotonic()
     with Producer(broker, key=bytes, value=bytes) as producer:
-        for made in islice(made_up(kind, seed), most):
+        for record in islice(made_up(kind, seed), limit):
             now = int(time.time() * 1000)
-            producer.send(topic, as_json(made), key=made.key.encode(), timestamp=now - made.late)
-            tally.sent += 1
-            ahead = begun + tally.sent / rate - time.monotonic()
+            producer.send(topic, as_json(record), key=record.key.encode(), timestamp=now - record.late)
+            counter.sent += 1
+            ahead = started + counter.sent / rate - time.monotonic()
             if ahead > _TICK_SECONDS:
                 time.sleep(ahead)

@@ -11,7 +11,7 @@ from millstream.admin.upgrade import changes_of
 from millstream.app import App
 from millstream.batch.journal import Journal
 from millstream.cli.command import TARGET, Command
-from millstream.cli.output import say
+from millstream.cli.output import show_message
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.kafka_acls import required_acls
 from millstream.foundation.paths import app_names, journal_dir
@@ -32,18 +32,16 @@ from millstream.task.policy import Policies
     ],
 )
 @click.argument(TARGET)
-@click.option(
-    "--format", type=click.Choice(get_args(Format)), default="text", show_default=True, help="How to show it."
-)
-@click.option("--changes", is_flag=True, help="Show instead what a start would do to the state there is.")
-@click.option("--acls", is_flag=True, help="List the least rights that the app needs on a Kafka cluster.")
+@click.option("--format", type=click.Choice(get_args(Format)), default="text", show_default=True, help="Output format.")
+@click.option("--changes", is_flag=True, help="Show what a start would do to the existing state instead.")
+@click.option("--acls", is_flag=True, help="List the minimal ACLs that the app needs on a Kafka cluster.")
 @pass_settings
 def describe(settings: Settings, format: Format, changes: bool, acls: bool, target: str | None = None) -> None:
     """Show the topology of an app: its stages, what each reads and writes, and its tables.
 
-    TARGET is a Python file or a module, with ":NAME" if there are several apps in it. Nothing is run, and no data
-    directory is needed. With --changes the topology is compared with the one that ran last on the data directory, stage
-    by stage: reused, new, dropped or incompatible. With --acls the rights are listed that its user needs on Kafka.
+    TARGET is a Python file or a module, with ":NAME" if it defines several apps. The app is not run, and no data
+    directory is needed. With --changes, each stage is compared with the topology that ran last on the data directory:
+    reused, new, dropped or incompatible. With --acls, the ACLs that the app's Kafka user needs are listed.
     """
     app = settings.load(target)
     if acls:
@@ -52,11 +50,11 @@ def describe(settings: Settings, format: Format, changes: bool, acls: bool, targ
     if not changes:
         click.echo(app.describe(format), nl=False)
         return
-    found = _changes(app)
-    for change in found:
+    stage_changes = _changes(app)
+    for change in stage_changes:
         click.echo(printable(str(change)))
-    if not found:
-        say(f"{app.id} has not run on {str(app.data_dir)!r} yet")
+    if not stage_changes:
+        show_message(f"{app.id} has not run on {str(app.data_dir)!r} yet")
 
 
 def _changes(app: App) -> list[StageChange]:
@@ -64,9 +62,9 @@ def _changes(app: App) -> list[StageChange]:
         return []
     plan = app.plan
     with closing(app.broker) as broker:
-        known = broker.topic_names()
+        existing = broker.topic_names()
         topics = {
-            topic: broker.topic(topic).partitions if topic in known else app.config.partitions
+            topic: broker.topic(topic).partitions if topic in existing else app.config.partitions
             for topic in plan.source_topics
         }
     journal = Journal(journal_dir(app.data_dir, app.id), readonly=True)

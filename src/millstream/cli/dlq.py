@@ -1,4 +1,4 @@
-"""``millstream dlq``: look at dead letters, and send them back once what made them is mended."""
+"""``millstream dlq``: show dead letters, and replay them once their cause is fixed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millstream.admin.dead_letter_replay import Replay, replay_rest, replay_some
 from millstream.batch.journal import Journal
 from millstream.cli.command import Group
 from millstream.cli.connection import connected
-from millstream.cli.output import say, show_json, show_table
+from millstream.cli.output import json_option, show_json, show_message, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.paths import journal_dir
 from millstream.foundation.text import bytes_to_text, decode_text, format_count, json_line, parse_json, printable
@@ -19,101 +19,104 @@ from millstream.foundation.times import format_timestamp
 from millstream.views.dead_letters import DeadLetter, letter_at, letters_in
 from millstream.views.status import check_has_run
 
-app_option = click.option("--app", "app_id", metavar="APP", help="The app; not needed if only one has run.")
+app_option = click.option("--app", "app_id", metavar="APP", help="The app; optional if only one has run.")
 
 
 @click.group(cls=Group)
 def dlq() -> None:
-    """See which records could not be processed and why, and send them back.
+    """Show the records that could not be processed, and replay them.
 
-    A letter is named by its place in the dead letter topic: PARTITION@OFFSET, such as 0@17.
+    A dead letter is identified by its POSITION in the dead letter topic: PARTITION@OFFSET, for example 0@17.
     """
 
 
 @dlq.command("list", examples=["millstream dlq list", "millstream dlq list --app orders --limit 5 --json"])
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="So many of the newest.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of dead letters to list."
+)
 @app_option
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per letter, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per dead letter.")
 @pass_settings
 def list_(settings: Settings, limit: int, app_id: str | None, as_json: bool) -> None:
-    """List the newest dead letters of an app: place, time, where each came from, node and error."""
+    """List the newest dead letters of an app with time, origin, node and error."""
     topic = _topic(settings, app_id)
     with connected(settings) as broker:
-        is_there = topic in broker.topic_names()
-        letters = deque(letters_in(broker, topic, newest=limit), limit) if is_there else deque()
-        waiting = sum(end - start for start, end in unreplayed(broker, topic).values()) if is_there else 0
+        exists = topic in broker.topic_names()
+        letters = deque(letters_in(broker, topic, newest=limit), limit) if exists else deque()
+        waiting = sum(end - start for start, end in unreplayed(broker, topic).values()) if exists else 0
     if as_json:
         for letter in letters:
-            click.echo(json_line(_facts(letter)))
+            click.echo(json_line(_fields(letter)))
         return
     if not letters:
-        say(f"there are no dead letters in {topic}")
+        show_message(f"there are no dead letters in {topic}")
         return
     rows = [
-        [one.place, format_timestamp(one.timestamp), one.origin, one.node, _short(f"{_class(one)}: {one.message}")]
-        for one in letters
+        [letter.place, format_timestamp(letter.timestamp), letter.origin, letter.node, _short(_error(letter))]
+        for letter in letters
     ]
-    show_table(["letter", "time", "from", "node", "error"], rows)
-    say(f"{format_count(waiting, 'letter')} in {topic} not sent back yet; to send them: millstream dlq replay")
+    show_table(["position", "time", "origin", "node", "error"], rows)
+    not_replayed = format_count(waiting, "dead letter")
+    show_message(f"{not_replayed} in {topic} not replayed yet; to replay them: millstream dlq replay")
 
 
 @dlq.command(examples=["millstream dlq show 0@17", "millstream dlq show 0@17 --app orders --json"])
-@click.argument("place")
+@click.argument("position")
 @app_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@json_option
 @pass_settings
-def show(settings: Settings, place: str, app_id: str | None, as_json: bool) -> None:
-    """Show one dead letter whole: key, value, headers, the error and its stack."""
+def show(settings: Settings, position: str, app_id: str | None, as_json: bool) -> None:
+    """Show a dead letter: key, value, headers, the error and its stack trace."""
     with connected(settings) as broker:
-        letter = letter_at(broker, _topic(settings, app_id), place)
+        letter = letter_at(broker, _topic(settings, app_id), position)
     if as_json:
-        show_json({**_facts(letter), "stacktrace": letter.stacktrace})
+        show_json({**_fields(letter), "stacktrace": letter.stacktrace})
         return
     record = letter.record
-    click.echo(f"letter  {letter.place}, {format_timestamp(letter.timestamp)}")
-    click.echo(f"from    {printable(letter.origin)}, stage {printable(letter.stage)}, node {printable(letter.node)}")
-    click.echo(f"error   {printable(_class(letter))}: {printable(letter.message)}")
-    click.echo(f"key     {bytes_to_text(record.key)}")
-    click.echo(f"value   {bytes_to_text(record.value)}")
+    click.echo(f"position  {letter.place}, {format_timestamp(letter.timestamp)}")
+    click.echo(f"origin    {printable(letter.origin)}, stage {printable(letter.stage)}, node {printable(letter.node)}")
+    click.echo(f"error     {printable(_error(letter))}")
+    click.echo(f"key       {bytes_to_text(record.key)}")
+    click.echo(f"value     {bytes_to_text(record.value)}")
     for name, value in record.headers:
-        click.echo(f"header  {printable(name)}={bytes_to_text(value)}")
+        click.echo(f"header    {printable(name)}={bytes_to_text(value)}")
     for line in letter.stacktrace.splitlines():
         click.echo(f"  {printable(line)}")
 
 
 @dlq.command(examples=["millstream dlq replay", "millstream dlq replay 0@17 0@18 --app orders"])
-@click.argument("places", metavar="[PLACE]...", nargs=-1)
+@click.argument("positions", metavar="[POSITION]...", nargs=-1)
 @app_option
-@click.option("--dry-run", is_flag=True, help="Say what would be sent, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be replayed.")
 @pass_settings
-def replay(settings: Settings, places: tuple[str, ...], app_id: str | None, dry_run: bool) -> None:
-    """Send dead letters back to the topic and partition they came from, as they were.
+def replay(settings: Settings, positions: tuple[str, ...], app_id: str | None, dry_run: bool) -> None:
+    """Send dead letters back to the topic and partition they came from, unchanged.
 
-    Without a PLACE all letters that were not sent back yet are sent, each once, even if this command is killed and
-    started again. A PLACE is sent whenever it is asked for. What fails again becomes a new dead letter.
+    Without a POSITION, all dead letters that were not replayed yet are sent, each exactly once, even if this command is
+    killed and started again. A given POSITION is always sent. A record that fails again becomes a new dead letter.
     """
     topic = _topic(settings, app_id)
     with connected(settings) as broker:
         if topic not in broker.topic_names():
-            say(f"there are no dead letters in {topic}")
+            show_message(f"there are no dead letters in {topic}")
             return
-        chosen = [letter_at(broker, topic, place) for place in places]
+        letters = [letter_at(broker, topic, position) for position in positions]
         if dry_run:
-            count = len(chosen) or sum(end - start for start, end in unreplayed(broker, topic).values())
-            say(f"would send {format_count(count, 'letter')} of {topic} back")
+            count = len(letters) or sum(end - start for start, end in unreplayed(broker, topic).values())
+            show_message(f"would replay {format_count(count, 'dead letter')} of {topic}")
             return
-        done = replay_some(broker, chosen) if places else _replayed(replay_rest(broker, topic))
-    for name, count in done.sent.items():
-        click.echo(f"sent {format_count(count, 'letter')} to {name}")
-    for name, count in done.kept.items():
-        letters = format_count(count, "letter")
-        say(f"kept {letters} from {name or 'nowhere'}: it is no topic, or has fewer partitions now")
-    if not done.sent and not done.kept:
-        say("all letters were sent back before")
+        result = replay_some(broker, letters) if positions else _last(replay_rest(broker, topic))
+    for name, count in result.sent.items():
+        click.echo(f"sent {format_count(count, 'dead letter')} to {name}")
+    for name, count in result.kept.items():
+        not_sent = f"{format_count(count, 'dead letter')} not sent"
+        show_message(f"{not_sent}: topic {name!r} does not exist, or has fewer partitions now")
+    if not result.sent and not result.kept:
+        show_message("all dead letters were already replayed")
 
 
-def _replayed(steps: Iterator[Replay]) -> Replay:
-    """Go through all steps of a replay and return the last one."""
+def _last(steps: Iterator[Replay]) -> Replay:
+    """Run all steps of a replay and return the last one, which has the totals."""
     return next(iter(deque(steps, 1)), Replay(sent={}, kept={}))
 
 
@@ -125,20 +128,20 @@ def _topic(settings: Settings, app_id: str | None) -> str:
     return str(catalog.get("dead_letter_topic") or f"{app}.dead-letters")
 
 
-def _class(letter: DeadLetter) -> str:
-    return letter.error.rpartition(".")[2]
+def _error(letter: DeadLetter) -> str:
+    return f"{letter.error.rpartition('.')[2]}: {letter.message}"
 
 
 def _short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def _facts(letter: DeadLetter) -> dict[str, object]:
+def _fields(letter: DeadLetter) -> dict[str, object]:
     record = letter.record
     return {
-        "letter": letter.place,
+        "position": letter.place,
         "time": letter.timestamp,
-        "from": letter.origin,
+        "origin": letter.origin,
         "stage": letter.stage,
         "node": letter.node,
         "error": letter.error,

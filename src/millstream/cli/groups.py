@@ -1,4 +1,4 @@
-"""``millstream groups``: how far consumer groups are, and how to move them."""
+"""``millstream groups``: show consumer groups and reset their offsets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millstream.admin.group_offsets import Move, execute_moves, planned_moves
 from millstream.broker import Broker, GroupInfo
 from millstream.cli.command import Group
 from millstream.cli.connection import complete_group, complete_topic, connected
-from millstream.cli.output import json_option, say, show_json, show_table
+from millstream.cli.output import json_option, show_json, show_message, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.text import format_count
 from millstream.views.groups import Standing, standings_of
@@ -19,9 +19,9 @@ group_argument = click.argument("group", shell_complete=complete_group)
 
 @click.group(cls=Group)
 def groups() -> None:
-    """See how far consumer groups are, and move them.
+    """Show consumer groups and reset their offsets.
 
-    The group of an app has the app's name and shows how far the app has read.
+    The group of an app has the name of the app and shows its position.
     """
 
 
@@ -29,15 +29,15 @@ def groups() -> None:
 @json_option
 @pass_settings
 def list_(settings: Settings, as_json: bool) -> None:
-    """List all consumer groups with their members and how many records they have not read."""
+    """List all consumer groups with their members and lag."""
     with connected(settings) as broker:
-        found = [_summary(broker, broker.group(name)) for name in broker.group_names()]
+        summaries = [_summary(broker, broker.group(name)) for name in broker.group_names()]
     if as_json:
-        show_json(found)
-    elif found:
-        show_table(list(found[0]), [list(one.values()) for one in found])
+        show_json(summaries)
+    elif summaries:
+        show_table(list(summaries[0]), [list(summary.values()) for summary in summaries])
     else:
-        say("there are no groups yet")
+        show_message("there are no groups yet")
 
 
 @groups.command(examples=["millstream groups describe word-count", "millstream groups describe audit --json"])
@@ -45,7 +45,7 @@ def list_(settings: Settings, as_json: bool) -> None:
 @json_option
 @pass_settings
 def describe(settings: Settings, group: str, as_json: bool) -> None:
-    """Show the committed offset, the end and the lag of each partition that a group reads, and who reads it."""
+    """Show the committed offset, end offset, lag and member of each partition that a group reads."""
     with connected(settings) as broker:
         info = broker.group(group)
         standings = standings_of(broker, info)
@@ -55,7 +55,7 @@ def describe(settings: Settings, group: str, as_json: bool) -> None:
         return
     for member in info.members:
         click.echo(f"member {member.id} (process {member.process}) reads {', '.join(member.topics)}")
-    show_table(Standing.__struct_fields__, [msgspec.structs.astuple(one) for one in standings])
+    show_table(Standing.__struct_fields__, [msgspec.structs.astuple(standing) for standing in standings])
 
 
 @groups.command(
@@ -70,13 +70,13 @@ def describe(settings: Settings, group: str, as_json: bool) -> None:
 @click.option(
     "--topic", "names", multiple=True, shell_complete=complete_topic, help="Only this topic; can be repeated."
 )
-@click.option("--execute", is_flag=True, help="Do it, rather than show what would be done.")
+@click.option("--execute", is_flag=True, help="Make the change instead of showing it.")
 @json_option
 @pass_settings
 def reset(settings: Settings, group: str, to: str, names: tuple[str, ...], execute: bool, as_json: bool) -> None:
-    """Move a group that has no live consumers to other offsets. Without --execute this only shows the change.
+    """Reset the offsets of a group without live members. Without --execute the change is only shown.
 
-    With --topic a group can be placed on topics that it has not read yet, so that its consumers start there.
+    With --topic, offsets can also be set for topics that the group has not read yet.
     """
     with connected(settings) as broker:
         moves = planned_moves(broker, settings.data_dir, group, to, names)
@@ -86,22 +86,22 @@ def reset(settings: Settings, group: str, to: str, names: tuple[str, ...], execu
         show_json({"executed": execute, "moves": moves})
     else:
         show_table(Move.__struct_fields__, [msgspec.structs.astuple(move) for move in moves])
-    say("done" if execute else "nothing was changed; add --execute to do it")
+    show_message("done" if execute else "nothing was changed; add --execute to make the change")
 
 
 @groups.command(examples=["millstream groups delete audit", "millstream groups delete audit --yes"])
 @group_argument
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_settings
 def delete(settings: Settings, group: str, yes: bool) -> None:
-    """Forget a group that has no live consumers. Its consumers would start anew where they are told to."""
+    """Delete a group without live members, with its offsets."""
     with connected(settings) as broker:
         partitions = format_count(len(broker.group(group).committed), "partition")
         if not yes and not click.confirm(f"Delete group {group} with offsets of {partitions}?", err=True):
-            say("nothing was deleted")
+            show_message("nothing was deleted")
             return
         broker.delete_group(group)
-    say(f"deleted {group}")
+    show_message(f"deleted {group}")
 
 
 def _summary(broker: Broker, info: GroupInfo) -> dict[str, str | int]:
@@ -109,6 +109,6 @@ def _summary(broker: Broker, info: GroupInfo) -> dict[str, str | int]:
     return {
         "group": info.name,
         "members": len(info.members),
-        "topics": ", ".join(dict.fromkeys(one.topic for one in standings)),
-        "lag": sum(one.lag for one in standings),
+        "topics": ", ".join(dict.fromkeys(standing.topic for standing in standings)),
+        "lag": sum(standing.lag for standing in standings),
     }

@@ -1,4 +1,4 @@
-"""``millstream init``: make a project to start from."""
+"""``millstream init``: create a new project."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from millstream.cli.command import Command
-from millstream.cli.output import say
+from millstream.cli.output import show_message
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.names import check_name
 
@@ -64,47 +64,47 @@ def test_orders_are_counted_by_minute() -> None:
 
 _README = """# {name}
 
-The app is `{module}.py`, its test `test_{module}.py`. To try both:
+The app is `{module}.py`, its test `test_{module}.py`. Run both:
 
 ```sh
-pytest                                     # no Spark, no broker: milliseconds per record
-millstream run {module}.py{run_gap}# the app, on Spark; Ctrl-C stops it
+pytest                                     # without Spark or a broker
+millstream run {module}.py{run_gap}# on Spark; Ctrl-C stops it
 ```
 
-While it runs, in another terminal, in this directory and with the same environment:
+While the app runs, in another terminal, in this directory and with the same environment:
 
 ```sh
-millstream datagen orders --max 1000       # made-up orders
+millstream datagen orders --max 1000       # generated orders
 echo '{{"customer": "ada", "item": "pen", "cents": 250}}' | millstream produce orders
-millstream tables get revenue ada          # looks into a table while the app runs
+millstream tables get revenue ada          # reads a table while the app runs
 millstream tables scan orders_per_minute --limit 5
 millstream consume revenue --from-beginning --no-follow --max 5
 ```
 
-Then make it yours: change the class and the verbs in `{module}.py`, then the test. A table to join with is
-`app.table("customers", value=Customer)`; its topic is filled with `millstream produce customers --key c1`.
+Next, change the class and the operations in `{module}.py`, then the test. To join with a table, use
+`app.table("customers", value=Customer)` and fill its topic with `millstream produce customers --key c1`.
 
-Log and state are in `./millstream-data`: delete the directory to begin anew. On Kafka: set
+The log and all state are stored in `./millstream-data`; delete the directory to start over. To use Kafka, set
 `MILLSTREAM_BROKER=kafka://127.0.0.1:9092` for all commands.
 """
 
 
 @click.command(cls=Command, examples=["millstream init shop", "millstream init shop --into ~/projects/shop"])
 @click.argument("name")
-@click.option("--into", type=click.Path(path_type=Path), help="The directory to make; by default it is called NAME.")
+@click.option("--into", type=click.Path(path_type=Path), help="Directory to create.  [default: NAME]")
 @pass_settings
 def init(_settings: Settings, name: str, into: Path | None) -> None:
-    """Make a directory with an app, a test that passes, and a README that says what to type.
+    """Create a directory with an app, a passing test, and a README with the commands to run them.
 
-    Nothing is overwritten: a directory that has something in it is refused.
+    The directory must be empty or new; nothing is overwritten.
     """
     check_name("app", name)
-    place, module = into or Path(name), name.replace("-", "_").replace(".", "_")
+    directory, module = into or Path(name), name.replace("-", "_").replace(".", "_")
     if not module.isidentifier():
-        raise click.UsageError(f"{name!r} cannot be the name of a Python file; begin with a letter")
-    if place.exists() and any(place.iterdir()):
-        raise click.UsageError(f"{str(place)!r} is not empty; choose another place with --into")
-    place.mkdir(parents=True, exist_ok=True)
+        raise click.UsageError(f"{name!r} cannot be the name of a Python module; start it with a letter")
+    if directory.exists() and any(directory.iterdir()):
+        raise click.UsageError(f"{str(directory)!r} is not empty; choose another directory with --into")
+    directory.mkdir(parents=True, exist_ok=True)
     for file, text in (
         (f"{module}.py", _APP),
         (f"test_{module}.py", _TEST),
@@ -112,5 +112,5 @@ def init(_settings: Settings, name: str, into: Path | None) -> None:
         (".gitignore", "millstream-data/\n__pycache__/\n.venv/\n"),
     ):
         gap = " " * max(1, len("pytest                                     ") - len(f"millstream run {module}.py"))
-        (place / file).write_text(text.format(name=name, module=module, run_gap=gap) if "{" in text else text)
-    say(f"made {place}; next: cd {place} && pytest, then see its README.md")
+        (directory / file).write_text(text.format(name=name, module=module, run_gap=gap) if "{" in text else text)
+    show_message(f"created {directory}; next: cd {directory} && pytest, then see its README.md")

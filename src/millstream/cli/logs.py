@@ -1,4 +1,4 @@
-"""Logs on standard error, as text for people or as a line of JSON per event for programs."""
+"""Logging to standard error, as text or as one JSON object per line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Formatter(logging.Formatter):
 
 
 def log_to_stderr(form: LogFormat) -> None:
-    """Send what Millstream logs from level info on to standard error."""
+    """Log messages of Millstream from level info on to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Formatter(form))
     log = logging.getLogger("millstream")

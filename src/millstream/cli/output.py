@@ -1,4 +1,4 @@
-"""Tables, JSON and messages on a terminal."""
+"""Output of commands: tables, JSON and messages."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def show_json(value: Any) -> None:
 
 
 def show_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows under a header, numbers to the right; whole also in a narrow window, since scripts read it too."""
-    listed = list(rows)
-    cells = [[_cell(value) for value in row] for row in listed]
+    """Print rows under a header, numbers aligned right; rows are never truncated, since scripts read them too."""
+    rows = list(rows)
+    cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    right = [_are_numbers([row[at] for row in listed]) for at in range(len(header))]
+    right = [_are_numbers([row[column] for row in rows]) for column in range(len(header))]
     for row in [[name.upper() for name in header], *cells]:
         padded = [
             cell.rjust(width) if is_right else cell.ljust(width)
@@ -43,16 +43,16 @@ def _cell(value: object) -> str:
     return str(value) if isinstance(value, int) else printable(str(value)) or "-"
 
 
-def say(message: str) -> None:
-    """Tell something that is not part of the result."""
+def show_message(message: str) -> None:
+    """Print a message that is not part of the result to standard error."""
     click.echo(printable(message), err=True)
 
 
-def say_changes(changes: Iterable[StageChange]) -> None:
-    """Tell what a changed topology does to the state of each stage."""
-    say("the topology has changed since the last start:")
+def show_changes(changes: Iterable[StageChange]) -> None:
+    """Print what a changed topology does to the state of each stage."""
+    show_message("the topology has changed since the last start:")
     for change in changes:
-        say(f"  {change}")
+        show_message(f"  {change}")
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

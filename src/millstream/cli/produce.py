@@ -13,8 +13,8 @@ import click
 from millstream.broker import Broker
 from millstream.cli.command import Command
 from millstream.cli.connection import complete_topic, connected
-from millstream.cli.lines import LineForm, Pair
-from millstream.cli.output import say
+from millstream.cli.line_format import LineFormat, Pair
+from millstream.cli.output import show_message
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import SerdeError
 from millstream.foundation.text import format_count
@@ -24,14 +24,14 @@ Block: TypeAlias = tuple[list[Pair], SerdeError | None]
 _BLOCK_BYTES = 1 << 20
 
 
-class ValueForm(click.Choice[str]):
-    """What values look like; who gives a value itself is told where it goes."""
+class ValueFormat(click.Choice[str]):
+    """The format of values; if a value is passed instead, the error explains where it belongs."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in self.choices:
             self.fail(
-                f"it says what lines look like, {' or '.join(self.choices)}; a value itself is read from "
-                f"standard input: echo {shlex.quote(value)} | millstream produce TOPIC",
+                f"the format of lines is {' or '.join(self.choices)}; to write a value, pass it on standard input: "
+                f"echo {shlex.quote(value)} | millstream produce TOPIC",
                 param,
                 ctx,
             )
@@ -48,14 +48,14 @@ class ValueForm(click.Choice[str]):
 )
 @click.argument("topic", shell_complete=complete_topic)
 @click.option("--key", help="The key of all records.")
-@click.option("--key-separator", metavar="TEXT", help="What stands before it in a line is the key, the rest the value.")
-@click.option("--null-marker", metavar="TEXT", help="A value that is this is null, which deletes a row of a table.")
+@click.option("--key-separator", metavar="TEXT", help="Separates the key from the value in a line.")
+@click.option("--null-marker", metavar="TEXT", help="A value equal to this is null, a tombstone in a table.")
 @click.option(
     "--value",
-    type=ValueForm(["text", "json"]),
+    type=ValueFormat(["text", "json"]),
     default="text",
     show_default=True,
-    help="Take lines as they are, or refuse those that are not JSON.",
+    help="Write lines unchanged, or reject lines that are not JSON.",
 )
 @pass_settings
 def produce(
@@ -66,49 +66,49 @@ def produce(
     null_marker: str | None,
     value: Literal["text", "json"],
 ) -> None:
-    """Write lines from standard input to a topic, a record each, as they come.
+    """Write lines from standard input to a topic as they arrive, one record per line.
 
-    The bytes of a line are the value, without quotes or any other change. A record without key goes to any
-    partition. A line that cannot be taken ends the command; those before it are written.
+    The value is the unchanged bytes of the line. A record without a key goes to any partition. An invalid line ends the
+    command; the lines before it are written.
     """
     if key is not None and key_separator is not None:
         raise click.UsageError("use only one of --key, --key-separator")
     if key_separator == "":
         raise click.UsageError("--key-separator is empty")
-    form = LineForm.of(key, key_separator, null_marker, is_json=value == "json")
+    line_format = LineFormat.of(key, key_separator, null_marker, is_json=value == "json")
     with connected(settings) as broker:
-        broker.topic(topic)  # whether it is there is told before the first line is typed
+        broker.topic(topic)  # fails for an unknown topic before the first line is typed
         if sys.stdin.isatty():
-            say("type a record per line; Ctrl-D ends")
-        tally: Counter[bool] = Counter()
+            show_message("type one record per line; end with Ctrl-D")
+        deliveries: Counter[bool] = Counter()
         try:
-            _send(broker, topic, _blocks(form), tally)
+            _send(broker, topic, _blocks(line_format), deliveries)
         finally:
-            say(f"wrote {format_count(tally[True], 'record')} to {topic}")
+            show_message(f"wrote {format_count(deliveries[True], 'record')} to {topic}")
 
 
-def _send(broker: Broker, topic: str, blocks: Iterable[Block], tally: Counter[bool]) -> None:
-    """Send records and count in ``tally`` those that arrived, and those that did not."""
+def _send(broker: Broker, topic: str, blocks: Iterable[Block], deliveries: Counter[bool]) -> None:
+    """Send records, and count successful and failed deliveries."""
 
-    def note(delivery: Delivery) -> None:
-        tally[delivery.error is None] += 1
+    def count(delivery: Delivery) -> None:
+        deliveries[delivery.error is None] += 1
 
     with Producer(broker, key=bytes, value=bytes) as producer:
-        for pairs, problem in blocks:
+        for pairs, error in blocks:
             for key, value in pairs:
-                producer.send(topic, value, key=key, on_delivery=note)
+                producer.send(topic, value, key=key, on_delivery=count)
             producer.flush()
-            if problem is not None:
-                raise problem
+            if error is not None:
+                raise error
 
 
-def _blocks(form: LineForm) -> Iterator[Block]:
-    """Yield records as they come, many at once if they come quickly, up to the first line that cannot be taken."""
-    stream: Any = sys.stdin.buffer  # its type does not promise read1
-    number, rest = 1, b""
+def _blocks(line_format: LineFormat) -> Iterator[Block]:
+    """Yield the records of standard input in blocks as they arrive, up to the first invalid line."""
+    stream: Any = sys.stdin.buffer  # its declared type lacks read1
+    number, partial_line = 1, b""
     while data := stream.read1(_BLOCK_BYTES):
-        *lines, rest = (rest + data).split(b"\n")
-        yield form.take(number, lines)
+        *lines, partial_line = (partial_line + data).split(b"\n")
+        yield line_format.parse(number, lines)
         number += len(lines)
-    if rest:
-        yield form.take(number, [rest])
+    if partial_line:
+        yield line_format.parse(number, [partial_line])

@@ -1,4 +1,4 @@
-"""What a run has done so far, drawn live on a terminal or told line by line."""
+"""The progress of a run, shown live on a terminal or line by line."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Style = Literal["live", "lines", "quiet"]
 _RATE_SECONDS = 10.0
 _LINE_SECONDS = 1.0
 _FAILED = ": error"
-"""How a reason for a drop ends when a function or a serde raised."""
+"""The end of the reason for a dropped record if a function or a serde raised."""
 
 
-class Tally:
-    """The sum of all batches of a run.
+class RunTotals:
+    """The totals of all batches of a run.
 
-    Rows are known of tasks that have run: if the app ``has_past``, there can be more.
+    Rows are counted only for tasks of this run: if the app ``has_past``, there can be more.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class Tally:
         self.lag: dict[str, int] = {}
         self.batch_seconds = 0.0
         self._clock = clock
-        self._began = clock()
+        self._started = clock()
         self._first_batch = float("inf")
         self._recent: deque[tuple[float, int]] = deque()
         self._rows: dict[str, dict[int, int]] = {}
 
     def add(self, report: BatchReport) -> None:
-        """Count a batch."""
+        """Add a batch."""
         self._first_batch = min(self._first_batch, self._clock() - report.seconds)
         self.batches += 1
         self.records_in += report.records_in
@@ -64,13 +64,13 @@ class Tally:
         self._recent.append((self._clock(), report.records_in))
         for task in report.tasks:
             self.dead_letters += task.dead_letters
-            self.dropped.update(_without_letters(task))
+            self.dropped.update(_without_dead_letters(task))
             for table, rows in task.rows.items():
                 self._rows[table] = {**self._rows.get(table, {}), task.task: rows}
 
     @property
     def seconds(self) -> float:
-        return self._clock() - self._began
+        return self._clock() - self._started
 
     @property
     def rows(self) -> dict[str, int]:
@@ -78,107 +78,107 @@ class Tally:
 
     @property
     def rate(self) -> float:
-        """Records per second, over the last seconds."""
+        """Records per second, over the last ten seconds."""
         since = self._clock() - _RATE_SECONDS
-        records = sum(count for when, count in list(self._recent) if when >= since)
+        records = sum(count for time, count in list(self._recent) if time >= since)
         while self._recent and self._recent[0][0] < since:
             self._recent.popleft()
-        busy = self._clock() - self._first_batch  # Spark's start does not count
-        return records / min(_RATE_SECONDS, max(0.001, busy)) if records else 0.0
+        elapsed = self._clock() - self._first_batch  # without the start of Spark
+        return records / min(_RATE_SECONDS, max(0.001, elapsed)) if records else 0.0
 
-    def facts(self) -> list[tuple[str, str]]:
-        """Return what there is to show, each with its name."""
+    def details(self) -> list[tuple[str, str]]:
+        """Return the totals as names and texts."""
         if not self.batches:
             return [("", "waiting for records" if self.is_started else "starting Spark")]
         least = "at least " if self._has_past else ""
-        told = [
+        items = [
             ("records", f"{self.records_in:,} in, {self.records_out:,} out, {self.rate:,.0f}/s"),
-            ("batches", f"{self.batches:,}, the last one took {self.batch_seconds:.2f} s"),
-            ("lag", _listed(self.lag) or "none"),
-            ("rows", _listed(self.rows, least)),
-            ("dropped", _listed(self.dropped)),
-            ("dead letters", f"{self.dead_letters:,} {self._where_letters_are}" if self.dead_letters else ""),
+            ("batches", f"{self.batches:,}, the last in {self.batch_seconds:.2f} s"),
+            ("lag", _counts(self.lag) or "none"),
+            ("rows", _counts(self.rows, least)),
+            ("dropped", _counts(self.dropped)),
+            ("dead letters", f"{self.dead_letters:,} {self._dead_letter_hint}" if self.dead_letters else ""),
         ]
-        return [(name, fact) for name, fact in told if fact]
+        return [(name, text) for name, text in items if text]
 
     def line(self) -> str:
-        """Return all in one line."""
-        return f"{self.app}: " + "; ".join(f"{name} {fact}".lstrip() for name, fact in self.facts())
+        """Return all totals in one line."""
+        return f"{self.app}: " + "; ".join(f"{name} {text}".lstrip() for name, text in self.details())
 
     def summary(self) -> str:
-        """Return the last word on a run."""
+        """Return the summary of a finished run."""
         batches, records = format_count(self.batches, "batch"), format_count(self.records_in, "record")
         total = f"{batches}, {records} in, {self.records_out:,} out"
         letters = format_count(self.dead_letters, "dead letter")
-        problems = f", {letters} {self._where_letters_are}" if self.dead_letters else ""
+        problems = f", {letters} {self._dead_letter_hint}" if self.dead_letters else ""
         return f"{self.app} stopped after {self.seconds:.1f} s: {total}{problems}"
 
     @property
-    def _where_letters_are(self) -> str:
+    def _dead_letter_hint(self) -> str:
         topic = printable(self._dead_letter_topic)
         return f"in {topic} (see: millstream consume {topic} --from-beginning -v)"
 
 
-def _without_letters(task: TaskReport) -> dict[str, int]:
-    """Return what a task dropped; what failed and all became dead letters is told there, not here too."""
+def _without_dead_letters(task: TaskReport) -> dict[str, int]:
+    """Return the dropped records of a task, without failures that are all counted as dead letters."""
     failed = {name: count for name, count in task.dropped.items() if name.endswith(_FAILED)}
     if sum(failed.values()) != task.dead_letters:
-        return task.dropped  # some were skipped, and it is not known which
+        return task.dropped  # some were skipped, and it is unknown which
     return {name: count for name, count in task.dropped.items() if name not in failed}
 
 
-def _listed(numbers: dict[str, int], before: str = "") -> str:
-    return ", ".join(f"{printable(name)} {before}{number:,}" for name, number in sorted(numbers.items()))
+def _counts(counts: dict[str, int], prefix: str = "") -> str:
+    return ", ".join(f"{printable(name)} {prefix}{count:,}" for name, count in sorted(counts.items()))
 
 
-class View(NamedTuple):
-    """What a run calls: ``on_start`` once Spark is there, ``on_batch`` after each batch."""
+class Callbacks(NamedTuple):
+    """The callbacks of a run: ``on_start`` once Spark has started, ``on_batch`` after each batch."""
 
     on_start: Callable[[], None]
     on_batch: Callable[[BatchReport], None]
 
 
 @contextmanager
-def shown(tally: Tally, style: Style) -> Iterator[View]:
-    """Show a run; whatever ends it, the summary comes last, unless it was never started."""
+def show_progress(totals: RunTotals, style: Style) -> Iterator[Callbacks]:
+    """Show the progress of a run, and at the end its summary, unless it was never started."""
 
-    def start() -> None:
-        tally.is_started = True
-        if style == "lines" and not tally.batches:
-            click.echo(tally.line())
+    def on_start() -> None:
+        totals.is_started = True
+        if style == "lines" and not totals.batches:
+            click.echo(totals.line())
 
     try:
         if style == "live":
-            with _live(tally):
-                yield View(start, tally.add)
+            with _live(totals):
+                yield Callbacks(on_start, totals.add)
         else:
-            yield View(start, tally.add if style == "quiet" else _teller(tally))
+            yield Callbacks(on_start, totals.add if style == "quiet" else _line_printer(totals))
     finally:
-        if style != "quiet" and tally.is_started:
-            click.echo(tally.summary())
+        if style != "quiet" and totals.is_started:
+            click.echo(totals.summary())
 
 
-def _live(tally: Tally) -> Live:
-    def picture() -> Table:
+def _live(totals: RunTotals) -> Live:
+    def render() -> Table:
         grid = Table.grid(padding=(0, 2))
-        doing = "running" if tally.is_started else "starting"
-        grid.add_row(Text(tally.app, style="bold"), Text(f"{doing} for {tally.seconds:.0f} s, Ctrl-C stops it"))
-        for name, fact in tally.facts():
-            grid.add_row(Text(name, style="dim"), Text(fact))
+        state = "running" if totals.is_started else "starting"
+        grid.add_row(Text(totals.app, style="bold"), Text(f"{state} for {totals.seconds:.0f} s, Ctrl-C stops it"))
+        for name, text in totals.details():
+            grid.add_row(Text(name, style="dim"), Text(text))
         return grid
 
-    return Live(get_renderable=picture, console=Console(), refresh_per_second=4, transient=True)
+    return Live(get_renderable=render, console=Console(), refresh_per_second=4, transient=True)
 
 
-def _teller(tally: Tally) -> Callable[[BatchReport], None]:
-    """Return a function that tells about batches, but not about more than one per second."""
+def _line_printer(totals: RunTotals) -> Callable[[BatchReport], None]:
+    """Return a callback that prints the totals after a batch, at most once per second."""
     last = float("-inf")
 
-    def tell(report: BatchReport) -> None:
+    def on_batch(report: BatchReport) -> None:
         nonlocal last
-        tally.add(report)
+        totals.add(report)
         if time.monotonic() - last >= _LINE_SECONDS:
             last = time.monotonic()
-            click.echo(tally.line())
+            click.echo(totals.line())
 
-    return tell
+    return on_batch

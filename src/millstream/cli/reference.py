@@ -1,6 +1,6 @@
-"""The reference of the command line as Markdown, made from the commands themselves.
+"""Generate the command line reference, docs/cli.md, from the commands.
 
-``python -m millstream.cli.reference > docs/cli.md`` writes the page; a test finds out when that was forgotten.
+``python -m millstream.cli.reference > docs/cli.md`` writes the page; a test fails if it is outdated.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from millstream.cli.main import root
 INTRODUCTION = """\
 # The command line
 
-`millstream` runs apps and looks into their topics, groups and tables. A script that ends with `app.main()` offers the
-same commands for its own app, without the TARGET: `python word_count.py run`. This page is made from the commands
-(`python -m millstream.cli.reference > docs/cli.md`); `--help` says the same.
+`millstream` runs apps and inspects their topics, groups and tables. A script that ends with `app.main()` has the same
+commands for its own app, without TARGET: `python word_count.py run`. This page is generated from the commands
+(`python -m millstream.cli.reference > docs/cli.md`) and has the same content as `--help`.
 
 ```sh
 millstream run examples/word_count.py
@@ -27,30 +27,30 @@ millstream consume word-counts --from-beginning
 millstream tables get words kafka --app word-count
 ```
 
-## What all commands share
+## Common options
 
-These options can stand before or after the name of a command:
+All commands accept these options, before or after their name:
 
 {common}
 
-`millstream --version` prints the version. Results go to standard output, everything else to standard error. Text for
-people has control characters, and marks that turn the direction of text, escaped, so that no record can give orders to
-a terminal. With `--json` there is JSON for programs instead.
+`millstream --version` prints the version. Results go to standard output, everything else to standard error. In text
+output, control characters and characters that change the text direction are escaped, so that no record can control the
+terminal. `--json` prints JSON instead.
 
 | Exit code | Meaning |
 |---|---|
-| 0 | All went well; also when Ctrl-C or SIGTERM ended a run after its batch. |
-| 1 | An [error of Millstream](errors.md), told in one line as `error: …`; `--debug` shows all. |
-| 2 | The command was not understood. |
+| 0 | Success; also if Ctrl-C or SIGTERM stopped a run after its current batch. |
+| 1 | A [Millstream error](errors.md), printed in one line as `error: …`; `--debug` shows the stack trace. |
+| 2 | Invalid command or options. |
 | 130 | Interrupted by Ctrl-C. |
 
-An error in the app's own file while it is imported is told in one line too, after the lines of the file
-where it came up.
+An error in the app's own file during import is also printed in one line, after the lines of the file where it
+occurred.
 """
 
 
 def markdown() -> str:
-    """Return the whole page."""
+    """Return the complete page."""
     ctx = click.Context(root, info_name="millstream")
     common = _options([param for param in common_options() if isinstance(param, click.Option)], ctx)
     parts = [INTRODUCTION.format(common=common), *_sections(root, ctx)]

@@ -1,4 +1,4 @@
-"""``millstream replay``: run a new version of an app beside the old one, from the past until it has caught up."""
+"""``millstream replay``: run a new version of an app beside the old one until it has caught up."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from millstream.app import App
 from millstream.batch.journal import Journal
 from millstream.cli.command import TARGET, Command
 from millstream.cli.connection import connected
-from millstream.cli.output import say
-from millstream.cli.progress import Style, Tally, shown
+from millstream.cli.output import show_message
+from millstream.cli.progress import RunTotals, Style, show_progress
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import DefinitionError
 from millstream.foundation.names import check_name
@@ -32,31 +32,34 @@ from millstream.task.policy import Policies
     ],
 )
 @click.argument(TARGET)
-@click.option("--as", "name", required=True, metavar="NEW_NAME", help="The name under which it runs and keeps state.")
+@click.option(
+    "--as", "name", required=True, metavar="NEW_NAME", help="The id of the new version, for its run and its state."
+)
 @click.option(
     "--from",
     "start",
     default="earliest",
     show_default=True,
     metavar="WHERE",
-    help="Where to begin: earliest, latest, an offset, a time, or a duration ago.",
+    help="Where to start: earliest, latest, an offset, a time, or a duration ago.",
 )
-@click.option("--same-topics", is_flag=True, help="Write to the topics of the old one, not to NEW_NAME.TOPIC.")
-@click.option("--no-progress", is_flag=True, help="Tell in lines, not more than one per second, also on a terminal.")
+@click.option("--same-topics", is_flag=True, help="Write to the old topics instead of NEW_NAME.TOPIC.")
+@click.option("--no-progress", is_flag=True, help="Print progress as lines, at most one per second.")
 @pass_settings
 def replay(
     settings: Settings, /, name: str, start: str, same_topics: bool, no_progress: bool, target: str | None = None
 ) -> None:
-    """Run a new version of an app beside the old one until it has caught up, and tell when.
+    """Run a new version of an app beside the old one until it has caught up.
 
-    TARGET is the file or module of the new version. It reads the same topics from the past on, keeps state of its own
-    under NEW_NAME, and writes to topics that begin with "NEW_NAME.", so that both can be compared. Called again, it
-    goes on where it stood. To switch over, stop the old one and use: millstream run TARGET --as NEW_NAME
+    TARGET is the file or module of the new version. It reads the same topics from an earlier position, has its own
+    state under NEW_NAME, and writes to topics with the prefix "NEW_NAME.", so that both versions can be compared. A
+    repeated call continues from the last position. To switch over, stop the old version and use: millstream run TARGET
+    --as NEW_NAME
     """
     app = settings.load(target)
     old, app.id = app.id, check_name("app", name)
     if old == app.id:
-        raise DefinitionError(f"{name!r} is the name of the app itself", hint="give the new version a name of its own")
+        raise DefinitionError(f"{name!r} is the name of the old version", hint="choose another name with --as")
     if not same_topics:
         app.config = msgspec.structs.replace(app.config, output_prefix=f"{name}.")
     has_past = name in app_names(app.data_dir)
@@ -65,22 +68,24 @@ def replay(
             begin_at(app.data_dir, name, positions_at(broker, sorted(app.plan.source_topics), start))
     style: Style = "lines" if no_progress or not sys.stdout.isatty() else "live"
     letters = Policies.of(app.id, app.config).dead_letter_topic
-    say(f"replaying {old} as {name} from {'where it stood' if has_past else start}")
-    began = time.monotonic()
-    tally = Tally(name, has_past=has_past, dead_letter_topic=letters)
-    with shown(tally, style) as view:
-        running = app.start("caught-up", on_batch=view.on_batch)
-        view.on_start()
+    show_message(f"replaying {old} as {name} from {'its last position' if has_past else start}")
+    started = time.monotonic()
+    totals = RunTotals(name, has_past=has_past, dead_letter_topic=letters)
+    with show_progress(totals, style) as callbacks:
+        running = app.start("caught-up", on_batch=callbacks.on_batch)
+        callbacks.on_start()
         running.wait(handle_signals=True)
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - started
     behind = _behind(app, old)
     caught_up = "has caught up" if behind == 0 else f"is {format_count(behind, 'record')} behind {old}"
-    say(f"{name} {caught_up} after {format_count(tally.records_in, 'record')} and {seconds:.1f} s")
+    show_message(f"{name} {caught_up} after {format_count(totals.records_in, 'record')} and {seconds:.1f} s")
 
 
 def _behind(app: App, old: str) -> int:
     """Return how many records the old app has read that the new one has not."""
     if old not in app_names(app.data_dir):
         return 0
-    theirs, ours = (Journal(journal_dir(app.data_dir, one), readonly=True).read()[0] for one in (old, app.id))
-    return sum(max(0, at - ours.positions.get(place, 0)) for place, at in theirs.positions.items())
+    old_positions, new_positions = (
+        Journal(journal_dir(app.data_dir, name), readonly=True).read()[0].positions for name in (old, app.id)
+    )
+    return sum(max(0, offset - new_positions.get(name, 0)) for name, offset in old_positions.items())

@@ -1,4 +1,4 @@
-"""``millstream reset``: let an app begin anew."""
+"""``millstream reset``: delete the state of an app, so that it starts over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import click
 from millstream.admin.reset import execute_reset, planned_reset
 from millstream.cli.command import Command
 from millstream.cli.connection import connected
-from millstream.cli.output import json_option, say, show_json
+from millstream.cli.output import json_option, show_json, show_message
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.text import format_count
 
@@ -27,28 +27,28 @@ from millstream.foundation.text import format_count
     default="earliest",
     show_default=True,
     metavar="WHERE",
-    help="Where to read from then: earliest, latest, an offset, a time, or a duration ago.",
+    help="Where to read from afterwards: earliest, latest, an offset, a time, or a duration ago.",
 )
-@click.option("--execute", is_flag=True, help="Do it, rather than show what would be done.")
+@click.option("--execute", is_flag=True, help="Make the change instead of showing it.")
 @json_option
 @pass_settings
 def reset(settings: Settings, app_id: str | None, start: str, execute: bool, as_json: bool) -> None:
-    """Take away the state of an app that does not run, so that it begins anew. Without --execute this only shows it.
+    """Delete the state of a stopped app, so that it starts over. Without --execute the change is only shown.
 
-    Its topics stay as they are: what it has written is there, and is written once more as it reads again. A savepoint
-    made before can be restored.
+    Topics stay unchanged: earlier results remain, and are written again as the app reads its input again. An earlier
+    savepoint can be restored.
     """
     with connected(settings) as broker:
-        found = planned_reset(broker, settings.data_dir, settings.app_id(app_id), start)
+        plan = planned_reset(broker, settings.data_dir, settings.app_id(app_id), start)
         if execute:
-            execute_reset(broker, settings.data_dir, found)
+            execute_reset(broker, settings.data_dir, plan)
     if as_json:
-        show_json({"executed": execute, "reset": found})
+        show_json({"executed": execute, "reset": plan})
     else:
-        stages = ", ".join(found.stages) or "no stage"
-        click.echo(f"app      {found.app}, after {format_count(found.batches, 'batch')}")
-        click.echo(f"state    {found.bytes:,} bytes of {stages}")
-        click.echo(f"reads    {format_count(found.records, 'record')} again")
-        for place, offset in found.positions.items():
-            click.echo(f"         {place} from {offset}")
-    say("done" if execute else "nothing was changed; add --execute to do it")
+        stages = ", ".join(plan.stages) or "no stage"
+        click.echo(f"app      {plan.app}, after {format_count(plan.batches, 'batch')}")
+        click.echo(f"state    {plan.bytes:,} bytes of {stages}")
+        click.echo(f"reads    {format_count(plan.records, 'record')} again")
+        for partition, offset in plan.positions.items():
+            click.echo(f"         {partition} from {offset}")
+    show_message("done" if execute else "nothing was changed; add --execute to make the change")

@@ -14,16 +14,16 @@ from millstream.batch.loop import Until
 from millstream.batch.pace import Pace, Trigger
 from millstream.cli.command import TARGET, Command
 from millstream.cli.logs import LogFormat, log_to_stderr
-from millstream.cli.output import say, say_changes
-from millstream.cli.progress import Style, Tally, shown
+from millstream.cli.output import show_changes, show_message
+from millstream.cli.progress import RunTotals, Style, show_progress
 from millstream.cli.settings import Settings, pass_settings
-from millstream.cli.ui import host_option, tell, web_option
+from millstream.cli.ui import host_option, show_server, web_option
 from millstream.errors import StateError
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_names, lock_file
 from millstream.foundation.storage import FileLock, make_private_directory, translate_storage_errors
 from millstream.plan.changes import is_unchanged
-from millstream.serve.server import Address, WebServer
+from millstream.serve.server import WebAddress, WebServer
 from millstream.task.policy import Policies
 
 
@@ -41,27 +41,25 @@ from millstream.task.policy import Policies
     type=click.Choice(["stopped", "caught-up"]),
     default="stopped",
     show_default=True,
-    help="When to end: when stopped, or when all records are processed.",
+    help="When to stop: on a signal, or when all records are processed.",
 )
 @click.option(
     "--trigger",
     type=click.Choice(["auto", "realtime"]),
     default="auto",
     show_default=True,
-    help="How small batches run: in a task that stays if Spark has a slot to spare, or in any case.",
+    help="When small batches use a resident task: if Spark has a spare slot, or always.",
 )
-@click.option("--every", metavar="DURATION", help='Begin a batch only so often, as in "10 s".')
-@click.option("--no-progress", is_flag=True, help="Tell in lines, not more than one per second, also on a terminal.")
-@click.option("--quiet", is_flag=True, help="Tell only of errors.")
-@click.option("--reset", multiple=True, metavar="STAGE", help="Let a stage begin with empty state; may be repeated.")
-@click.option("--as", "name", metavar="NAME", help="Run under another name, with state of its own.")
-@click.option("--log", type=click.Choice(["text", "json"]), help="Log to standard error, a line per batch.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve figures for Prometheus.")
+@click.option("--every", metavar="DURATION", help='Minimum interval between batches, for example "10 s".')
+@click.option("--no-progress", is_flag=True, help="Print progress as lines, at most one per second.")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
+@click.option("--reset", multiple=True, metavar="STAGE", help="Start a stage with empty state; can be repeated.")
+@click.option("--as", "name", metavar="NAME", help="Run under another id, with its own state.")
+@click.option("--log", type=click.Choice(["text", "json"]), help="Log to standard error, one line per batch.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve metrics for Prometheus.")
 @web_option
 @host_option
-@click.option(
-    "--no-web", is_flag=True, help="Serve no dashboard; with --until caught-up none is served unless asked for."
-)
+@click.option("--no-web", is_flag=True, help="Do not serve the dashboard; this is the default with --until caught-up.")
 @pass_settings
 def run(
     settings: Settings,
@@ -75,67 +73,67 @@ def run(
     name: str | None,
     log: LogFormat | None,
     metrics_port: int | None,
-    address: Address | None,
+    address: WebAddress | None,
     hosts: tuple[str, ...],
     no_web: bool,
     target: str | None = None,
 ) -> None:
     """Run an app on Spark and show its progress.
 
-    TARGET is a Python file or a module, with ":NAME" if there are several apps in it. Topics that are missing are
-    created. Ctrl-C or SIGTERM ends the run after the batch at hand, with exit code 0; a second Ctrl-C interrupts it.
-    Whatever ends a run, the next one goes on exactly where it stood.
+    TARGET is a Python file or a module, with ":NAME" if it defines several apps. Missing topics are created. Ctrl-C or
+    SIGTERM stops the run after the current batch, with exit code 0; a second Ctrl-C interrupts it. However a run ends,
+    the next one continues exactly where it stopped.
     """
     app = settings.load(target)
     app.id = app.id if name is None else check_name("app", name)
-    Pace.of(trigger, every)  # what makes no sense is told before Spark starts
+    Pace.of(trigger, every)  # reports invalid options before Spark starts
     if metrics_port is not None:
         app.config = msgspec.structs.replace(app.config, metrics_port=metrics_port)
     if log is not None:
         log_to_stderr(log)
     style: Style = "quiet" if quiet else "lines" if no_progress or not sys.stdout.isatty() else "live"
     if _is_free(app) and style != "quiet":
-        say(f"starting Spark for {app.id} on {app.broker_url or app.data_dir}")
-    tally = Tally(
+        show_message(f"starting Spark for {app.id} on {app.broker_url or app.data_dir}")
+    totals = RunTotals(
         app.id,
         has_past=app.id in app_names(app.data_dir),
         dead_letter_topic=Policies.of(app.id, app.config).dead_letter_topic,
     )
-    with shown(tally, style) as view:
-        running = app.start(until, trigger=trigger, every=every, on_batch=view.on_batch, reset=reset)
+    with show_progress(totals, style) as callbacks:
+        running = app.start(until, trigger=trigger, every=every, on_batch=callbacks.on_batch, reset=reset)
         if not is_unchanged(running.changes):
-            say_changes(running.changes)
-        view.on_start()
+            show_changes(running.changes)
+        callbacks.on_start()
         if running.metrics_url is not None and style != "quiet":
-            say(f"figures for Prometheus: {running.metrics_url}")
+            show_message(f"metrics for Prometheus: {running.metrics_url}")
         is_served = not no_web and (address is not None or until == "stopped")
         with _served(app, address, hosts, quiet=style == "quiet") if is_served else nullcontext():
             running.wait(handle_signals=True)
 
 
 @contextmanager
-def _served(app: App, address: Address | None, hosts: tuple[str, ...], *, quiet: bool) -> Iterator[None]:
-    """Serve the dashboard beside a run; only an address that was asked for must be had."""
+def _served(app: App, address: WebAddress | None, hosts: tuple[str, ...], *, quiet: bool) -> Iterator[None]:
+    """Serve the dashboard during a run; a failure to listen stops the run only if an address was given."""
     try:
         server = WebServer(app.data_dir, app.broker_url, address, hosts=hosts)
     except StateError as error:
         if address is not None:
             app.stop()
             raise
-        say(f"no dashboard: {error.message}")
+        show_message(f"no dashboard: {error.message}")
         yield
         return
     try:
         if not quiet:
-            tell(server, address)
+            show_server(server, address)
         yield
     finally:
         server.close()
 
 
 def _is_free(app: App) -> bool:
-    """Raise what can be known to stand in the way before Spark starts; False if only another run does."""
-    assert app.plan.nodes, "an empty topology has been refused"
+    """Whether no other run of the app is active; raises errors that can be detected before Spark starts."""
+    assert app.plan.nodes, "an empty topology has been rejected"
     with translate_storage_errors(app.data_dir):
         make_private_directory(app.data_dir)
     return not FileLock(lock_file(app.data_dir, app.id)).is_held()

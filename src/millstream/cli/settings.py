@@ -1,4 +1,4 @@
-"""Which data directory, broker and app a command works on."""
+"""The data directory, broker and app of a command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from millstream.app import App
-from millstream.cli.loading import being_loaded
+from millstream.cli.loading import reporting_load_errors
 from millstream.errors import DefinitionError
 from millstream.foundation.loading import load_app
 from millstream.foundation.paths import DEFAULT_DATA_DIR, app_names
@@ -17,7 +17,7 @@ from millstream.foundation.paths import DEFAULT_DATA_DIR, app_names
 
 @dataclass
 class Settings:
-    """What was said on the command line; what was not said comes from the bound app, then from the environment."""
+    """The common options; a missing one is taken from the bound app, then from the environment."""
 
     app: App | None = None
     given_data_dir: str | None = None
@@ -43,12 +43,13 @@ class Settings:
         return os.environ.get("MILLSTREAM_BROKER") or None
 
     def load(self, target: str | None) -> App:
-        """Return the bound app or the one that ``target`` names, moved to where the command line says."""
+        """Return the bound app or the one that ``target`` names, with the data directory and broker of the options."""
         if self.app is not None:
             app = self.app
         else:
-            with being_loaded(checked := _checked(target or "")):
-                app = load_app(checked)
+            target = _check_target(target or "")
+            with reporting_load_errors(target):
+                app = load_app(target)
         if self.given_data_dir is not None:
             app.data_dir = self.data_dir
         if self.given_broker is not None:
@@ -56,26 +57,26 @@ class Settings:
         return app
 
     def app_id(self, given: str | None) -> str:
-        """Return the id of the app that is meant: the given one, the bound one, or the only one there is."""
+        """Return the id of the given app, the bound app, or the only app that has run."""
         if given is not None:
             return given
         if self.app is not None:
             return self.app.id
-        known = app_names(self.data_dir)
-        if len(known) != 1:
+        apps = app_names(self.data_dir)
+        if len(apps) != 1:
             raise DefinitionError(
-                f"{len(known)} apps have run on {str(self.data_dir)!r}",
-                hint=f"say which one with --app: {', '.join(known)}" if known else "run one: millstream run FILE",
+                f"{len(apps)} apps have run on {str(self.data_dir)!r}",
+                hint=f"choose one with --app: {', '.join(apps)}" if apps else "run one: millstream run FILE",
             )
-        return known[0]
+        return apps[0]
 
 
-def _checked(target: str) -> str:
-    place = target.partition(":")[0]
-    if not place.endswith(".py") and not all(part.isidentifier() for part in place.split(".")):
+def _check_target(target: str) -> str:
+    module = target.partition(":")[0]
+    if not module.endswith(".py") and not all(part.isidentifier() for part in module.split(".")):
         raise DefinitionError(
-            f"{target!r} names neither a Python file nor a module",
-            hint="write FILE.py, FILE.py:NAME, MODULE or MODULE:NAME",
+            f"{target!r} is neither a Python file nor a module",
+            hint="use FILE.py, FILE.py:NAME, MODULE or MODULE:NAME",
         )
     return target
 
@@ -84,5 +85,5 @@ pass_settings = click.make_pass_decorator(Settings, ensure=True)
 
 
 def settings_of(ctx: click.Context) -> Settings:
-    """Return the settings that all commands of one call share."""
+    """Return the settings that all commands of one invocation share."""
     return ctx.find_root().ensure_object(Settings)

@@ -1,4 +1,4 @@
-"""``millstream status``: how an app is doing, while it runs or after."""
+"""``millstream status``: the status of an app, running or stopped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from millstream.cli.command import Command
-from millstream.cli.connection import check_there
+from millstream.cli.connection import require_data_dir
 from millstream.cli.output import json_option, show_json, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.text import format_count, printable
@@ -25,19 +25,19 @@ _SILENT_SECONDS = 10.0
 @json_option
 @pass_settings
 def status(settings: Settings, app_id: str | None, as_json: bool) -> None:
-    """Show how an app is doing: whether it runs, its batches, lag, stages, stores and what was dropped.
+    """Show the status of an app: whether it runs, its batches, lag, stages, stores and dropped records.
 
-    What is shown is as of the last batch that is done. It is there while the app runs and after it has died; the app
-    is not disturbed. APP is not needed if only one has run.
+    The status is as of the last completed batch. It can be read while the app runs and after it has stopped, and does
+    not affect the app. APP is optional if only one has run.
     """
-    check_there(settings)
-    found = status_of(settings.data_dir, settings.app_id(app_id))
+    require_data_dir(settings)
+    app_status = status_of(settings.data_dir, settings.app_id(app_id))
     if as_json:
-        show_json(facts_of(found))
+        show_json(status_fields(app_status))
         return
-    for name, fact in _facts(found):
-        click.echo(f"{name:<14}{printable(fact)}")
-    if found.stages:
+    for name, text in _lines(app_status):
+        click.echo(f"{name:<14}{printable(text)}")
+    if app_status.stages:
         click.echo("")
         show_table(
             ["stage", "tasks", "in", "out", "late", "dead", "stream time", "held back by"],
@@ -52,17 +52,21 @@ def status(settings: Settings, app_id: str | None, as_json: bool) -> None:
                     None if stage.stream_time is None else format_timestamp(stage.stream_time),
                     None if stage.held_back_by is None else f"partition {stage.held_back_by}",
                 ]
-                for stage in found.stages
+                for stage in app_status.stages
             ],
         )
-    stores = [(stage.name, *one) for stage in found.stages for one in stage.stores.items()]
+    stores = [
+        [name, stage.name, store.rows, store.bytes]
+        for stage in app_status.stages
+        for name, store in stage.stores.items()
+    ]
     if stores:
         click.echo("")
-        show_table(["store", "stage", "rows", "bytes"], [[name, at, one.rows, one.bytes] for at, name, one in stores])
+        show_table(["store", "stage", "rows", "bytes"], stores)
 
 
-def facts_of(status: AppStatus) -> dict[str, object]:
-    """Return a status as data for programs, with what is derived of it."""
+def status_fields(status: AppStatus) -> dict[str, object]:
+    """Return a status for JSON, with its derived properties."""
     stages = [
         {
             **msgspec.to_builtins(stage, str_keys=True),
@@ -74,50 +78,50 @@ def facts_of(status: AppStatus) -> dict[str, object]:
     return {**msgspec.to_builtins(status, str_keys=True), "stages": stages}
 
 
-def _facts(status: AppStatus) -> list[tuple[str, str]]:
+def _lines(status: AppStatus) -> list[tuple[str, str]]:
     totals = status.totals
     phases = msgspec.structs.asdict(status.phases)
-    told = [
-        ("app", f"{status.app}, {_doing(status)}"),
+    lines = [
+        ("app", f"{status.app}, {_activity(status)}"),
         ("failure", _failure(status)),
         ("batches", _batches(status)),
         ("records", f"{totals.records_in:,} in, {totals.records_out:,} out, {status.rate:,.0f}/s now"),
-        ("lag", listed(status.lag) or "none"),
+        ("lag", _counts(status.lag) or "none"),
         ("time", ", ".join(f"{name} {seconds * 1000:.1f} ms" for name, seconds in phases.items())),
-        ("dropped", listed(totals.dropped)),
+        ("dropped", _counts(totals.dropped)),
         ("dead letters", f"{totals.dead_letters:,} (see: millstream dlq list)" if totals.dead_letters else ""),
     ]
-    return [(name, fact) for name, fact in told if fact]
+    return [(name, text) for name, text in lines if text]
 
 
-def _doing(status: AppStatus) -> str:
+def _activity(status: AppStatus) -> str:
     if status.process is not None:
         sign = status.sign
         if sign is None or sign.process != status.process:
             return f"starting in process {status.process}"
         silent = time.time() - sign.at / 1000
-        told = f"running in process {status.process}: {sign.doing.what} for {sign.doing.seconds:,.0f} s"
-        return told if silent < _SILENT_SECONDS else f"{told}; it has shown no sign of life for {silent:,.0f} s"
-    return "not running" + (f"; batch {status.planned} comes first at the next start" if status.planned else "")
+        activity = f"running in process {status.process}: {sign.doing.what} for {sign.doing.seconds:,.0f} s"
+        return activity if silent < _SILENT_SECONDS else f"{activity}; no heartbeat for {silent:,.0f} s"
+    return "not running" + (f"; the next run starts with batch {status.planned}" if status.planned else "")
 
 
 def _failure(status: AppStatus) -> str:
-    note = status.failure
-    if note is None:
+    failure = status.failure
+    if failure is None:
         return ""
-    ago = max(0.0, time.time() - note.at / 1000)
-    hint = f"; {note.hint}" if note.hint else ""
-    return f"{ago:,.0f} s ago, batch {note.batch}, attempt {note.attempts} ({note.kind}): {note.message}{hint}"
+    ago = max(0.0, time.time() - failure.at / 1000)
+    hint = f"; {failure.hint}" if failure.hint else ""
+    attempt = f"batch {failure.batch}, attempt {failure.attempts} ({failure.kind})"
+    return f"{ago:,.0f} s ago, {attempt}: {failure.message}{hint}"
 
 
 def _batches(status: AppStatus) -> str:
     if status.ended_at is None:
         return "none yet"
     ago = max(0.0, time.time() - status.ended_at / 1000)
-    last = f"the last, number {status.batch}, done {ago:,.0f} s ago"
+    last = f"last batch {status.batch}, completed {ago:,.0f} s ago"
     return f"{format_count(status.totals.batches, 'batch')}; {last}; {status.seconds * 1000:.1f} ms each"
 
 
-def listed(numbers: dict[str, int]) -> str:
-    """Return counts by name in one line."""
-    return ", ".join(f"{name} {number:,}" for name, number in sorted(numbers.items()))
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))

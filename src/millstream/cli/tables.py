@@ -1,4 +1,4 @@
-"""``millstream tables``: read the tables of an app, while it runs or after."""
+"""``millstream tables``: read the tables of an app, running or stopped."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from millstream.cli.command import Group
-from millstream.cli.connection import check_there
-from millstream.cli.moments import as_moment
-from millstream.cli.output import json_option, say, show_json, show_table
+from millstream.cli.connection import require_data_dir
+from millstream.cli.option_types import parse_time
+from millstream.cli.output import json_option, show_json, show_message, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import MillstreamError
 from millstream.foundation.paths import app_names
@@ -23,38 +23,38 @@ from millstream.tables.rows import Row, TableReader
 from millstream.tables.typed_keys import find_rows, find_rows_as_of, find_versions
 from millstream.tables.versions import Version
 
-app_option = click.option("--app", "app_id", metavar="APP", help="The app; not needed if only one has run.")
+app_option = click.option("--app", "app_id", metavar="APP", help="The app; optional if only one has run.")
 
 
 @click.group(cls=Group)
 def tables() -> None:
-    """Read the tables of an app, also while it runs.
+    """Read the tables of an app, even while it runs.
 
-    What is read is the state as of the last batch that is done; the app is not disturbed.
+    Reads see the state as of the last completed batch and do not affect the app.
     """
 
 
 @tables.command("list", examples=["millstream tables list", "millstream tables list --app word-count --rows --json"])
 @click.option("--app", "app_id", metavar="APP", help="Only the tables of this app.")
-@click.option("--rows", "count_rows", is_flag=True, help="Count the rows too, which reads all of them.")
+@click.option("--rows", "count_rows", is_flag=True, help="Also count the rows, which reads all of them.")
 @json_option
 @pass_settings
 def list_(settings: Settings, app_id: str | None, count_rows: bool, as_json: bool) -> None:
     """List the tables of all apps, or of one."""
-    check_there(settings)
-    bound = None if settings.app is None else settings.app.id
-    wanted = [chosen] if (chosen := app_id or bound) else app_names(settings.data_dir)
-    found: list[dict[str, Any]] = [
+    require_data_dir(settings)
+    bound_id = None if settings.app is None else settings.app.id
+    apps = [selected] if (selected := app_id or bound_id) else app_names(settings.data_dir)
+    rows: list[dict[str, Any]] = [
         {"app": app, "table": name, **({"rows": len(table)} if count_rows else {})}
-        for app in wanted
+        for app in apps
         for name, table in sorted(_tables(settings, app).items())
     ]
     if as_json:
-        show_json(found)
-    elif found:
-        show_table(list(found[0]), [list(one.values()) for one in found])
+        show_json(rows)
+    elif rows:
+        show_table(list(rows[0]), [list(row.values()) for row in rows])
     else:
-        say("there are no tables yet")
+        show_message("there are no tables yet")
 
 
 @tables.command(
@@ -67,9 +67,9 @@ def list_(settings: Settings, app_id: str | None, count_rows: bool, as_json: boo
 @click.argument("table")
 @click.argument("key")
 @app_option
-@click.option("--since", type=as_moment, metavar="TIME", help="Of windows: those that begin then or later.")
-@click.option("--as-of", type=as_moment, metavar="TIME", help="Of a table with history: the row that was valid then.")
-@click.option("--versions", is_flag=True, help="Of a table with history: all versions, the newest first.")
+@click.option("--since", type=parse_time, metavar="TIME", help="Windowed table: only windows that start then or later.")
+@click.option("--as-of", type=parse_time, metavar="TIME", help="Table with history: the row that was valid then.")
+@click.option("--versions", is_flag=True, help="Table with history: all versions, newest first.")
 @json_option
 @pass_settings
 def get(
@@ -82,12 +82,12 @@ def get(
     versions: bool,
     as_json: bool,
 ) -> None:
-    """Print the value of a key, which is looked for as text first, then as what it means in JSON: 17, true, [1,2].
+    """Print the value of a key. KEY is tried as text first, then as JSON: 17, true, [1,2].
 
-    Of a table of windows it prints all windows of the key that are kept, a line each, oldest first; of versions also
-    from when on each was valid.
+    For a windowed table, all stored windows of the key are printed, one per line, oldest first. A version is printed
+    with the time from which it was valid.
     """
-    check_there(settings)
+    require_data_dir(settings)
     reader = _tables(settings, settings.app_id(app_id))[table]
     if versions:
         rows: Sequence[Row] = find_versions(reader, key)
@@ -97,8 +97,8 @@ def get(
         rows = find_rows(reader, key, since=since or 0)
     if not rows:
         raise MillstreamError(
-            f"table {table!r} has no row of key {key!r}",
-            hint=f"see: millstream tables scan {table}; what was written just now comes with the next batch",
+            f"table {table!r} has no row with key {key!r}",
+            hint=f"see: millstream tables scan {table}; new records appear after the next batch",
         )
     for row in rows:
         click.echo(json_line(row) if as_json else _line(row))
@@ -111,16 +111,16 @@ def get(
     ]
 )
 @click.argument("table")
-@click.option("--prefix", help="Only text keys that begin with this.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many rows.")
+@click.option("--prefix", help="Only text keys with this prefix.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of rows.")
 @app_option
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per row, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per row.")
 @pass_settings
 def scan(
     settings: Settings, table: str, prefix: str | None, limit: int | None, app_id: str | None, as_json: bool
 ) -> None:
-    """Print keys and values, with a tab between them, in the order of keys within each partition."""
-    check_there(settings)
+    """Print keys and values, separated by a tab, in key order within each partition."""
+    require_data_dir(settings)
     rows = _tables(settings, settings.app_id(app_id))[table].scan(prefix=prefix)
     for row in islice(rows, limit):
         click.echo(json_line(row) if as_json else f"{format_value(row.key)}\t{format_value(row.value)}")
@@ -134,6 +134,6 @@ def _line(row: Row) -> str:
 
 
 def _tables(settings: Settings, app: str) -> Mapping[str, TableReader]:
-    """Open the tables of an app; those of the bound one come back as its types."""
+    """Open the tables of an app; rows of the bound app have its own types."""
     plan = settings.app.plan if settings.app is not None and settings.app.id == app else None
     return open_tables(settings.data_dir, app, plan)

@@ -1,4 +1,4 @@
-"""``millstream top``: all apps of a data directory, live in the terminal."""
+"""``millstream top``: watch all apps of a data directory live in the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millstream.cli.command import Command
-from millstream.cli.connection import check_there
+from millstream.cli.connection import require_data_dir
 from millstream.cli.output import show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.paths import app_names
@@ -28,50 +28,52 @@ _LEFT = ("app", "state")
 
 @click.command(cls=Command, examples=["millstream top", "millstream top orders payments --every 0.5"])
 @click.argument("app_ids", metavar="[APP]...", nargs=-1)
-@click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between looks.")
-@click.option("--times", type=click.IntRange(min=1), metavar="N", help="Stop after so many looks.")
+@click.option(
+    "--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between updates."
+)
+@click.option("--times", type=click.IntRange(min=1), metavar="N", help="Stop after N updates.")
 @pass_settings
 def top(settings: Settings, app_ids: tuple[str, ...], every: float, times: int | None) -> None:
-    """Watch apps live: state, batches, records per second, lag, and where the time of a batch goes.
+    """Watch apps live: state, batches, records per second, lag, and the time of each phase of a batch.
 
-    Without APP all apps of the data directory are shown. Ctrl-C ends it. When the output is not a terminal, one look
-    is printed, or as many as asked for.
+    Without APP, all apps of the data directory are shown. Ctrl-C stops it. If the output is not a terminal, the status
+    is printed once, or as often as --times says.
     """
-    check_there(settings)
+    require_data_dir(settings)
 
-    def look() -> list[AppStatus]:
+    def read() -> list[AppStatus]:
         return [status_of(settings.data_dir, app) for app in app_ids or app_names(settings.data_dir)]
 
     if sys.stdout.isatty():
-        _live(look, every, times)
+        _live(read, every, times)
         return
     for number in range(times or 1):
         if number:
             time.sleep(every)
-        show_table(_COLUMNS, map(_cells, look()))
+        show_table(_COLUMNS, map(_cells, read()))
 
 
-def _live(look: Callable[[], list[AppStatus]], every: float, times: int | None) -> None:
-    with Live(_picture(look()), console=Console(), auto_refresh=False, screen=times is None) as live:
+def _live(read: Callable[[], list[AppStatus]], every: float, times: int | None) -> None:
+    with Live(_table(read()), console=Console(), auto_refresh=False, screen=times is None) as live:
         for number in itertools.count(1):
             live.refresh()
             if number == times:
                 return
             time.sleep(every)
-            live.update(_picture(look()))
+            live.update(_table(read()))
 
 
-def _picture(found: list[AppStatus]) -> Table:
+def _table(statuses: list[AppStatus]) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in _COLUMNS:
         table.add_column(column.upper(), justify="left" if column in _LEFT else "right", no_wrap=True)
-    for one in found:
-        table.add_row(*(Text(printable(str(cell))) for cell in _cells(one)), style="" if one.process else "dim")
+    for status in statuses:
+        table.add_row(*(Text(printable(str(cell))) for cell in _cells(status)), style="" if status.process else "dim")
     return table
 
 
 def _cells(status: AppStatus) -> list[str | int]:
-    seconds = (status.seconds, *msgspec.structs.astuple(status.phases))
+    durations = (status.seconds, *msgspec.structs.astuple(status.phases))
     return [
         status.app,
         "stopped" if status.process is None else "running",
@@ -79,6 +81,6 @@ def _cells(status: AppStatus) -> list[str | int]:
         status.totals.records_in,
         round(status.rate),
         sum(status.lag.values()),
-        *(f"{one * 1000:.1f}" for one in seconds),
+        *(f"{seconds * 1000:.1f}" for seconds in durations),
         status.totals.dead_letters,
     ]

@@ -11,8 +11,8 @@ import msgspec
 from millstream.broker import Broker, TopicConfig, TopicInfo
 from millstream.cli.command import Group
 from millstream.cli.connection import complete_topic, connected
-from millstream.cli.moments import UNLIMITED, as_duration, as_size
-from millstream.cli.output import json_option, say, show_json, show_table
+from millstream.cli.option_types import UNLIMITED, parse_duration, parse_size
+from millstream.cli.output import json_option, show_json, show_message, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.text import format_count
 from millstream.foundation.times import format_duration
@@ -21,13 +21,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 UNKNOWN = "?"
 _SETTINGS = (
     click.option(
-        "--partitions", type=click.IntRange(min=1), metavar="N", help="How many partitions; they can only grow."
+        "--partitions", type=click.IntRange(min=1), metavar="N", help="Number of partitions; can only be increased."
     ),
-    click.option("--retention", "retention_ms", type=as_duration, metavar="DURATION", help='As "7 d", or "none".'),
-    click.option("--retention-bytes", type=as_size, metavar="SIZE", help='Per partition, as "512MB", or "none".'),
+    click.option(
+        "--retention", "retention_ms", type=parse_duration, metavar="DURATION", help='For example "7 d", or "none".'
+    ),
+    click.option(
+        "--retention-bytes", type=parse_size, metavar="SIZE", help='Per partition, for example "512MB", or "none".'
+    ),
     click.option("--compact/--no-compact", default=None, help="Keep the last record of each key."),
-    click.option("--timestamps", type=click.Choice(["create", "append"]), help="The producer's times, or the log's."),
-    click.option("--max-record-bytes", type=as_size, metavar="SIZE", help="The largest record it takes."),
+    click.option("--timestamps", type=click.Choice(["create", "append"]), help="Set by the producer or by the log."),
+    click.option("--max-record-bytes", type=parse_size, metavar="SIZE", help="Maximum size of a record."),
 )
 names_argument = click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topic)
 
@@ -39,10 +43,10 @@ def topic_settings(command: F) -> F:
     return command
 
 
-def given(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that were given, with None for those that shall be without limit."""
-    in_order = {name: options[name] for name in TopicConfig.__struct_fields__ if options.get(name) is not None}
-    return {name: None if value == UNLIMITED else value for name, value in in_order.items()}
+def given_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that were given, with None for unlimited."""
+    given = {name: options[name] for name in TopicConfig.__struct_fields__ if options.get(name) is not None}
+    return {name: None if value == UNLIMITED else value for name, value in given.items()}
 
 
 @click.group(cls=Group)
@@ -56,16 +60,17 @@ def topics() -> None:
 def list_(settings: Settings, as_json: bool) -> None:
     """List all topics with their partitions, records and bytes."""
     with connected(settings) as broker:
-        found = [broker.topic(name) for name in broker.topic_names()]
+        infos = [broker.topic(name) for name in broker.topic_names()]
     if as_json:
-        show_json([_summary(topic) for topic in found])
-    elif found:
+        show_json([_summary(topic) for topic in infos])
+    elif infos:
         rows = [
-            [topic.name, topic.partitions, _records(topic), _shown_bytes(topic), _kept(topic.config)] for topic in found
+            [topic.name, topic.partitions, _records(topic), _bytes_text(topic), _retention(topic.config)]
+            for topic in infos
         ]
-        show_table(["topic", "partitions", "records", "bytes", "kept"], rows)
+        show_table(["topic", "partitions", "records", "bytes", "retention"], rows)
     else:
-        say("there are no topics yet")
+        show_message("there are no topics yet")
 
 
 @topics.command(
@@ -79,15 +84,15 @@ def list_(settings: Settings, as_json: bool) -> None:
 @topic_settings
 @pass_settings
 def create(settings: Settings, /, names: tuple[str, ...], **options: Any) -> None:
-    """Create topics. An app creates the topics it reads and writes by itself; this is for other settings."""
+    """Create topics. An app creates its topics itself; use this for other settings."""
     try:
-        config = msgspec.convert(given(options), TopicConfig)
+        config = msgspec.convert(given_settings(options), TopicConfig)
     except msgspec.ValidationError as error:
         raise click.UsageError(str(error)) from error
     with connected(settings, create=True) as broker:
         for name in names:
             broker.create_topic(name, config)
-            say(f"created {name} with {format_count(config.partitions, 'partition')}")
+            show_message(f"created {name} with {format_count(config.partitions, 'partition')}")
 
 
 @topics.command(examples=["millstream topics describe lines", "millstream topics describe lines clicks --json"])
@@ -95,15 +100,14 @@ def create(settings: Settings, /, names: tuple[str, ...], **options: Any) -> Non
 @json_option
 @pass_settings
 def describe(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
-    """Show the settings of topics, and offsets and bytes of each partition."""
+    """Show the settings of topics, and the offsets and size of each partition."""
     with connected(settings) as broker:
-        found = [broker.topic(name) for name in names]
+        infos = [broker.topic(name) for name in names]
     if as_json:
-        show_json(found)
+        show_json(infos)
         return
-    for topic in found:
-        shown = ", ".join(f"{name} {_shown(value)}" for name, value in msgspec.structs.asdict(topic.config).items())
-        click.echo(f"{topic.name}: {shown}")
+    for topic in infos:
+        click.echo(f"{topic.name}: {_settings_text(msgspec.structs.asdict(topic.config))}")
         rows = [
             [partition, offsets.begin, offsets.end, topic.bytes[partition] if topic.bytes else UNKNOWN]
             for partition, offsets in enumerate(topic.offsets)
@@ -121,37 +125,37 @@ def describe(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
 @topic_settings
 @pass_settings
 def alter(settings: Settings, /, names: tuple[str, ...], **options: Any) -> None:
-    """Change settings of topics; those that are not given stay as they are.
+    """Change the settings of topics; settings that are not given stay unchanged.
 
-    More partitions change where keys go from then on: do this before an app keeps state from the topic.
+    New partitions change the partition of keys: add them before an app has state from the topic.
     """
-    changes = given(options)
+    changes = given_settings(options)
     if not changes:
         raise click.UsageError("give at least one setting to change, for example --retention")
     with connected(settings) as broker:
         for name in names:
             broker.alter_topic(name, **changes)
-            say(f"changed {name}: " + ", ".join(f"{setting} {_shown(value)}" for setting, value in changes.items()))
+            show_message(f"changed {name}: {_settings_text(changes)}")
 
 
 @topics.command(examples=["millstream topics delete lines --dry-run", "millstream topics delete lines --yes"])
 @names_argument
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_settings
 def delete(settings: Settings, names: tuple[str, ...], dry_run: bool, yes: bool) -> None:
-    """Delete topics with all their records. Shows first what would be lost, and asks."""
+    """Delete topics with all their records, after showing what would be lost and asking for confirmation."""
     with connected(settings) as broker:
         for name in names:
-            say(_loss(broker, broker.topic(name)))
+            show_message(_loss(broker, broker.topic(name)))
         if dry_run:
             return
         if not yes and not click.confirm("Delete?", err=True):
-            say("nothing was deleted")
+            show_message("nothing was deleted")
             return
         for name in names:
             broker.delete_topic(name)
-            say(f"deleted {name}")
+            show_message(f"deleted {name}")
 
 
 def _summary(topic: TopicInfo) -> dict[str, Any]:
@@ -166,33 +170,40 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
     }
 
 
-def _kept(config: TopicConfig) -> str:
-    """Return how long records are kept."""
+def _retention(config: TopicConfig) -> str:
     limits = [
-        "last of each key" if config.compact else "",
+        "compacted" if config.compact else "",
         "" if config.retention_ms is None else format_duration(config.retention_ms),
         "" if config.retention_bytes is None else f"{config.retention_bytes} bytes per partition",
     ]
-    return ", ".join(filter(None, limits)) or "all"
+    return ", ".join(filter(None, limits)) or "unlimited"
 
 
 def _records(topic: TopicInfo) -> int:
-    """Return how many records there are at most: offsets may have gaps."""
+    """Return an upper bound for the number of records, since offsets can have gaps."""
     return sum(offsets.end - offsets.begin for offsets in topic.offsets)
 
 
 def _loss(broker: Broker, topic: TopicInfo) -> str:
-    readers = [group for group in broker.group_names() if any(at.topic == topic.name for at in broker.committed(group))]
+    readers = [
+        group
+        for group in broker.group_names()
+        if any(topic_partition.topic == topic.name for topic_partition in broker.committed(group))
+    ]
     used = f", read by {', '.join(readers)}" if readers else ""
     size = f", {format_count(sum(topic.bytes), 'byte')}" if topic.bytes else ""
     return f"would delete {topic.name}: {format_count(_records(topic), 'record')}{size}{used}"
 
 
-def _shown_bytes(topic: TopicInfo) -> int | str:
+def _bytes_text(topic: TopicInfo) -> int | str:
     return sum(topic.bytes) if topic.bytes else UNKNOWN
 
 
-def _shown(value: object) -> str:
+def _settings_text(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_setting_text(value)}" for name, value in settings.items())
+
+
+def _setting_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return UNLIMITED if value is None else str(value)

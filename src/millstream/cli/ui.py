@@ -1,4 +1,4 @@
-"""``millstream ui``: the dashboard for apps that run elsewhere on this host, or have stopped."""
+"""``millstream ui``: the dashboard for apps that run in other processes of this host, or have stopped."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import click
 
 from millstream.batch.journal import Journal
 from millstream.cli.command import Command
-from millstream.cli.connection import check_there
-from millstream.cli.output import say
+from millstream.cli.connection import require_data_dir
+from millstream.cli.output import show_message
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import DefinitionError
 from millstream.foundation.paths import app_names, journal_dir
-from millstream.serve.server import Address, WebServer
+from millstream.serve.server import WebAddress, WebServer
 
 
-def as_address(value: str) -> Address:
-    """Read an option that is an address."""
+def parse_address(value: str) -> WebAddress:
+    """Parse an option that is an address."""
     try:
-        return Address.parse(value)
+        return WebAddress.parse(value)
     except DefinitionError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -31,26 +31,26 @@ def as_address(value: str) -> Address:
 web_option = click.option(
     "--web",
     "address",
-    type=as_address,
+    type=parse_address,
     metavar="HOST:PORT",
-    help="Where to serve the dashboard.  [default: 127.0.0.1, the first free port from 8484]",
+    help="Address of the dashboard.  [default: 127.0.0.1, the first free port from 8484]",
 )
 host_option = click.option(
-    "--allow-host", "hosts", multiple=True, metavar="NAME", help="Another name of this host; can be repeated."
+    "--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional name of this host; can be repeated."
 )
 
 
-def tell(server: WebServer, address: Address | None) -> None:
-    """Say where a dashboard is, and where its token is."""
-    say(f"dashboard: {server.url}")
+def show_server(server: WebServer, address: WebAddress | None) -> None:
+    """Print the URL of a dashboard and the path of its token."""
+    show_message(f"dashboard: {server.url}")
     if server.token_file is not None:
-        say(f"its token is in {server.token_file}, readable by you alone")
+        show_message(f"the token is in {server.token_file}, readable only by you")
     if address is not None and not address.is_loopback:
-        say("warning: it is open to the network without TLS; put a proxy with TLS before it, or use an SSH tunnel")
+        show_message("warning: open to the network without TLS; use a TLS proxy or an SSH tunnel")
 
 
-def remembered(data_dir: Path) -> str | None:
-    """Return the broker on which all apps of a data directory ran last, if it is not the log in there."""
+def last_broker_url(data_dir: Path) -> str | None:
+    """Return the broker that all apps of a data directory used last, None for the embedded log or if they differ."""
     urls = set()
     for app in app_names(data_dir):
         with closing(Journal(journal_dir(data_dir, app), readonly=True)) as journal:
@@ -65,24 +65,24 @@ def remembered(data_dir: Path) -> str | None:
 @web_option
 @host_option
 @pass_settings
-def ui(settings: Settings, address: Address | None, hosts: tuple[str, ...]) -> None:
+def ui(settings: Settings, address: WebAddress | None, hosts: tuple[str, ...]) -> None:
     """Serve the dashboard and the REST API until Ctrl-C.
 
-    Apps are looked at from outside: they may run in other processes of this host, or have stopped. `millstream run`
-    serves the same by itself. Without a broker it is the one on which the apps of the data directory have run. Another
-    address than loopback needs a token, which is written to a file in the data directory, or taken from
-    MILLSTREAM_WEB_TOKEN.
+    The apps can run in other processes of this host, or be stopped. `millstream run` serves the same dashboard. The
+    default broker is the one that the apps of the data directory used last. An address other than loopback requires a
+    token, which is written to a file in the data directory, or taken from MILLSTREAM_WEB_TOKEN.
     """
-    check_there(settings)
-    server = WebServer(settings.data_dir, settings.broker_url or remembered(settings.data_dir), address, hosts=hosts)
+    require_data_dir(settings)
+    broker_url = settings.broker_url or last_broker_url(settings.data_dir)
+    server = WebServer(settings.data_dir, broker_url, address, hosts=hosts)
     stop = threading.Event()
 
-    def end(*_: Any) -> None:
+    def on_signal(*_: Any) -> None:
         stop.set()
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        tell(server, address)
+        show_server(server, address)
         stop.wait()
     finally:
         server.close()

@@ -1,1 +1,1 @@
-"""The dashboard and the REST API: pages and answers about topics, tables, groups and running apps."""
+"""The dashboard and the REST API for topics, tables, groups and running apps."""

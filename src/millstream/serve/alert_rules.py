@@ -1,4 +1,4 @@
-"""Alert rules and their history, kept in the data directory so that every server of it sees the same."""
+"""Alert rules and their history, stored in the data directory so that every server of it sees the same."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from millstream.errors import DefinitionError, UnknownTableError
 from millstream.foundation.names import check_name
 from millstream.foundation.storage import Environment, open_environment
 
-What = Literal["lag", "late", "dead_letters", "failure", "table"]
+AlertKind = Literal["lag", "late", "dead_letters", "failure", "table"]
 _RULES, _HISTORY = "rules", "history"
-_MOST_RULES = 100
-_MOST_EVENTS = 500
+_MAX_RULES = 100
+_MAX_EVENTS = 500
 Text = Annotated[str, Meta(max_length=1000)]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When to raise an alert, and whom to tell.
+    """When to raise an alert, and where to send it.
 
-    ``lag`` is records that wait, ``late`` and ``dead_letters`` are records within the last minute, ``failure`` is an
-    app that failed, and ``table`` is the number in a row, or in its ``field``. All but ``failure`` compare with
-    ``limit``.
+    ``lag`` is the number of unread records, ``late`` and ``dead_letters`` count records of the last minute, ``failure``
+    is an app that failed, and ``table`` is the number in a row, or in its ``field``. All but ``failure`` are compared
+    with ``limit``.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
     app: Annotated[str, Meta(min_length=1, max_length=200)]
-    what: What
+    what: AlertKind
     above: bool = True
     limit: Annotated[float, Meta(ge=-1e15, le=1e15)] = 0.0
     table: Annotated[str, Meta(max_length=200)] | None = None
@@ -38,29 +38,35 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     to: Annotated[Text | None, Meta(description="https://… for a webhook, or mailto:NAME@HOST.")] = None
 
     def checked(self) -> Rule:
-        """Return the rule if it can be followed."""
+        """Return the rule if it is valid."""
         check_name("alert", self.name)
         check_name("app", self.app)
         if self.what == "table" and (not self.table or not self.key):
-            raise DefinitionError("an alert on a table needs a table and a key", hint='give "table" and "key"')
+            raise DefinitionError("an alert on a table needs a table and a key", hint='set "table" and "key"')
         if self.to is not None and not self.to.startswith(("http://", "https://", "mailto:")):
-            raise DefinitionError(f"cannot tell {self.to!r:.80}", hint="give https://… or mailto:NAME@HOST")
+            raise DefinitionError(f"cannot send alerts to {self.to!r:.80}", hint="use https://… or mailto:NAME@HOST")
         return self
 
 
 class AlertEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert that was raised or that went away, at a wall time in milliseconds."""
+    """An alert that was raised or resolved, at a wall-clock time in milliseconds."""
 
     at: int
     rule: str
     app: str
     is_raised: bool
     message: str
-    told: str
-    """What became of the message: to whom it went, or why it could not."""
+    delivery: str
+    """Where the message was sent, or why sending failed."""
 
 
-class AlertBook:
+class _StoredEvent(AlertEvent, frozen=True, kw_only=True):
+    """An event as stored on disk, where the names of fields never change."""
+
+    delivery: str = msgspec.field(name="told")
+
+
+class AlertStore:
     """The rules and the history of one data directory."""
 
     def __init__(self, data_dir: Path) -> None:
@@ -68,55 +74,57 @@ class AlertBook:
 
     def rules(self) -> list[Rule]:
         """Return all rules by name."""
-        return [msgspec.json.decode(data, type=Rule) for _, data in self._all(_RULES)]
+        return [msgspec.json.decode(data, type=Rule) for _, data in self._items(_RULES)]
 
     def put(self, rule: Rule) -> None:
-        """Store a new rule, or one in the place of another of its name."""
-        known = {one.name for one in self.rules()}
-        if rule.name not in known and len(known) >= _MOST_RULES:
-            raise DefinitionError(f"there are {_MOST_RULES} alerts already", hint="delete one first")
+        """Store a rule; it replaces another of the same name."""
+        names = {stored.name for stored in self.rules()}
+        if rule.name not in names and len(names) >= _MAX_RULES:
+            raise DefinitionError(f"there are already {_MAX_RULES} alerts", hint="delete one first")
         self._write(_RULES, rule.name.encode(), msgspec.json.encode(rule))
 
     def delete(self, name: str) -> None:
-        """Forget a rule."""
-        if not self.is_there or name not in {one.name for one in self.rules()}:
+        """Delete a rule."""
+        if not self.exists or name not in {rule.name for rule in self.rules()}:
             raise UnknownTableError(f"there is no alert {name!r:.80}", hint="see /api/alerts")
         self._write(_RULES, name.encode(), None)
 
     def events(self, limit: int = 100) -> list[AlertEvent]:
-        """Return what has happened, newest first."""
-        found = [msgspec.json.decode(data, type=AlertEvent) for _, data in self._all(_HISTORY)]
-        return found[::-1][:limit]
+        """Return the newest events, newest first."""
+        newest = self._items(_HISTORY)[::-1][:limit]
+        stored = (msgspec.json.decode(data, type=_StoredEvent) for _, data in newest)
+        return [AlertEvent(**msgspec.structs.asdict(event)) for event in stored]
 
-    def note(self, event: AlertEvent) -> None:
-        """Add to the history, and let go of what is oldest."""
-        keys = [key for key, _ in self._all(_HISTORY)]
+    def add_event(self, event: AlertEvent) -> None:
+        """Add an event to the history, and delete the oldest if there are too many."""
+        keys = [key for key, _ in self._items(_HISTORY)]
         number = int.from_bytes(keys[-1]) + 1 if keys else 1
-        self._write(_HISTORY, number.to_bytes(8), msgspec.json.encode(event))
-        for key in keys[: max(0, len(keys) + 1 - _MOST_EVENTS)]:
+        stored = _StoredEvent(**msgspec.structs.asdict(event))
+        self._write(_HISTORY, number.to_bytes(8), msgspec.json.encode(stored))
+        for key in keys[: max(0, len(keys) + 1 - _MAX_EVENTS)]:
             self._write(_HISTORY, key, None)
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         return (self.directory / "data.mdb").exists()
 
     def _open(self) -> Environment:
         return open_environment(self.directory, (_RULES, _HISTORY))
 
-    def _all(self, database: str) -> list[tuple[bytes, bytes]]:
-        if not self.is_there:
+    def _items(self, database: str) -> list[tuple[bytes, bytes]]:
+        if not self.exists:
             return []
-        place = self._open()
-        with place.read() as txn, txn.cursor(place.databases[database]) as cursor:
+        env = self._open()
+        with env.read() as txn, txn.cursor(env.databases[database]) as cursor:
             return list(cursor)
 
     def _write(self, database: str, key: bytes, value: bytes | None) -> None:
-        place = self._open()
+        env = self._open()
 
         def change(txn: Any) -> None:
             if value is None:
-                txn.delete(key, db=place.databases[database])
+                txn.delete(key, db=env.databases[database])
             else:
-                txn.put(key, value, db=place.databases[database])
+                txn.put(key, value, db=env.databases[database])
 
-        place.update(change)
+        env.update(change)

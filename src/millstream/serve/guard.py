@@ -1,7 +1,7 @@
-"""The guard at the door: who may come in, from where, and what every answer tells a browser to refuse.
+"""The security middleware: checks every request, and sets the security headers of every response.
 
-Nothing behind it is reached by a request with a foreign ``Host`` (DNS rebinding), without the token where one is
-needed, or, if it changes something, from a page that is not ours.
+It rejects a request with an unknown ``Host`` (DNS rebinding), a request without the token where one is required, and a
+write that does not come from our own pages (CSRF).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from millstream.serve.answers import failure
 from millstream.serve.login import login_page
+from millstream.serve.responses import error_response
 
 COOKIE = "millstream"
 CSRF_HEADER = "x-csrf-token"
 MAX_BODY_BYTES = 2 * 1024 * 1024
-_MAX_ADDRESS_BYTES = 16_384
+_MAX_URL_BYTES = 16_384
 _LOGIN_TRIES, _LOGIN_SECONDS = 5, 60.0
 _PORT = re.compile(r":\d{1,5}$")
 _POLICY = (
@@ -35,34 +35,34 @@ _POLICY = (
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # with "no-referrer" a browser would not tell the origin of our own forms
+    "referrer-policy": "same-origin",  # with "no-referrer" a browser would not send the origin of our own forms
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 
 
-class Keys:
-    """The secrets of one server: the token to come in with, if one is needed, and what is derived from it."""
+class Credentials:
+    """The secrets of one server: the access token, if one is required, and what is derived from it."""
 
     def __init__(self, token: str | None) -> None:
         self.token = token
         self._secret = (token or secrets.token_urlsafe(32)).encode()
 
-    def derived(self, purpose: str) -> str:
+    def _derive(self, purpose: str) -> str:
         """Return a secret for one purpose, from which the token cannot be computed."""
         return hmac.new(self._secret, purpose.encode(), sha256).hexdigest()
 
     @property
     def csrf(self) -> str:
-        return self.derived("csrf")
+        return self._derive("csrf")
 
     @property
     def cookie(self) -> str:
-        return self.derived("cookie")
+        return self._derive("cookie")
 
-    def opens(self, headers: Headers) -> bool:
-        """Whether a request carries the token or the cookie that was given for it."""
+    def is_authorized(self, headers: Headers) -> bool:
+        """Whether a request carries the token or the cookie that the login set."""
         if self.token is None:
             return True
         scheme, _, given = headers.get("authorization", "").partition(" ")
@@ -71,12 +71,12 @@ class Keys:
         return hmac.compare_digest(_cookie(headers).encode(), self.cookie.encode())
 
     def is_bearer(self, headers: Headers) -> bool:
-        """Whether a program came in with the token itself, which no foreign page can make a browser send."""
-        return self.token is not None and "authorization" in headers and self.opens(headers)
+        """Whether a request carries the token itself, which no other site can make a browser send."""
+        return self.token is not None and "authorization" in headers and self.is_authorized(headers)
 
 
 class LoginLimit:
-    """Refuses to look at more tokens than a person would type."""
+    """Limits how many wrong tokens can be tried per minute."""
 
     def __init__(self) -> None:
         self._failures: deque[float] = deque(maxlen=_LOGIN_TRIES)
@@ -84,68 +84,67 @@ class LoginLimit:
     def is_reached(self) -> bool:
         return len(self._failures) == _LOGIN_TRIES and time.monotonic() - self._failures[0] < _LOGIN_SECONDS
 
-    def note_failure(self) -> None:
+    def record_failure(self) -> None:
         self._failures.append(time.monotonic())
 
 
 class Guard:
-    """Middleware around the whole site."""
+    """Middleware around the complete site."""
 
-    def __init__(self, app: ASGIApp, *, keys: Keys, hosts: frozenset[str] = frozenset()) -> None:
+    def __init__(self, app: ASGIApp, *, credentials: Credentials, hosts: frozenset[str] = frozenset()) -> None:
         self._app = app
-        self._keys = keys
+        self._credentials = credentials
         self._hosts = hosts | {"localhost"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":  # there are no websockets here
+        if scope["type"] != "http":  # websockets are not supported
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
             return
         headers = Headers(scope=scope)
-        refused = self._refusal(scope, headers)
-        style = "" if refused is None else refused.headers.get("x-style", "")
-        if refused is not None and style:
-            del refused.headers["x-style"]
-        guarded = _guarded(send, scope["path"], style)
-        if refused is not None:
-            await refused(scope, receive, guarded)
+        rejection = self._rejection(scope, headers)
+        style = "" if rejection is None else rejection.headers.get("x-style", "")
+        if rejection is not None and style:
+            del rejection.headers["x-style"]
+        secured_send = _with_security_headers(send, scope["path"], style)
+        if rejection is not None:
+            await rejection(scope, receive, secured_send)
             return
-        await self._app(scope, _Limited(receive), guarded)
+        await self._app(scope, _BodyLimit(receive), secured_send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        if not self._knows_host(headers.get("host", "")):
-            return failure(400, "host", "this server does not answer to that name", "use its address, or --allow-host")
-        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > _MAX_ADDRESS_BYTES:
-            return failure(
-                414, "too_large", f"an address may have {_MAX_ADDRESS_BYTES} bytes", "ask for less at a time"
-            )
+    def _rejection(self, scope: Scope, headers: Headers) -> Response | None:
+        if not self._is_allowed_host(headers.get("host", "")):
+            return error_response(400, "host", "unknown host name", "use the IP address, or --allow-host NAME")
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > _MAX_URL_BYTES:
+            return error_response(414, "too_large", f"a URL can have {_MAX_URL_BYTES} bytes", "shorten the query")
         if _content_length(headers) > MAX_BODY_BYTES:
-            return failure(413, "too_large", f"a request may have {MAX_BODY_BYTES} bytes", "send less at a time")
+            return error_response(
+                413, "too_large", f"a request body can have {MAX_BODY_BYTES} bytes", "send smaller requests"
+            )
         is_login = scope["path"] == "/login" and scope["method"] == "POST"
-        if not is_login and not self._keys.opens(headers):
+        if not is_login and not self._credentials.is_authorized(headers):
             if scope["path"].startswith("/api/") or scope["method"] != "GET":
-                return failure(401, "token", "this server wants its token", "send Authorization: Bearer TOKEN")
-            return login_page(self._keys.csrf)
+                return error_response(401, "token", "a token is required", "send Authorization: Bearer TOKEN")
+            return login_page(self._credentials.csrf)
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
-            return self._write_refusal(scope, headers, is_login)
+            return self._write_rejection(scope, headers, is_login)
         return None
 
-    def _write_refusal(self, scope: Scope, headers: Headers, is_login: bool) -> Response | None:
+    def _write_rejection(self, scope: Scope, headers: Headers, is_login: bool) -> Response | None:
         origin = headers.get("origin")
-        own = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}"
-        if origin is not None and origin != own:
-            return failure(403, "origin", "a page from elsewhere may not change anything", "use the dashboard itself")
-        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return failure(403, "origin", "a page from elsewhere may not change anything", "use the dashboard itself")
-        if is_login or self._keys.is_bearer(headers):  # the form of the login carries its token in the body
+        own_origin = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}"
+        is_foreign = origin is not None and origin != own_origin
+        if is_foreign or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return error_response(403, "origin", "cross-site requests cannot make changes", "use the dashboard itself")
+        if is_login or self._credentials.is_bearer(headers):  # the login form carries its CSRF token in the body
             return None
-        given = headers.get(CSRF_HEADER, "")
-        if not hmac.compare_digest(given.encode(), self._keys.csrf.encode()):
-            return failure(403, "csrf", f"the header {CSRF_HEADER} is missing or wrong", "get it from /api/csrf")
+        csrf = headers.get(CSRF_HEADER, "")
+        if not hmac.compare_digest(csrf.encode(), self._credentials.csrf.encode()):
+            return error_response(403, "csrf", f"the header {CSRF_HEADER} is missing or wrong", "get it from /api/csrf")
         return None
 
-    def _knows_host(self, host: str) -> bool:
-        """Whether a Host is ours: a name must be known, while an address cannot be rebound by anybody's DNS."""
+    def _is_allowed_host(self, host: str) -> bool:
+        """Whether a Host is ours: a name must be listed, while an IP address cannot be rebound through DNS."""
         name = _PORT.sub("", host).lower()
         if name in self._hosts:
             return True
@@ -156,8 +155,8 @@ class Guard:
         return True
 
 
-class _Limited:
-    """Ends a request whose body turns out larger than it may be."""
+class _BodyLimit:
+    """Disconnects a request whose body exceeds the limit while it is read."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -169,8 +168,8 @@ class _Limited:
         return {"type": "http.disconnect"} if self._bytes > MAX_BODY_BYTES else message
 
 
-def _guarded(send: Send, path: str, style: str) -> Send:
-    async def guarded(message: Message) -> None:
+def _with_security_headers(send: Send, path: str, style: str) -> Send:
+    async def secured_send(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers.update(_HEADERS)
@@ -179,17 +178,17 @@ def _guarded(send: Send, path: str, style: str) -> Send:
                 headers["cache-control"] = "no-store"
         await send(message)
 
-    return guarded
+    return secured_send
 
 
 def _content_length(headers: Headers) -> int:
-    told = headers.get("content-length", "0")
-    return int(told) if told.isascii() and told.isdigit() else 0  # the body itself is counted too
+    length = headers.get("content-length", "0")
+    return int(length) if length.isascii() and length.isdigit() else 0  # _BodyLimit counts the body itself
 
 
 def _cookie(headers: Headers) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
     except CookieError:
         return ""
-    return "" if found is None else found.value
+    return "" if cookie is None else cookie.value

@@ -1,4 +1,4 @@
-"""HTML by construction: whatever is not ``Markup`` is escaped, so that no record can become part of a page's code."""
+"""HTML by construction: everything that is not ``Markup`` is escaped, so that no record can inject code into a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -22,7 +22,7 @@ Attribute: TypeAlias = str | int | float | bool | None
 
 
 def element(tag: str, *content: Content, **attributes: Attribute) -> Markup:
-    """Return an element; ``class_`` and ``for_`` stand for the words Python keeps, ``data_x`` for ``data-x``.
+    """Return an element; ``class_`` and ``for_`` stand for Python's keywords, ``data_x`` for ``data-x``.
 
     >>> element("a", "<b>", href="/t?a=1&b=2", hidden=True, title=None)
     '<a href="/t?a=1&amp;b=2" hidden>&lt;b&gt;</a>'
@@ -32,12 +32,12 @@ def element(tag: str, *content: Content, **attributes: Attribute) -> Markup:
 
 
 def joined(*content: Content) -> Markup:
-    """Return contents one after the other; None is nothing."""
-    return Markup("".join(_text(one) for one in content))
+    """Concatenate contents; None is skipped."""
+    return Markup("".join(_text(item) for item in content))
 
 
 def page_text(head: Iterable[Markup], *body: Content, **attributes: Attribute) -> str:
-    """Return a whole page."""
+    """Return a complete page."""
     first = joined(
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
@@ -55,11 +55,11 @@ def _text(content: Content) -> str:
         return escape(_visible(content), quote=False)
     if isinstance(content, int | float):
         return str(content)
-    return "".join(_text(one) for one in content)
+    return "".join(_text(item) for item in content)
 
 
 def _visible(text: str) -> str:
-    r"""Show what would be invisible or turn the direction of text; lines stay lines."""
+    r"""Escape invisible characters and those that change the text direction; line breaks stay."""
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
@@ -71,5 +71,5 @@ def _attribute(name: str, value: Attribute) -> str:
 
 
 def _referenced(text: str) -> str:
-    """Write what is invisible as references: a form must give back exactly what was typed."""
+    """Write invisible characters as references: a form must send back exactly what was typed."""
     return UNSAFE_CHARACTERS.sub(lambda match: f"&#x{ord(match[0]):x};", text)

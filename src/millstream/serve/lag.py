@@ -1,4 +1,4 @@
-"""How far an app is behind, as of this moment rather than of its last batch."""
+"""The current lag of an app, rather than the lag after its last batch."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from millstream.batch.batch import Progress
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
 from millstream.errors import UnknownTopicError
-from millstream.serve.place import Place
+from millstream.serve.data_directory import DataDirectory
 
 
-def lag_of(place: Place, journal: Journal) -> dict[str, int]:
-    """Return how many records wait now, by ``topic/partition``, whether the app runs or not.
+def lag_of(directory: DataDirectory, journal: Journal) -> dict[str, int]:
+    """Return the number of unread records by ``topic/partition``, whether the app runs or not.
 
-    While the broker does not answer, it is what the last batch left.
+    While the broker is unavailable, this is the lag after the last batch.
     """
     progress = journal.read()[0]
-    now = place.asked(lambda broker: _waiting(broker, progress), None)
-    if now is not None:
-        return now
+    lag = directory.query_broker(lambda broker: _lag(broker, progress), None)
+    if lag is not None:
+        return lag
     return next((report.lag for report in journal.history.batches(1)), {})
 
 
-def _waiting(broker: Broker, progress: Progress) -> dict[str, int]:
-    waiting: dict[str, int] = {}
+def _lag(broker: Broker, progress: Progress) -> dict[str, int]:
+    lag: dict[str, int] = {}
     ends: dict[str, list[int]] = {}
-    for place, position in progress.positions.items():
-        topic, _, partition = place.rpartition("/")
+    for name, position in progress.positions.items():
+        topic, _, partition = name.rpartition("/")
         if topic not in ends:
             try:
-                ends[topic] = [one.end for one in broker.offsets(topic)]
+                ends[topic] = [offsets.end for offsets in broker.offsets(topic)]
             except UnknownTopicError:
                 ends[topic] = []
         if int(partition) < len(ends[topic]):
-            waiting[place] = max(0, ends[topic][int(partition)] - position)
-    return waiting
+            lag[name] = max(0, ends[topic][int(partition)] - position)
+    return lag

@@ -1,4 +1,4 @@
-"""How long records took from their producer to the end of their batch, measured on the records themselves."""
+"""Latency from the timestamp of a record to the end of its batch, measured on the records themselves."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 from millstream.batch.report import BatchReport
 from millstream.broker import Broker
 from millstream.errors import BrokerUnavailableError, MillstreamError
-from millstream.serve.place import Place
+from millstream.serve.data_directory import DataDirectory
 
-_MOST_KNOWN = 3000
-_SAMPLED = 4  # partitions of a batch
-_LONGEST_MS = 3_600_000  # beyond it a timestamp is event time, not the time of sending
+_MAX_CACHED = 3000
+_SAMPLED_PARTITIONS = 4  # of a batch
+_MAX_LATENCY_MS = 3_600_000  # an older timestamp is event time, not the time of sending
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,41 +25,42 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Latencies:
-    """Measures the batches of all apps, each once: what its records waited does not change any more."""
+    """Measures each batch of all apps once: the latency of a finished batch no longer changes."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._known: OrderedDict[tuple[str, int, int], float | None] = OrderedDict()
+    def __init__(self, directory: DataDirectory) -> None:
+        self._directory = directory
+        self._cache: OrderedDict[tuple[str, int, int], float | None] = OrderedDict()
 
     def of(self, app: str, batches: Sequence[BatchReport]) -> Latency | None:
-        """Return the latency of the last batches, or None if timestamps do not tell when records were sent."""
-        waits = sorted(wait for batch in batches if (wait := self._wait(app, batch)) is not None)
-        if not waits:
+        """Return the latency of the last batches, or None if timestamps are not the times of sending."""
+        latencies = sorted(latency for batch in batches if (latency := self._of_batch(app, batch)) is not None)
+        if not latencies:
             return None
-        return Latency(p50=waits[len(waits) // 2], p99=waits[min(len(waits) - 1, int(len(waits) * 0.99))])
+        last = len(latencies) - 1
+        return Latency(p50=latencies[len(latencies) // 2], p99=latencies[min(last, int(len(latencies) * 0.99))])
 
-    def _wait(self, app: str, batch: BatchReport) -> float | None:
+    def _of_batch(self, app: str, batch: BatchReport) -> float | None:
         name = app, batch.plan.number, batch.ended_at
-        if name not in self._known:
-            found: list[float | None] = self._place.asked(lambda broker: [_wait(broker, batch)], [])
-            if not found:  # the broker does not answer now
+        if name not in self._cache:
+            measured: list[float | None] = self._directory.query_broker(lambda broker: [_measure(broker, batch)], [])
+            if not measured:  # the broker is unavailable
                 return None
-            self._known[name] = found[0]
-            while len(self._known) > _MOST_KNOWN:
-                self._known.popitem(last=False)
-        return self._known.get(name)
+            self._cache[name] = measured[0]
+            while len(self._cache) > _MAX_CACHED:
+                self._cache.popitem(last=False)
+        return self._cache.get(name)
 
 
-def _wait(broker: Broker, batch: BatchReport) -> float | None:
-    """Return what the first record of a batch waited; a few records are read for it."""
-    waits: list[int] = []
-    for one in batch.plan.ranges[:_SAMPLED]:
+def _measure(broker: Broker, batch: BatchReport) -> float | None:
+    """Return the latency of the first record of a batch; this reads one record of a few partitions."""
+    latencies: list[int] = []
+    for range_ in batch.plan.ranges[:_SAMPLED_PARTITIONS]:
         try:
-            first = broker.read(one.topic, one.partition, one.start, min(one.stop, one.start + 1))
-            waits += [batch.ended_at - int(chunk.block.column(2)[0].as_py()) for chunk in first]
+            first = broker.read(range_.topic, range_.partition, range_.start, min(range_.stop, range_.start + 1))
+            latencies += [batch.ended_at - int(chunk.block.column(2)[0].as_py()) for chunk in first]
         except BrokerUnavailableError:
             raise
-        except MillstreamError:  # the records are gone
+        except MillstreamError:  # the records were deleted
             continue
-    known = [wait for wait in waits if 0 <= wait < _LONGEST_MS]
-    return max(known) if known and len(known) == len(waits) else None
+    plausible = [latency for latency in latencies if 0 <= latency < _MAX_LATENCY_MS]
+    return max(plausible) if plausible and len(plausible) == len(latencies) else None

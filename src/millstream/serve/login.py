@@ -1,4 +1,4 @@
-"""The page that asks for the token; it needs nothing else from the server, since nothing else is given out yet."""
+"""The login page; its style is inline, since static files also require the token."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ STYLE_HASH = "sha256-" + base64.b64encode(sha256(_STYLE.encode()).digest()).deco
 
 
 def login_page(csrf: str, problem: str = "", status: int = 401) -> HTMLResponse:
-    """Return the form; the header tells the guard which style to allow."""
+    """Return the form; its header names the style that the content security policy must allow."""
     form = element(
         "form",
         element("h1", "Millstream"),
-        element("p", "This dashboard is open to the network, so it asks for its token."),
+        element("p", "This dashboard is open to the network and requires a token."),
         element("input", name="user", value="millstream", autocomplete="username", hidden=True),
         element("label", "Token", for_="token"),
         element("input", id="token", name="token", type="password", autocomplete="current-password", required=True),
         element("input", name="csrf", type="hidden", value=csrf),
         element("p", problem, role="alert") if problem else None,
-        element("button", "Come in", type="submit"),
-        element("p", "It is in the file that the server named when it started."),
+        element("button", "Log in", type="submit"),
+        element("p", "The server printed the path of the token file when it started."),
         method="post",
         action="/login",
     )

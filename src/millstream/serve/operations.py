@@ -1,4 +1,4 @@
-"""An operation of the API as data: one declaration gives its route, the check of its input and its documentation."""
+"""An operation of the API as data: one declaration yields its route, its input validation and its documentation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from millstream.errors import MillstreamError
 from millstream.foundation.text import printable
-from millstream.serve.answers import failure, failure_of, success
+from millstream.serve.responses import error_response, json_response, response_to
 from millstream.serve.site import Site
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
 class _Key(Convertor[str]):
-    """The rest of a path as a key, whatever characters it has."""
+    """The remaining path as a key, which can contain any characters."""
 
     regex = "(?s:.+)"
 
@@ -45,9 +45,9 @@ class Nothing(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One method of one path; ``params`` are those of path and query, ``answer`` the type of what comes back.
+    """One method of one path; ``params`` are those of path and query, ``result`` is the type of the response.
 
-    ``respond`` makes another response than JSON of what the handler returns.
+    ``respond`` turns what the handler returns into a response other than JSON.
     """
 
     method: Literal["GET", "POST"]
@@ -56,7 +56,7 @@ class Operation:
     handler: Callable[..., Any]
     params: type[msgspec.Struct] = Nothing
     body: type[msgspec.Struct] | None = None
-    answer: Any = None
+    result: Any = None
     media_types: tuple[str, ...] = ("application/json",)
     respond: Callable[[Any], Response] | None = None
 
@@ -69,43 +69,47 @@ class Operation:
         return self.handler.__name__.strip("_")
 
     def route(self, site: Site) -> Route:
-        """Return the route that answers for a site."""
+        """Return the route of this operation for a site."""
 
         async def endpoint(request: Request) -> Response:
-            return await self._answer(site, request)
+            return await self._handle(site, request)
 
         return Route(self.path, endpoint, methods=[self.method], name=self.name)
 
-    async def _answer(self, site: Site, request: Request) -> Response:
-        reading = self.method == "GET"
+    async def _handle(self, site: Site, request: Request) -> Response:
         try:
-            arguments = [msgspec.convert(_given(request), self.params, strict=False)]
+            arguments = [msgspec.convert(_parameters(request), self.params, strict=False)]
             if self.body is not None:
                 arguments.append(await _body(request, self.body))
         except ClientDisconnect:
-            return failure(413, "too_large", "the request is too large", "send less at a time")
+            return error_response(413, "too_large", "the request is too large", "send smaller requests")
         except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return failure(400, "request", f"the request does not fit: {error}", "see /api/openapi.json")
+            return error_response(400, "request", f"invalid request: {error}", "see /api/openapi.json")
         except _WrongMediaTypeError:
-            return failure(415, "media_type", "a body must be JSON", "send Content-Type: application/json")
+            return error_response(415, "media_type", "a body must be JSON", "send Content-Type: application/json")
         try:
             result = await run_in_threadpool(self.handler, site, *arguments)
-            return self.respond(result) if self.respond is not None else success(result)
+            return self.respond(result) if self.respond is not None else json_response(result)
         except MillstreamError as error:
-            return failure_of(error, reading=reading)
+            return response_to(error, is_read=self.method == "GET")
         except Exception as error:
             _log.error("%s %s failed: %s", self.method, printable(request.url.path), printable(repr(error)))
-            return failure(
-                500, "internal", f"{type(error).__name__} while answering", "this is a bug; please report it"
-            )
+            return internal_error(error)
+
+
+def internal_error(error: Exception) -> Response:
+    """Return the response for an unexpected exception, without its message, which may hold data of the user."""
+    return error_response(
+        500, "internal", f"{type(error).__name__} while handling the request", "this is a bug; please report it"
+    )
 
 
 class _WrongMediaTypeError(Exception):
-    """The body is not announced as JSON, as a form of a foreign page would not be."""
+    """The content type of the body is not JSON; this also rejects the forms of other sites."""
 
 
-def _given(request: Request) -> dict[str, Any]:
-    """Return path and query parameters; empty ones of a query count as left out, as forms send them."""
+def _parameters(request: Request) -> dict[str, Any]:
+    """Return path and query parameters; empty query parameters, which forms send, count as missing."""
     query = {name: value for name, value in request.query_params.items() if value != ""}
     return {**query, **request.path_params}
 

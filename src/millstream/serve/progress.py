@@ -1,4 +1,4 @@
-"""How far everything is, in few numbers: what tells a page that it is time to look again."""
+"""The progress of all apps and topics in a few numbers: a page refreshes when they change."""
 
 from __future__ import annotations
 
@@ -8,49 +8,50 @@ from collections.abc import Callable
 
 import msgspec
 
-from millstream.serve.place import Place
+from millstream.serve.data_directory import DataDirectory
 from millstream.serve.rates import Rates
 
-_REST_SECONDS = 0.3
-_REST_FACTOR = 4
+_MIN_INTERVAL_SECONDS = 0.3
+_INTERVAL_FACTOR = 4
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """The last batch of each app, and how many records were ever written to each topic."""
+class ProgressSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The last batch of each app, and how many records have ever been written to each topic."""
 
     apps: dict[str, int]
     topics: dict[str, int]
 
 
 class ProgressWatch:
-    """Looks for all streams of a server together, and for no more than a fifth of the time: a broker may be slow."""
+    """Reads the progress once for all event streams, at most a fifth of the time: a broker may be slow."""
 
-    def __init__(self, place: Place, rates: Rates, clock: Callable[[], float] = time.monotonic) -> None:
-        self._place = place
+    def __init__(self, directory: DataDirectory, rates: Rates, clock: Callable[[], float] = time.monotonic) -> None:
+        self._directory = directory
         self._rates = rates
         self._clock = clock
-        self._looking = threading.Lock()
-        self._last: Progress | None = None
+        self._reading = threading.Lock()
+        self._last: ProgressSnapshot | None = None
         self._next = 0.0
 
-    def now(self) -> Progress:
-        """Return how far everything is, or was a moment ago."""
+    def current(self) -> ProgressSnapshot:
+        """Return the progress, which may be slightly outdated."""
         last = self._last
-        if last is not None and (self._clock() < self._next or not self._looking.acquire(blocking=False)):
+        if last is not None and (self._clock() < self._next or not self._reading.acquire(blocking=False)):
             return last
         if last is None:
-            self._looking.acquire()
+            self._reading.acquire()
         try:
-            began = self._clock()
-            self._last = found = self._look()
+            started = self._clock()
+            self._last = snapshot = self._read()
             ended = self._clock()
-            self._next = ended + max(_REST_SECONDS, _REST_FACTOR * (ended - began))
-            return found
+            self._next = ended + max(_MIN_INTERVAL_SECONDS, _INTERVAL_FACTOR * (ended - started))
+            return snapshot
         finally:
-            self._looking.release()
+            self._reading.release()
 
-    def _look(self) -> Progress:
-        place = self._place
-        topics = place.each_topic(lambda name: sum(one.end for one in place.broker.offsets(name)))
-        self._rates.note(topics)
-        return Progress(apps={app: place.journal(app).read()[0].done for app in place.apps()}, topics=topics)
+    def _read(self) -> ProgressSnapshot:
+        directory = self._directory
+        topics = directory.map_topics(lambda name: sum(offsets.end for offsets in directory.broker.offsets(name)))
+        self._rates.record(topics)
+        apps = {app: directory.journal(app).read()[0].done for app in directory.apps()}
+        return ProgressSnapshot(apps=apps, topics=topics)

@@ -1,4 +1,4 @@
-"""A server in a thread: bound before it is started, so that a port that cannot be had is known at once."""
+"""The web server, in a thread; its socket is bound before the thread starts, so that a used port fails at once."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from typing import NamedTuple
 import uvicorn
 
 from millstream.errors import DefinitionError, StateError
-from millstream.serve.guard import Keys
-from millstream.serve.place import Place
+from millstream.serve.alert_watch import AlertWatch
+from millstream.serve.data_directory import DataDirectory
+from millstream.serve.guard import Credentials
 from millstream.serve.rates import Rates
 from millstream.serve.site import Site
-from millstream.serve.watch import Watch
 from millstream.serve.web import site_app
 
 LOOPBACK = "127.0.0.1"
 FIRST_PORT = 8484
-_PORTS_TRIED = 20
+_PORT_ATTEMPTS = 20
 TOKEN_FILE = "web-token"  # noqa: S105  a name
 TOKEN_VARIABLE = "MILLSTREAM_WEB_TOKEN"  # noqa: S105  a name
 _HEADER_BYTES = 32_768
-_MOST_CONNECTIONS = 256
+_MAX_CONNECTIONS = 256
 
 
-class Address(NamedTuple):
-    """Where to listen; ``port`` None means the first free one from ``FIRST_PORT`` on."""
+class WebAddress(NamedTuple):
+    """Where to listen; ``port`` None means the first free port from ``FIRST_PORT`` on."""
 
     host: str = LOOPBACK
     port: int | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str) -> WebAddress:
         """Read ``HOST:PORT``, ``HOST`` or ``:PORT``.
 
-        >>> Address.parse("0.0.0.0:8080"), Address.parse(":9000"), Address.parse("[::1]:80")
-        (Address(host='0.0.0.0', port=8080), Address(host='127.0.0.1', port=9000), Address(host='::1', port=80))
+        >>> WebAddress.parse("0.0.0.0:8080"), WebAddress.parse("[::1]:80")
+        (WebAddress(host='0.0.0.0', port=8080), WebAddress(host='::1', port=80))
         """
         host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
         if not colon:
             host, port = text, ""
         if (port and not (port.isdigit() and int(port) < 65536)) or (colon and not port):
-            raise DefinitionError(f"{text!r} is no address", hint="write HOST:PORT, such as 127.0.0.1:8484")
+            raise DefinitionError(f"{text!r} is not a valid address", hint="use HOST:PORT, for example 127.0.0.1:8484")
         return cls(host.strip("[]") or LOOPBACK, int(port) if port else None)
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this host can connect."""
         try:
             return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -66,25 +66,25 @@ class WebServer:
         self,
         data_dir: Path,
         broker_url: str | None = None,
-        address: Address | None = None,
+        address: WebAddress | None = None,
         *,
         hosts: Sequence[str] = (),
     ) -> None:
-        address = address or Address()
-        self._place = Place(data_dir, broker_url)
-        self._socket = _bound(address)
+        address = address or WebAddress()
+        self._directory = DataDirectory(data_dir, broker_url)
+        self._socket = _bind(address)
         self.token_file: Path | None = None
-        self._watch = Watch(self._place)
-        site = Site(self._place, Rates(), self._watch)
-        keys = Keys(self._token(address))
-        names = [*hosts, *([] if _is_number(address.host) else [address.host])]
+        self._watch = AlertWatch(self._directory)
+        site = Site(self._directory, Rates(), self._watch)
+        credentials = Credentials(self._token(address))
+        names = [*hosts, *([] if _is_ip_address(address.host) else [address.host])]
         self._server = uvicorn.Server(
             uvicorn.Config(
-                site_app(site, keys, names),
+                site_app(site, credentials, names),
                 access_log=False,
                 log_config=None,
                 lifespan="off",
-                limit_concurrency=_MOST_CONNECTIONS,
+                limit_concurrency=_MAX_CONNECTIONS,
                 h11_max_incomplete_event_size=_HEADER_BYTES,
                 http="h11",
                 ws="none",
@@ -96,19 +96,19 @@ class WebServer:
         self._thread.start()
         self._watch.start()
 
-    def _token(self, address: Address) -> str | None:
-        """Return the token that is asked for: the one of the environment, a new one, or none on loopback."""
-        given = os.environ.get(TOKEN_VARIABLE)
-        if given:
-            return given
+    def _token(self, address: WebAddress) -> str | None:
+        """Return the required token: from the environment, else a new one, or None on loopback."""
+        token = os.environ.get(TOKEN_VARIABLE)
+        if token:
+            return token
         if address.is_loopback:
             return None
         token = secrets.token_urlsafe(32)
-        self.token_file = self._place.data_dir / TOKEN_FILE
-        file = os.open(self.token_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(file, "w") as written:
-            os.fchmod(written.fileno(), 0o600)
-            written.write(f"{token}\n")
+        self.token_file = self._directory.path / TOKEN_FILE
+        descriptor = os.open(self.token_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(f"{token}\n")
         return token
 
     def _serve(self) -> None:
@@ -116,50 +116,50 @@ class WebServer:
 
     @property
     def url(self) -> str:
-        """The address for a browser on this machine."""
+        """The URL for a browser on this host."""
         host, port = self._socket.getsockname()[:2]
         if ipaddress.ip_address(host).is_unspecified:
             host = "::1" if ":" in host else LOOPBACK
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def close(self) -> None:
-        """Stop to listen, end open streams and give back what was opened."""
+        """Stop listening, end open streams and close the broker."""
         self._watch.stop()
         self._server.should_exit = True
         self._thread.join(timeout=10)
         self._socket.close()
-        self._place.close()
+        self._directory.close()
 
     def wait(self) -> None:
-        """Wait until the server has ended."""
+        """Wait until the server has stopped."""
         self._thread.join()
 
 
-def _bound(address: Address) -> socket.socket:
-    ports = [address.port] if address.port is not None else range(FIRST_PORT, FIRST_PORT + _PORTS_TRIED)
-    problem: OSError | None = None
+def _bind(address: WebAddress) -> socket.socket:
+    ports = [address.port] if address.port is not None else range(FIRST_PORT, FIRST_PORT + _PORT_ATTEMPTS)
+    last_error: OSError | None = None
     for port in ports:
         try:
             family = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM)[0][0]
-            # asyncio turns Nagle's algorithm off only where the protocol is named; with it an answer takes 40 ms
-            found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            # asyncio disables Nagle's algorithm only if the protocol is given; with it a response needs 40 ms
+            bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             try:
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                found.bind((address.host, port))
-                found.listen(_MOST_CONNECTIONS)
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                bound.bind((address.host, port))
+                bound.listen(_MAX_CONNECTIONS)
             except OSError:
-                found.close()
+                bound.close()
                 raise
-            return found
+            return bound
         except OSError as error:
-            problem = error
-    wanted = f"{address.host}:{address.port}" if address.port is not None else f"a port of {address.host}"
+            last_error = error
+    name = f"{address.host}:{address.port}" if address.port is not None else f"any port of {address.host}"
     raise StateError(
-        f"cannot listen on {wanted}: {problem}", hint="choose another with --web HOST:PORT, or leave it out: --no-web"
-    ) from problem
+        f"cannot listen on {name}: {last_error}", hint="choose another address with --web HOST:PORT, or use --no-web"
+    ) from last_error
 
 
-def _is_number(host: str) -> bool:
+def _is_ip_address(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Static files: a fixed set, read once; no path of a request ever reaches the file system."""
+"""Static files: a fixed set, read once; no request path ever reaches the file system."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NAMES = ("style.css", "live.js", "actions.js", "records.js", "topology.js", "ico
 
 @cache
 def static_file(name: str) -> bytes:
-    """Return the bytes of a file of the fixed set."""
+    """Return the content of a file of the fixed set."""
     return (files("millstream.serve") / "static_files" / name).read_bytes()
 
 
 @cache
 def static_url(name: str) -> str:
-    """Return the address of a file, with a digest so that a browser may keep it."""
+    """Return the URL of a file, with a digest, so that a browser can cache it forever."""
     return f"/static/{name}?v={sha256(static_file(name)).hexdigest()[:12]}"
 
 
@@ -32,8 +32,8 @@ def static_routes() -> list[Route]:
 
 
 def _route(name: str) -> Route:
-    async def answer(_: Request) -> Response:
+    async def endpoint(_: Request) -> Response:
         headers = {"cache-control": "public, max-age=31536000, immutable"}
         return Response(static_file(name), media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
 
-    return Route(f"/static/{name}", answer, methods=["GET"])
+    return Route(f"/static/{name}", endpoint, methods=["GET"])

@@ -1,4 +1,4 @@
-"""The site as an ASGI app: the guard, then pages, static files and the API."""
+"""The site as an ASGI app: the security middleware around pages, static files and the API."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from millstream.serve.answers import failure, success
-from millstream.serve.api import alerts, apps, groups, letters, live, records, tables, timing, topics, topology
-from millstream.serve.guard import COOKIE, Guard, Keys, LoginLimit
+from millstream.serve.api import alerts, apps, dead_letters, groups, live, records, tables, timing, topics, topology
+from millstream.serve.guard import COOKIE, Credentials, Guard, LoginLimit
 from millstream.serve.login import login_page
 from millstream.serve.openapi import openapi_document
-from millstream.serve.operations import Operation
+from millstream.serve.operations import Operation, internal_error
 from millstream.serve.pages.routes import page_routes
+from millstream.serve.responses import error_response, json_response
 from millstream.serve.site import Site
 from millstream.serve.static import static_routes
 
@@ -33,32 +33,32 @@ OPERATIONS: tuple[Operation, ...] = (
     *tables.OPERATIONS,
     *timing.OPERATIONS,
     *groups.OPERATIONS,
-    *letters.OPERATIONS,
+    *dead_letters.OPERATIONS,
     *alerts.OPERATIONS,
     *live.OPERATIONS,
 )
 _LOGIN_BYTES = 4096
 
 
-def site_app(site: Site, keys: Keys, hosts: Sequence[str] = ()) -> ASGIApp:
-    """Return the whole site, guarded."""
+def site_app(site: Site, credentials: Credentials, hosts: Sequence[str] = ()) -> ASGIApp:
+    """Return the complete site behind the security middleware."""
 
     async def openapi(_: Request) -> Response:
-        return success(_document())
+        return json_response(_document())
 
     async def csrf(_: Request) -> Response:
-        return PlainTextResponse(keys.csrf)
+        return PlainTextResponse(credentials.csrf)
 
     routes = [
         Route("/api/openapi.json", openapi, methods=["GET"]),
         Route("/api/csrf", csrf, methods=["GET"]),
         *(operation.route(site) for operation in OPERATIONS),
-        *_login_routes(keys),
+        *_login_routes(credentials),
         *static_routes(),
-        *page_routes(site, keys),
+        *page_routes(site, credentials),
     ]
-    inner = Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _broken})
-    return Guard(inner, keys=keys, hosts=frozenset(host.lower() for host in hosts))
+    inner = Starlette(routes=routes, exception_handlers={HTTPException: _http_error, Exception: _internal_error})
+    return Guard(inner, credentials=credentials, hosts=frozenset(host.lower() for host in hosts))
 
 
 @cache
@@ -66,38 +66,38 @@ def _document() -> dict[str, Any]:
     return openapi_document(OPERATIONS)
 
 
-def _login_routes(keys: Keys) -> list[Route]:
+def _login_routes(credentials: Credentials) -> list[Route]:
     limit = LoginLimit()
 
     async def login(request: Request) -> Response:
-        if keys.token is None:
+        if credentials.token is None:
             return RedirectResponse("/", 303)
         body = await request.body()
         form = parse_qs(body[:_LOGIN_BYTES].decode("utf-8", "replace"))
-        given, csrf = form.get("token", [""])[0], form.get("csrf", [""])[0]
+        token, csrf = form.get("token", [""])[0], form.get("csrf", [""])[0]
         if limit.is_reached():
-            return login_page(keys.csrf, "Too many wrong tokens; wait a minute.", 429)
-        if not hmac.compare_digest(csrf.encode(), keys.csrf.encode()):
-            return login_page(keys.csrf, "This form was from before a restart; try again.", 403)
-        if not hmac.compare_digest(given.strip().encode(), keys.token.encode()):
-            limit.note_failure()
-            return login_page(keys.csrf, "That is not the token.", 401)
+            return login_page(credentials.csrf, "Too many failed attempts; wait a minute.", 429)
+        if not hmac.compare_digest(csrf.encode(), credentials.csrf.encode()):
+            return login_page(credentials.csrf, "The server has restarted since this form was loaded; try again.", 403)
+        if not hmac.compare_digest(token.strip().encode(), credentials.token.encode()):
+            limit.record_failure()
+            return login_page(credentials.csrf, "The token is wrong.", 401)
         response = RedirectResponse("/", 303)
         response.set_cookie(
-            COOKIE, keys.cookie, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
+            COOKIE, credentials.cookie, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
         )
         return response
 
     return [Route("/login", login, methods=["POST"])]
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    hint = "see /api/openapi.json" if error.status_code != 405 else "what changes something is POST, the rest is GET"
-    answer = failure(error.status_code, "http", error.detail.lower(), hint)
-    answer.headers.update(error.headers or {})
-    return answer
+    hint = "see /api/openapi.json" if error.status_code != 405 else "use POST for changes and GET for everything else"
+    response = error_response(error.status_code, "http", error.detail.lower(), hint)
+    response.headers.update(error.headers or {})
+    return response
 
 
-async def _broken(_: Request, error: Exception) -> Response:
-    return failure(500, "internal", f"{type(error).__name__} while answering", "this is a bug; please report it")
+async def _internal_error(_: Request, error: Exception) -> Response:
+    return internal_error(error)

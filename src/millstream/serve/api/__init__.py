@@ -1,1 +1,1 @@
-"""The operations of the API, by what they are about."""
+"""The operations of the API, one module per resource."""

@@ -1,4 +1,4 @@
-"""Alerts: rules, how they stand, and what has happened."""
+"""Alerts: rules, their status, and the history of events."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import time
 import msgspec
 
 from millstream.serve.alert_rules import AlertEvent, Rule
+from millstream.serve.alert_watch import AlertStatus
 from millstream.serve.api.params import Name
-from millstream.serve.api.topics import Deletion, Done
-from millstream.serve.notify import tell
+from millstream.serve.api.topics import Deletion, Done, not_confirmed
+from millstream.serve.notify import notify
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
-from millstream.serve.watch import Standing
 
 
 class Alerts(msgspec.Struct, frozen=True, kw_only=True):
     """All rules and the newest events, newest first."""
 
-    rules: list[Standing]
+    rules: list[AlertStatus]
     events: list[AlertEvent]
 
 
@@ -26,69 +26,68 @@ class AlertParams(msgspec.Struct, frozen=True, kw_only=True):
     alert: Name
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message to be sent as a trial."""
+class TestMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The text of a test message."""
 
-    message: str = "this is a trial"
+    message: str = "this is a test"
 
 
 def list_alerts(site: Site, _: object = None) -> Alerts:
-    """Return rules and events."""
-    return Alerts(rules=site.watch.standings(), events=site.watch.book.events())
+    """Return all rules and the newest events."""
+    return Alerts(rules=site.watch.statuses(), events=site.watch.store.events())
 
 
 def put_alert(site: Site, _: object, body: Rule) -> Done:
-    """Store a rule."""
-    site.place.check_app(body.app)
-    site.watch.book.put(body.checked())
-    return Done(done=f"watching {body.name}")
+    """Create or replace a rule."""
+    site.directory.check_app(body.app)
+    site.watch.store.put(body.checked())
+    return Done(done=f"created alert {body.name}")
 
 
 def delete_alert(site: Site, params: AlertParams, body: Deletion) -> Done:
-    """Forget a rule."""
+    """Delete a rule."""
     if body.confirm != params.alert:
-        return Done(done=f"nothing was deleted, since {body.confirm!r} is another name")
-    site.watch.book.delete(params.alert)
+        return not_confirmed(body)
+    site.watch.store.delete(params.alert)
     return Done(done=f"deleted {params.alert}")
 
 
-def try_alert(site: Site, params: AlertParams, body: Trial) -> Done:
-    """Send a trial message where a rule would send its alert."""
-    rule = next((one for one in site.watch.book.rules() if one.name == params.alert), None)
+def try_alert(site: Site, params: AlertParams, body: TestMessage) -> Done:
+    """Send a test message to the target of a rule."""
+    rule = next((rule for rule in site.watch.store.rules() if rule.name == params.alert), None)
     if rule is None:
         return Done(done=f"there is no alert {params.alert!r}")
-    event = AlertEvent(
-        at=time.time_ns() // 1_000_000, rule=rule.name, app=rule.app, is_raised=True, message=body.message, told=""
-    )
-    return Done(done=tell(rule.to, event))
+    at = time.time_ns() // 1_000_000
+    event = AlertEvent(at=at, rule=rule.name, app=rule.app, is_raised=True, message=body.message, delivery="")
+    return Done(done=notify(rule.to, event))
 
 
 OPERATIONS = (
-    Operation(method="GET", path="/api/alerts", summary="List alerts", handler=list_alerts, answer=Alerts),
+    Operation(method="GET", path="/api/alerts", summary="List alerts", handler=list_alerts, result=Alerts),
     Operation(
         method="POST",
         path="/api/alerts",
-        summary="Watch something, or change what is watched",
+        summary="Create or replace an alert",
         handler=put_alert,
         body=Rule,
-        answer=Done,
+        result=Done,
     ),
     Operation(
         method="POST",
         path="/api/alerts/{alert}/delete",
-        summary="Stop to watch something",
+        summary="Delete an alert",
         handler=delete_alert,
         params=AlertParams,
         body=Deletion,
-        answer=Done,
+        result=Done,
     ),
     Operation(
         method="POST",
         path="/api/alerts/{alert}/try",
-        summary="Send a trial message",
+        summary="Send a test message",
         handler=try_alert,
         params=AlertParams,
-        body=Trial,
-        answer=Done,
+        body=TestMessage,
+        result=Done,
     ),
 )

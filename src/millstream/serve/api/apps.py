@@ -1,4 +1,4 @@
-"""Apps: whether and how they run, their batches, and what was deployed last."""
+"""Apps: their state, their batches, and their last deploy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millstream.serve.site import Site
 from millstream.views.status import AppStatus, StageStatus, status_of
 
 State = Literal["running", "catching up", "waiting", "failed", "stopped"]
-_BEHIND_SECONDS = 10  # an app with more than this much work before it is catching up
+_BEHIND_SECONDS = 10  # an app with a backlog of more than this much work is catching up
 _BEHIND_RECORDS = 1000
 
 
@@ -54,7 +54,7 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MinuteSums(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done within one minute; idle ones are left out."""
+    """The sums of one minute; minutes without batches are left out."""
 
     start: int
     batches: int
@@ -76,7 +76,7 @@ class PlanChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AppDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """An app with its recent past."""
+    """An app with its recent history."""
 
     summary: AppSummary
     lag: dict[str, int]
@@ -99,32 +99,32 @@ class BatchParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_apps(site: Site, _: object = None) -> list[AppSummary]:
-    """Return all apps that have run here."""
-    return [summary_of(site, app) for app in site.place.apps()]
+    """Return all apps that have run on the data directory."""
+    return [summary_of(site, app) for app in site.directory.apps()]
 
 
 def get_app(site: Site, params: AppParams) -> AppDetail:
     """Return one app."""
-    journal = site.place.journal(params.app)
-    status = status_of(site.place.data_dir, params.app)
+    journal = site.directory.journal(params.app)
+    status = status_of(site.directory.path, params.app)
     return AppDetail(
         summary=_summary(site, status, journal),
-        lag=lag_of(site.place, journal),
+        lag=lag_of(site.directory, journal),
         dropped=status.totals.dropped,
         phases=status.phases,
         stages=status.stages,
-        batches=[_times(one) for one in journal.history.batches(60)],
+        batches=[_batch_times(report) for report in journal.history.batches(60)],
         minutes=[
             MinuteSums(
-                start=one.start,
-                batches=one.totals.batches,
-                records_in=one.totals.records_in,
-                records_out=one.totals.records_out,
-                late=one.totals.late,
-                dead_letters=one.totals.dead_letters,
-                lag=one.totals.lag,
+                start=minute.start,
+                batches=minute.totals.batches,
+                records_in=minute.totals.records_in,
+                records_out=minute.totals.records_out,
+                late=minute.totals.late,
+                dead_letters=minute.totals.dead_letters,
+                lag=minute.totals.lag,
             )
-            for one in journal.history.minutes()[-60:]
+            for minute in journal.history.minutes()[-60:]
         ],
         deploy=plan_change(journal),
     )
@@ -132,13 +132,13 @@ def get_app(site: Site, params: AppParams) -> AppDetail:
 
 def list_batches(site: Site, params: BatchParams) -> list[BatchTimes]:
     """Return the newest batches of an app, oldest first."""
-    history = site.place.journal(params.app).history
-    return [_times(one) for one in history.batches(params.limit, after=params.after)]
+    history = site.directory.journal(params.app).history
+    return [_batch_times(report) for report in history.batches(params.limit, after=params.after)]
 
 
 def summary_of(site: Site, app: str) -> AppSummary:
-    """Return how an app is doing."""
-    return _summary(site, status_of(site.place.data_dir, app), site.place.journal(app))
+    """Return the summary of an app."""
+    return _summary(site, status_of(site.directory.path, app), site.directory.journal(app))
 
 
 def plan_change(journal: Journal) -> PlanChange | None:
@@ -163,7 +163,7 @@ def _nodes(plan: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
-    lag = sum(lag_of(site.place, journal).values())
+    lag = sum(lag_of(site.directory, journal).values())
     state, why = _state(status, lag)
     return AppSummary(
         app=status.app,
@@ -186,20 +186,20 @@ def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
 def _state(status: AppStatus, lag: int) -> tuple[State, str]:
     failure = status.failure
     if failure is not None:
-        told = f"{failure.message}; {failure.hint}" if failure.hint else failure.message
-        return "failed", f"it tries again: {told}" if status.process is not None and failure.goes_on else told
+        message = f"{failure.message}; {failure.hint}" if failure.hint else failure.message
+        return "failed", f"retrying: {message}" if status.process is not None and failure.goes_on else message
     if status.process is None:
         if status.planned is not None:
-            return "stopped", f"batch {status.planned} was under way; the next run does it first"
-        return "stopped", "it was stopped; the next run goes on where it stood"
+            return "stopped", f"batch {status.planned} was interrupted; the next run starts with it"
+        return "stopped", "the next run continues from the current position"
     if lag == 0 and status.planned is None:
-        return "waiting", "everything is processed; it waits for records"
+        return "waiting", "all records are processed; waiting for new records"
     if lag > max(_BEHIND_RECORDS, _BEHIND_SECONDS * status.rate):
-        return "catching up", f"{lag:,} records wait, which is more than {_BEHIND_SECONDS} seconds of work"
-    return "running", "it processes records as they come"
+        return "catching up", f"the lag of {lag:,} records is more than {_BEHIND_SECONDS} seconds of work"
+    return "running", "processing records as they arrive"
 
 
-def _times(report: BatchReport) -> BatchTimes:
+def _batch_times(report: BatchReport) -> BatchTimes:
     return BatchTimes(
         number=report.plan.number,
         ended_at=report.ended_at,
@@ -213,14 +213,14 @@ def _times(report: BatchReport) -> BatchTimes:
 
 
 OPERATIONS = (
-    Operation(method="GET", path="/api/apps", summary="List apps", handler=list_apps, answer=list[AppSummary]),
+    Operation(method="GET", path="/api/apps", summary="List apps", handler=list_apps, result=list[AppSummary]),
     Operation(
         method="GET",
         path="/api/apps/{app}",
-        summary="Describe an app and its recent past",
+        summary="Describe an app and its recent history",
         handler=get_app,
         params=AppParams,
-        answer=AppDetail,
+        result=AppDetail,
     ),
     Operation(
         method="GET",
@@ -228,6 +228,6 @@ OPERATIONS = (
         summary="List the newest batches of an app",
         handler=list_batches,
         params=BatchParams,
-        answer=list[BatchTimes],
+        result=list[BatchTimes],
     ),
 )

@@ -1,4 +1,4 @@
-"""Consumer groups: members, offsets and lag; move and forget them."""
+"""Consumer groups: members, offsets and lag; reset offsets, delete groups."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from millstream.admin.group_offsets import Move, execute_moves, planned_moves
 from millstream.broker import Broker, GroupInfo
 from millstream.errors import UnknownTopicError
 from millstream.serve.api.params import Name
-from millstream.serve.api.topics import Deletion, Done
+from millstream.serve.api.topics import Deletion, Done, not_confirmed
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 from millstream.views.groups import Standing, standings_of
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
     """A live consumer of a group."""
 
     id: str
@@ -27,7 +27,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A group in a list; ``is_app`` says that it shows how far an app has read."""
+    """A group in a list; ``is_app`` if it is the group of an app and shows its position."""
 
     group: str
     members: int
@@ -37,11 +37,11 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A group with its members and where it stands in each partition."""
+    """A group with its members and its position in each partition."""
 
     group: str
     is_app: bool
-    members: list[Member]
+    members: list[GroupMember]
     partitions: list[Standing]
 
 
@@ -49,8 +49,8 @@ class GroupParams(msgspec.Struct, frozen=True, kw_only=True):
     group: Name
 
 
-class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where to move a group; without ``execute`` the answer only tells what would change."""
+class OffsetReset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The new position of a group; without ``execute`` the response only shows what would change."""
 
     to: Annotated[str, Meta(min_length=1, max_length=100, description="earliest, latest, an offset or a time.")]
     topics: Annotated[list[Name], Meta(max_length=100)] = []
@@ -58,7 +58,7 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Moves(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of committed offsets, done or only planned."""
+    """Changes of committed offsets, executed or only planned."""
 
     executed: bool
     moves: list[Move]
@@ -66,47 +66,49 @@ class Moves(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_groups(site: Site, _: object = None) -> list[GroupSummary]:
     """Return all groups by name."""
-    broker, apps = site.place.broker, set(site.place.apps())
+    broker, apps = site.directory.broker, set(site.directory.apps())
     return [_summary(broker, broker.group(name), name in apps) for name in sorted(broker.group_names())]
 
 
 def get_group(site: Site, params: GroupParams) -> GroupDetail:
     """Return one group."""
-    broker = site.place.broker
-    info = _known(broker, params.group)
+    broker = site.directory.broker
+    info = _group(broker, params.group)
     return GroupDetail(
         group=info.name,
-        is_app=info.name in site.place.apps(),
+        is_app=info.name in site.directory.apps(),
         members=[
-            Member(id=one.id, process=one.process, topics=list(one.topics), partitions=len(one.partitions))
-            for one in info.members
+            GroupMember(
+                id=member.id, process=member.process, topics=list(member.topics), partitions=len(member.partitions)
+            )
+            for member in info.members
         ],
         partitions=standings_of(broker, info),
     )
 
 
-def reset_group(site: Site, params: GroupParams, body: Reset) -> Moves:
-    """Move a group, or tell how it would be moved."""
-    broker = site.place.broker
-    moves = planned_moves(broker, site.place.data_dir, params.group, body.to, body.topics)
+def reset_group(site: Site, params: GroupParams, body: OffsetReset) -> Moves:
+    """Reset the offsets of a group, or show what a reset would change."""
+    broker = site.directory.broker
+    moves = planned_moves(broker, site.directory.path, params.group, body.to, body.topics)
     if body.execute:
         execute_moves(broker, params.group, moves)
     return Moves(executed=body.execute, moves=moves)
 
 
 def delete_group(site: Site, params: GroupParams, body: Deletion) -> Done:
-    """Forget a group."""
-    info = _known(site.place.broker, params.group)
+    """Delete a group."""
+    info = _group(site.directory.broker, params.group)
     if body.confirm != info.name:
-        return Done(done=f"nothing was deleted, since {body.confirm!r} is another name")
-    site.place.broker.delete_group(info.name)
+        return not_confirmed(body)
+    site.directory.broker.delete_group(info.name)
     return Done(done=f"deleted {info.name}")
 
 
-def _known(broker: Broker, name: str) -> GroupInfo:
-    known = broker.group_names()
-    if name not in known:
-        raise UnknownTopicError(f"there is no group {name!r}", hint=f"groups: {', '.join(known) or 'none yet'}")
+def _group(broker: Broker, name: str) -> GroupInfo:
+    names = broker.group_names()
+    if name not in names:
+        raise UnknownTopicError(f"there is no group {name!r}", hint=f"groups: {', '.join(names) or 'none yet'}")
     return broker.group(name)
 
 
@@ -115,38 +117,38 @@ def _summary(broker: Broker, info: GroupInfo, is_app: bool) -> GroupSummary:
     return GroupSummary(
         group=info.name,
         members=len(info.members),
-        topics=list(dict.fromkeys(one.topic for one in standings)),
-        lag=sum(one.lag for one in standings),
+        topics=list(dict.fromkeys(standing.topic for standing in standings)),
+        lag=sum(standing.lag for standing in standings),
         is_app=is_app,
     )
 
 
 OPERATIONS = (
-    Operation(method="GET", path="/api/groups", summary="List groups", handler=list_groups, answer=list[GroupSummary]),
+    Operation(method="GET", path="/api/groups", summary="List groups", handler=list_groups, result=list[GroupSummary]),
     Operation(
         method="GET",
         path="/api/groups/{group}",
         summary="Describe a group",
         handler=get_group,
         params=GroupParams,
-        answer=GroupDetail,
+        result=GroupDetail,
     ),
     Operation(
         method="POST",
         path="/api/groups/{group}/reset",
-        summary="Move a group to other offsets, or see how it would be moved",
+        summary="Reset the offsets of a group, or show what a reset would change",
         handler=reset_group,
         params=GroupParams,
-        body=Reset,
-        answer=Moves,
+        body=OffsetReset,
+        result=Moves,
     ),
     Operation(
         method="POST",
         path="/api/groups/{group}/delete",
-        summary="Forget a group",
+        summary="Delete a group",
         handler=delete_group,
         params=GroupParams,
         body=Deletion,
-        answer=Done,
+        result=Done,
     ),
 )

@@ -1,4 +1,4 @@
-"""Records of a topic: look for them, write one, and see the topic as a table."""
+"""Records of a topic: search them, write one, and read the topic as a table."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class RecordParams(msgspec.Struct, frozen=True, kw_only=True):
     topic: Name
     partition: Partition | None = None
     start: Annotated[
-        str, Meta(max_length=4000, description="earliest, latest, an offset, a time, or the `next` of an answer.")
+        str, Meta(max_length=4000, description="earliest, latest, an offset, a time, or the `next` of a response.")
     ] = "latest"
     direction: Annotated[
-        Direction | None, Meta(description="Which way to read; from `latest` it is older, else newer.")
+        Direction | None, Meta(description="Direction of the search; by default older from `latest`, else newer.")
     ] = None
     key: Annotated[ShortText | None, Meta(description="Only records with this key.")] = None
-    where: Annotated[ShortText | None, Meta(description="Only records of which this holds: value.amount > 40.")] = None
+    where: Annotated[ShortText | None, Meta(description="Only records that match, as in value.amount > 40.")] = None
     limit: Limit = 50
 
 
-class ShownRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record; values are parsed as JSON where they are JSON, base64 where they are not even text.
+class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """A record; a value is decoded as JSON if it is JSON, and is base64 if it is not text.
 
-    ``bytes`` is the size of the value; one that is too large to show is cut and ``is_cut``.
+    ``bytes`` is the size of the value; ``is_cut`` if the value is too large and was truncated.
     """
 
     topic: str
@@ -58,17 +58,20 @@ class ShownRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundRecords(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found; with ``next`` as ``start`` and the same ``direction`` it goes on where it ended."""
+    """The result of a search; to continue it, pass ``next`` as ``start`` with the same ``direction``.
 
-    records: list[ShownRecord]
+    ``scanned`` counts the records that were read; ``timed_out`` if the search ended before it was complete.
+    """
+
+    records: list[RecordView]
     direction: Direction
     next: str | None
-    is_out_of_time: bool
-    looked_at: int
+    timed_out: bool
+    scanned: int
 
 
 class NewRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A record to be written; ``form`` says what the value is written as."""
+    """A record to write; ``form`` is the encoding of the value."""
 
     value: Any = None
     form: Literal["json", "text", "base64"] = "json"
@@ -78,8 +81,8 @@ class NewRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     headers: Annotated[dict[ShortText, ShortText], Meta(max_length=100)] = {}
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a record now stands."""
+class RecordMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """The position of a written record."""
 
     topic: str
     partition: int
@@ -92,7 +95,7 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest record of a key, and how many others of it were looked at."""
+    """The newest record of a key, and how many records of the key were read."""
 
     key: Any
     value: Any
@@ -101,20 +104,23 @@ class TopicRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicAsTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic read as a table: its newest records by key; deletions and records without key are counted only."""
+    """A topic as a table: the newest record of each key; tombstones and records without key are only counted.
+
+    ``scanned`` counts the records that were read; ``is_complete`` if these are all rows.
+    """
 
     rows: list[TopicRow]
-    looked_at: int
+    scanned: int
     deleted: int
     without_key: int
-    is_whole: bool
+    is_complete: bool
 
 
-def shown(record: Record) -> ShownRecord:
-    """Return a record as it is told: parsed, and cut where it is large."""
+def record_view(record: Record) -> RecordView:
+    """Return a record decoded for display; large keys, values and headers are truncated."""
     value, size = record.value, len(record.value or b"")
     is_cut = size > SHOWN_BYTES
-    return ShownRecord(
+    return RecordView(
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
@@ -133,39 +139,39 @@ def _cut(data: bytes | None) -> Any:
     return data[:SHOWN_BYTES].decode("utf-8", "replace")
 
 
-def chosen(key: str | None, where: str | None) -> Callable[[Record], bool] | None:
-    """Return the predicate for a key and an expression, None if all records are wanted."""
-    wanted_key = None if key is None else key.encode()
-    holds = None if where is None else predicate(where)
-    if wanted_key is None or holds is None:
-        return holds if wanted_key is None else lambda record: record.key == wanted_key
-    return lambda record: record.key == wanted_key and holds(record)
+def record_filter(key: str | None, where: str | None) -> Callable[[Record], bool] | None:
+    """Return the predicate for a key and an expression, None if all records match."""
+    key_bytes = None if key is None else key.encode()
+    is_match = None if where is None else predicate(where)
+    if key_bytes is None or is_match is None:
+        return is_match if key_bytes is None else lambda record: record.key == key_bytes
+    return lambda record: record.key == key_bytes and is_match(record)
 
 
 def find_records(site: Site, params: RecordParams) -> FoundRecords:
-    """Look for records for a bounded time."""
-    broker = site.place.broker
+    """Search records for a bounded time."""
+    broker = site.directory.broker
     direction: Direction = params.direction or ("older" if params.start == "latest" else "newer")
-    found = search(
+    result = search(
         broker,
         start_of(broker, params.topic, params.partition, params.start),
         direction,
         limit=params.limit,
         seconds=SEARCH_SECONDS,
-        is_wanted=chosen(params.key, params.where),
+        is_wanted=record_filter(params.key, params.where),
     )
     return FoundRecords(
-        records=[shown(record) for record in found.records],
+        records=[record_view(record) for record in result.records],
         direction=direction,
-        next=None if found.is_exhausted else cursor_of(found.positions),
-        is_out_of_time=found.is_out_of_time,
-        looked_at=found.looked_at,
+        next=None if result.is_exhausted else cursor_of(result.positions),
+        timed_out=result.is_out_of_time,
+        scanned=result.looked_at,
     )
 
 
-def write_record(site: Site, params: TopicParams, body: NewRecord) -> Written:
-    """Append one record, to the partition of its key unless one is named."""
-    broker = site.place.broker
+def write_record(site: Site, params: TopicParams, body: NewRecord) -> RecordMetadata:
+    """Append a record, to the partition of its key unless a partition is given."""
+    broker = site.directory.broker
     partitions = broker.topic(params.topic).partitions
     if body.partition is not None and body.partition >= partitions:
         raise DefinitionError(
@@ -183,8 +189,8 @@ def write_record(site: Site, params: TopicParams, body: NewRecord) -> Written:
             on_delivery=delivered.append,
         )
         producer.flush()
-    (there,) = delivered
-    return Written(topic=params.topic, partition=there.partition or 0, offset=there.offset or 0)
+    (delivery,) = delivered
+    return RecordMetadata(topic=params.topic, partition=delivery.partition or 0, offset=delivery.offset or 0)
 
 
 def _encoded(body: NewRecord) -> bytes | None:
@@ -193,19 +199,21 @@ def _encoded(body: NewRecord) -> bytes | None:
     if body.form == "json":
         return msgspec.json.encode(body.value)
     if not isinstance(body.value, str):
-        raise DefinitionError(f"a value as {body.form} must be a text", hint='send "form": "json" for other values')
+        raise DefinitionError(
+            f"a value with form {body.form!r} must be text", hint='use "form": "json" for other values'
+        )
     if body.form == "text":
         return body.value.encode()
     try:
         return base64.b64decode(body.value, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise DefinitionError(f"the value is no base64: {error}", hint='send "form": "text" for plain text') from error
+        raise DefinitionError(f"the value is not base64: {error}", hint='use "form": "text" for plain text') from error
 
 
 def topic_as_table(site: Site, params: TableParams) -> TopicAsTable:
     """Read the newest records of a topic as the rows of a table."""
-    broker = site.place.broker
-    found = search(
+    broker = site.directory.broker
+    result = search(
         broker,
         start_of(broker, params.topic, None, "latest"),
         "older",
@@ -214,20 +222,20 @@ def topic_as_table(site: Site, params: TableParams) -> TopicAsTable:
     )
     newest: dict[bytes, Record] = {}
     updates: dict[bytes, int] = {}
-    for record in found.records:
+    for record in result.records:
         if record.key is not None:
             newest.setdefault(record.key, record)
             updates[record.key] = updates.get(record.key, 0) + 1
     rows = [record for record in newest.values() if record.value is not None]
     return TopicAsTable(
         rows=[
-            TopicRow(key=one.key, value=one.value, timestamp=one.timestamp, updates=updates[record.key])
-            for record, one in ((record, shown(record)) for record in rows[: params.limit])
+            TopicRow(key=view.key, value=view.value, timestamp=view.timestamp, updates=updates[record.key])
+            for record, view in ((record, record_view(record)) for record in rows[: params.limit])
         ],
-        looked_at=found.looked_at,
+        scanned=result.looked_at,
         deleted=len(newest) - len(rows),
-        without_key=sum(record.key is None for record in found.records),
-        is_whole=found.is_exhausted and len(rows) <= params.limit,
+        without_key=sum(record.key is None for record in result.records),
+        is_complete=result.is_exhausted and len(rows) <= params.limit,
     )
 
 
@@ -235,10 +243,10 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/topics/{topic}/records",
-        summary="Look for records",
+        summary="Search records",
         handler=find_records,
         params=RecordParams,
-        answer=FoundRecords,
+        result=FoundRecords,
     ),
     Operation(
         method="POST",
@@ -247,14 +255,14 @@ OPERATIONS = (
         handler=write_record,
         params=TopicParams,
         body=NewRecord,
-        answer=Written,
+        result=RecordMetadata,
     ),
     Operation(
         method="GET",
         path="/api/topics/{topic}/table",
-        summary="See the topic as a table: the newest record of each key",
+        summary="Read the topic as a table: the newest record of each key",
         handler=topic_as_table,
         params=TableParams,
-        answer=TopicAsTable,
+        result=TopicAsTable,
     ),
 )

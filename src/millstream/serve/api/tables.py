@@ -1,4 +1,4 @@
-"""Tables of apps: rows by key, by range and by time, as of the last batch that is done."""
+"""Tables of apps: rows by key, by range and by time, as of the last completed batch."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from millstream.tables.versions import Version, VersionedTableReader
 from millstream.tables.windows import WindowTableReader
 from millstream.windows import FOREVER
 
-_MOST_EXPORTED = 100_000
-_MOST_OF_KEY = 500
-_MOST_COUNTED = 1_000_000
+_MAX_EXPORTED = 100_000
+_MAX_OF_KEY = 500
+_MAX_COUNTED_WINDOWS = 10_000
 
 
 class TableSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A table in a list; ``rows`` counts windows where there are windows, and is null if that would take long."""
+    """A table in a list; ``rows`` counts windows in a windowed table, and is null if counting would take too long."""
 
     app: str
     table: str
@@ -39,11 +39,11 @@ class TableSummary(msgspec.Struct, frozen=True, kw_only=True):
     has_history: bool
 
 
-class ShownRow(msgspec.Struct, frozen=True, kw_only=True):
+class RowView(msgspec.Struct, frozen=True, kw_only=True):
     """A row; ``start`` and ``end`` are those of its window, if it has one.
 
-    A version of a row is valid from ``timestamp`` to ``until``, which is null while no other has followed; its value is
-    null where the row was deleted.
+    A version of a row is valid from ``timestamp`` to ``until``, which is null for the current version; its value is
+    null if the row was deleted.
     """
 
     key: Any
@@ -54,34 +54,34 @@ class ShownRow(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
 
 
-class Rows(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of a table; with ``has_more`` there are others than those."""
+class TableRows(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of a table; ``has_more`` if these are not all."""
 
     app: str
     table: str
     is_windowed: bool
     has_history: bool
-    rows: list[ShownRow]
+    rows: list[RowView]
     has_more: bool
 
 
 class ScanParams(msgspec.Struct, frozen=True, kw_only=True):
     table: Name
-    app: Annotated[Name | None, Meta(description="Not needed if only one app has a table of that name.")] = None
-    prefix: Annotated[ShortText | None, Meta(description="Only text keys that begin with this.")] = None
-    first: Annotated[ShortText | None, Meta(description="Only keys from this one on.")] = None
-    last: Annotated[ShortText | None, Meta(description="Only keys before this one.")] = None
+    app: Annotated[Name | None, Meta(description="Optional if only one app has a table of that name.")] = None
+    prefix: Annotated[ShortText | None, Meta(description="Only text keys with this prefix.")] = None
+    first: Annotated[ShortText | None, Meta(description="First key, inclusive.")] = None
+    last: Annotated[ShortText | None, Meta(description="Last key, exclusive.")] = None
     limit: Limit = 50
 
 
 class KeyParams(msgspec.Struct, frozen=True, kw_only=True):
     table: Name
-    key: Annotated[str, Meta(min_length=1, max_length=4000, description="As text, or as what it means in JSON.")]
+    key: Annotated[str, Meta(min_length=1, max_length=4000, description="The key as text or as JSON.")]
     app: Name | None = None
-    since: Annotated[Millis | None, Meta(description="Of windows: only those that start then or later.")] = None
-    until: Annotated[Millis | None, Meta(description="Of windows: only those that start then or before.")] = None
-    as_of: Annotated[Millis | None, Meta(description="Of tables with history: the row that was valid then.")] = None
-    versions: Annotated[bool, Meta(description="Of tables with history: all versions, the newest first.")] = False
+    since: Annotated[Millis | None, Meta(description="Windows that start at this time or later.")] = None
+    until: Annotated[Millis | None, Meta(description="Windows that start at this time or earlier.")] = None
+    as_of: Annotated[Millis | None, Meta(description="Tables with history: the row that was valid then.")] = None
+    versions: Annotated[bool, Meta(description="Tables with history: all versions, newest first.")] = False
 
 
 class ExportParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,59 +101,59 @@ def list_tables(site: Site, _: object = None) -> list[TableSummary]:
             is_windowed=isinstance(reader, WindowTableReader),
             has_history=isinstance(reader, VersionedTableReader),
         )
-        for app in site.place.apps()
-        for name, reader in sorted(site.place.tables(app).items())
+        for app in site.directory.apps()
+        for name, reader in sorted(site.directory.tables(app).items())
     ]
 
 
-def scan_table(site: Site, params: ScanParams) -> Rows:
-    """Return rows in the order of their keys within each partition."""
+def scan_table(site: Site, params: ScanParams) -> TableRows:
+    """Return rows in key order within each partition."""
     app, reader = find_table(site, params.table, params.app)
     bounds: dict[str, Any] = {"prefix": params.prefix, "limit": params.limit + 1}
     bounds |= {name: key for name, key in (("start", params.first), ("stop", params.last)) if key is not None}
     rows = list(islice(reader.scan(**bounds), params.limit + 1))
-    return _answer(app, reader, rows, params.limit)
+    return _table_rows(app, reader, rows, params.limit)
 
 
-def get_row(site: Site, params: KeyParams) -> Rows:
-    """Return the row of a key, or its windows in the order of time, or its versions; of many the newest."""
+def get_row(site: Site, params: KeyParams) -> TableRows:
+    """Return the row of a key, its windows in time order, or its versions; if there are too many, the newest."""
     app, reader = find_table(site, params.table, params.app)
     rows = _rows_of(reader, params)
     if not rows:
         raise UnknownTableError(
-            f"table {params.table!r} has no row of key {params.key!r:.100}", hint="scan the table to see its keys"
+            f"table {params.table!r} has no row with key {params.key!r:.100}", hint="scan the table to see its keys"
         )
-    newest = rows[:_MOST_OF_KEY] if params.versions else rows[-_MOST_OF_KEY:]
-    return msgspec.structs.replace(_answer(app, reader, newest, _MOST_OF_KEY), has_more=len(rows) > len(newest))
+    newest = rows[:_MAX_OF_KEY] if params.versions else rows[-_MAX_OF_KEY:]
+    return msgspec.structs.replace(_table_rows(app, reader, newest, _MAX_OF_KEY), has_more=len(rows) > len(newest))
 
 
-def export_table(site: Site, params: ExportParams) -> tuple[ExportParams, list[ShownRow]]:
-    """Return many rows at once, for files."""
+def export_table(site: Site, params: ExportParams) -> tuple[ExportParams, list[RowView]]:
+    """Return many rows in one response, for a file."""
     _, reader = find_table(site, params.table, params.app)
-    return params, [shown_row(row) for row in islice(reader.scan(prefix=params.prefix), _MOST_EXPORTED)]
+    return params, [row_view(row) for row in islice(reader.scan(prefix=params.prefix), _MAX_EXPORTED)]
 
 
 def find_table(site: Site, name: str, app: str | None) -> tuple[str, TableReader]:
-    """Return a table and the app it belongs to; the app may be left out if there is only one with such a table."""
+    """Return a table and its app; the app is optional if only one has such a table."""
+    directory = site.directory
     if app is not None:
-        return app, site.place.tables(app)[name]
-    found = [(one, tables[name]) for one in site.place.apps() if name in (tables := site.place.tables(one))]
-    if not found:
+        return app, directory.tables(app)[name]
+    matches = [(owner, tables[name]) for owner in directory.apps() if name in (tables := directory.tables(owner))]
+    if not matches:
         raise UnknownTableError(f"no app has a table {name!r}", hint="see /api/tables")
-    if len(found) > 1:
-        raise DefinitionError(
-            f"several apps have a table {name!r}", hint=f"say which with app=: {', '.join(one for one, _ in found)}"
-        )
-    return found[0]
+    if len(matches) > 1:
+        owners = ", ".join(owner for owner, _ in matches)
+        raise DefinitionError(f"several apps have a table {name!r}", hint=f"choose one with app=: {owners}")
+    return matches[0]
 
 
-def shown_row(row: Row) -> ShownRow:
-    """Return a row as it is told."""
+def row_view(row: Row) -> RowView:
+    """Return a row for display."""
     if not isinstance(row.key, Windowed):
         until = row.until if isinstance(row, Version) else None
-        return ShownRow(key=row.key, value=row.value, timestamp=row.timestamp, until=until)
+        return RowView(key=row.key, value=row.value, timestamp=row.timestamp, until=until)
     window = row.key
-    return ShownRow(key=window.key, value=row.value, timestamp=row.timestamp, start=window.start, end=window.end)
+    return RowView(key=window.key, value=row.value, timestamp=row.timestamp, start=window.start, end=window.end)
 
 
 def _rows_of(reader: TableReader, params: KeyParams) -> Sequence[Row]:
@@ -165,28 +165,28 @@ def _rows_of(reader: TableReader, params: KeyParams) -> Sequence[Row]:
     return find_rows(reader, params.key, since=params.since or 0, until=until)
 
 
-def _answer(app: str, reader: TableReader, rows: Sequence[Row], limit: int) -> Rows:
-    return Rows(
+def _table_rows(app: str, reader: TableReader, rows: Sequence[Row], limit: int) -> TableRows:
+    return TableRows(
         app=app,
         table=reader.name,
         is_windowed=isinstance(reader, WindowTableReader),
         has_history=isinstance(reader, VersionedTableReader),
-        rows=[shown_row(row) for row in rows[:limit]],
+        rows=[row_view(row) for row in rows[:limit]],
         has_more=len(rows) > limit,
     )
 
 
 def _count(reader: TableReader) -> int | None:
     if isinstance(reader, WindowTableReader):
-        count = sum(1 for _ in reader.scan(limit=_MOST_COUNTED // 100))
-        return None if count >= _MOST_COUNTED // 100 else count
+        count = sum(1 for _ in reader.scan(limit=_MAX_COUNTED_WINDOWS))
+        return None if count >= _MAX_COUNTED_WINDOWS else count
     return len(reader)
 
 
-def _file(exported: tuple[ExportParams, list[ShownRow]]) -> Response:
+def _file(exported: tuple[ExportParams, list[RowView]]) -> Response:
     params, rows = exported
     name = f"{params.table}.{params.format}"
-    headers = {"content-disposition": f'attachment; filename="{name}"'}  # names have no quotes in them
+    headers = {"content-disposition": f'attachment; filename="{name}"'}  # a name cannot contain quotes
     if params.format == "json":
         return Response(msgspec.json.encode(rows, enc_hook=repr), media_type="application/json", headers=headers)
     text = io.StringIO()
@@ -196,26 +196,32 @@ def _file(exported: tuple[ExportParams, list[ShownRow]]) -> Response:
     return Response(text.getvalue(), media_type="text/csv", headers=headers)
 
 
-def _cells(rows: list[ShownRow]) -> Iterator[list[object]]:
+def _cells(rows: list[RowView]) -> Iterator[list[object]]:
     for row in rows:
-        yield [_harmless(format_value(row.key)), row.start, row.end, _harmless(format_value(row.value)), row.timestamp]
+        yield [
+            _escape_formula(format_value(row.key)),
+            row.start,
+            row.end,
+            _escape_formula(format_value(row.value)),
+            row.timestamp,
+        ]
 
 
-def _harmless(text: str) -> str:
-    """Keep a spreadsheet from taking a text for a formula."""
+def _escape_formula(text: str) -> str:
+    """Prevent a spreadsheet from evaluating text as a formula."""
     is_number = text.lstrip("-").replace(".", "", 1).isdigit()
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") and not is_number else text
 
 
 OPERATIONS = (
-    Operation(method="GET", path="/api/tables", summary="List tables", handler=list_tables, answer=list[TableSummary]),
+    Operation(method="GET", path="/api/tables", summary="List tables", handler=list_tables, result=list[TableSummary]),
     Operation(
         method="GET",
         path="/api/tables/{table}",
         summary="Read rows by prefix or range",
         handler=scan_table,
         params=ScanParams,
-        answer=Rows,
+        result=TableRows,
     ),
     Operation(
         method="GET",
@@ -223,16 +229,16 @@ OPERATIONS = (
         summary="Download a table as a file",
         handler=export_table,
         params=ExportParams,
-        answer=list[ShownRow],
+        result=list[RowView],
         media_types=("text/csv", "application/json"),
         respond=_file,
     ),
     Operation(
         method="GET",
         path="/api/tables/{table}/{key:key}",
-        summary="Read the row of a key, or its windows, or its versions",
+        summary="Read the row of a key, its windows, or its versions",
         handler=get_row,
         params=KeyParams,
-        answer=Rows,
+        result=TableRows,
     ),
 )

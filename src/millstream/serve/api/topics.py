@@ -1,4 +1,4 @@
-"""Topics: what there is, how it is kept and who reads it; create, change, delete."""
+"""Topics: their settings, partitions and consumer groups; create, change, delete."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Partitions = Annotated[int, Meta(ge=1, le=1000)]
 
 
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
-    """A group that reads a topic, and how many records it has not read."""
+    """A group that reads a topic, and its lag in records."""
 
     group: str
     lag: int
 
 
 class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic in a list; ``rate`` is in records per second, null until it was watched for a second."""
+    """A topic in a list; ``rate`` is in records per second, null until it was measured for a second."""
 
     topic: str
     partitions: int
@@ -41,7 +41,7 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
-    """The offsets of a partition: ``begin <= offset < end`` can be read."""
+    """The offsets of a partition; records with ``begin <= offset < end`` can be read."""
 
     partition: int
     begin: int
@@ -64,7 +64,7 @@ class TopicParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A topic to be made."""
+    """A topic to create."""
 
     topic: Name
     partitions: Partitions = 4
@@ -75,7 +75,7 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class TopicChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings to change; null lifts a limit, what is left out stays."""
+    """Settings to change; null removes a limit, missing settings stay unchanged."""
 
     partitions: Partitions | UnsetType = UNSET
     retention_ms: Duration | UnsetType | None = UNSET
@@ -84,28 +84,33 @@ class TopicChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The name again, so that nothing is deleted by a slip."""
+    """The name again, so that nothing is deleted by accident."""
 
     confirm: Name
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done, in words."""
+    """A message that states the outcome."""
 
     done: str
 
 
+def not_confirmed(body: Deletion) -> Done:
+    """Return the outcome of a deletion whose confirmation is another name."""
+    return Done(done=f"nothing was deleted: the name {body.confirm!r} does not match")
+
+
 def list_topics(site: Site, _: object = None) -> list[TopicSummary]:
     """Return all topics by name."""
-    broker = site.place.broker
-    found = site.place.each_topic(broker.topic).values()
-    site.rates.note({info.name: sum(one.end for one in info.offsets) for info in found})
+    broker = site.directory.broker
+    topics = site.directory.map_topics(broker.topic).values()
+    site.rates.record({info.name: sum(offsets.end for offsets in info.offsets) for info in topics})
     lags = _lags(broker)
     return [
         TopicSummary(
             topic=info.name,
             partitions=info.partitions,
-            records=sum(one.end - one.begin for one in info.offsets),
+            records=sum(offsets.end - offsets.begin for offsets in info.offsets),
             bytes=sum(info.bytes) if info.bytes else None,
             rate=site.rates.of(info.name),
             retention_ms=info.config.retention_ms,
@@ -113,21 +118,21 @@ def list_topics(site: Site, _: object = None) -> list[TopicSummary]:
             compact=info.config.compact,
             groups=lags.get(info.name, []),
         )
-        for info in sorted(found, key=lambda info: info.name)
+        for info in sorted(topics, key=lambda info: info.name)
     ]
 
 
 def get_topic(site: Site, params: TopicParams) -> TopicDetail:
     """Return one topic."""
-    broker = site.place.broker
+    broker = site.directory.broker
     info = broker.topic(params.topic)
     return TopicDetail(
         topic=info.name,
         rate=site.rates.of(info.name),
         config=info.config,
         partitions=[
-            PartitionState(partition=number, begin=one.begin, end=one.end, bytes=size)
-            for number, (one, size) in enumerate(zip_longest(info.offsets, info.bytes))
+            PartitionState(partition=partition, begin=offsets.begin, end=offsets.end, bytes=size)
+            for partition, (offsets, size) in enumerate(zip_longest(info.offsets, info.bytes))
         ],
         groups=_lags(broker).get(info.name, []),
     )
@@ -135,38 +140,38 @@ def get_topic(site: Site, params: TopicParams) -> TopicDetail:
 
 def create_topic(site: Site, _: object, body: NewTopic) -> Done:
     settings = {name: value for name, value in msgspec.structs.asdict(body).items() if name != "topic"}
-    site.place.broker.create_topic(body.topic, TopicConfig(**settings))
+    site.directory.broker.create_topic(body.topic, TopicConfig(**settings))
     return Done(done=f"created {body.topic}")
 
 
 def alter_topic(site: Site, params: TopicParams, body: TopicChanges) -> Done:
     changes = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
-    site.place.broker.alter_topic(params.topic, **changes)
+    site.directory.broker.alter_topic(params.topic, **changes)
     return Done(done=f"changed {params.topic}: {', '.join(changes) or 'nothing'}")
 
 
 def delete_topic(site: Site, params: TopicParams, body: Deletion) -> Done:
-    info = site.place.broker.topic(params.topic)
+    info = site.directory.broker.topic(params.topic)
     if body.confirm != info.name:
-        return Done(done=f"nothing was deleted, since {body.confirm!r} is another name")
-    site.place.broker.delete_topic(info.name)
+        return not_confirmed(body)
+    site.directory.broker.delete_topic(info.name)
     return Done(done=f"deleted {info.name}")
 
 
 def _lags(broker: Broker) -> dict[str, list[GroupLag]]:
-    """Return for each topic the groups that read it."""
-    found: dict[str, dict[str, int]] = {}
+    """Return the groups that read each topic."""
+    lags: dict[str, dict[str, int]] = {}
     for name in broker.group_names():
-        for one in standings_of(broker, broker.group(name)):
-            groups = found.setdefault(one.topic, {})
-            groups[name] = groups.get(name, 0) + one.lag
-    return {topic: [GroupLag(group=group, lag=lag) for group, lag in groups.items()] for topic, groups in found.items()}
+        for standing in standings_of(broker, broker.group(name)):
+            groups = lags.setdefault(standing.topic, {})
+            groups[name] = groups.get(name, 0) + standing.lag
+    return {topic: [GroupLag(group=group, lag=lag) for group, lag in groups.items()] for topic, groups in lags.items()}
 
 
 OPERATIONS = (
-    Operation(method="GET", path="/api/topics", summary="List topics", handler=list_topics, answer=list[TopicSummary]),
+    Operation(method="GET", path="/api/topics", summary="List topics", handler=list_topics, result=list[TopicSummary]),
     Operation(
-        method="POST", path="/api/topics", summary="Create a topic", handler=create_topic, body=NewTopic, answer=Done
+        method="POST", path="/api/topics", summary="Create a topic", handler=create_topic, body=NewTopic, result=Done
     ),
     Operation(
         method="GET",
@@ -174,16 +179,16 @@ OPERATIONS = (
         summary="Describe a topic",
         handler=get_topic,
         params=TopicParams,
-        answer=TopicDetail,
+        result=TopicDetail,
     ),
     Operation(
         method="POST",
         path="/api/topics/{topic}/settings",
-        summary="Change settings of a topic",
+        summary="Change the settings of a topic",
         handler=alter_topic,
         params=TopicParams,
         body=TopicChanges,
-        answer=Done,
+        result=Done,
     ),
     Operation(
         method="POST",
@@ -192,6 +197,6 @@ OPERATIONS = (
         handler=delete_topic,
         params=TopicParams,
         body=Deletion,
-        answer=Done,
+        result=Done,
     ),
 )

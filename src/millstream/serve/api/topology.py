@@ -1,4 +1,4 @@
-"""The topology of an app as a graph with figures: what the page draws and what programs can draw themselves."""
+"""The topology of an app as a graph with metrics, for the page and for other programs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _PLAIN_SETTINGS = frozenset({"name", "op", "in", "table"})
 
 
 class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic, or a step of a stage; ``semantics`` says what the step does with records.
+    """A topic, or a step of a stage; ``semantics`` describes what the step does with records.
 
-    ``micros`` is its time for a record, in microseconds, and ``share`` its part of the time of all steps of the app.
+    ``micros`` is its time per record in microseconds, and ``share`` its share of the time of all steps of the app.
     """
 
     id: str
@@ -51,7 +51,7 @@ class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EdgeSample(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that was seen on an edge, as text that may be cut."""
+    """A sampled record of an edge, as text that may be truncated."""
 
     key: str
     value: str
@@ -59,10 +59,10 @@ class EdgeSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphEdge(msgspec.Struct, frozen=True, kw_only=True):
-    """Records go from one node to another; ``rekeys`` if they change their partition on the way.
+    """An edge between two nodes; ``rekeys`` if records are repartitioned by a new key.
 
-    ``samples`` are the last records, the newest first, of the last batch that was measured; those of topics can be read
-    from there.
+    ``samples`` are the last records of the last sampled batch, newest first; an edge of a topic has none, since the
+    records can be read from the topic.
     """
 
     source: str
@@ -74,7 +74,7 @@ class GraphEdge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphStage(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage runs as one task per partition; ``seconds`` is what its tasks took, of ``records_in`` records."""
+    """A stage runs as one task per partition; ``seconds`` is the time of its tasks for ``records_in`` records."""
 
     name: str
     level: int
@@ -86,7 +86,7 @@ class GraphStage(msgspec.Struct, frozen=True, kw_only=True):
     is_slowest: bool = False
 
 
-class Topology(msgspec.Struct, frozen=True, kw_only=True):
+class TopologyGraph(msgspec.Struct, frozen=True, kw_only=True):
     """The graph of an app."""
 
     app: str
@@ -95,33 +95,26 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     stages: list[GraphStage]
 
 
-def get_topology(site: Site, params: AppParams) -> Topology:
-    """Return the graph of an app with the figures of its last batches."""
-    journal = site.place.journal(params.app)
+def get_topology(site: Site, params: AppParams) -> TopologyGraph:
+    """Return the graph of an app with the metrics of its last batches."""
+    journal = site.directory.journal(params.app)
     plan: dict[str, Any] = journal.catalog().get("plan", {"nodes": [], "stages": []})
-    status = status_of(site.place.data_dir, params.app)
+    status = status_of(site.directory.path, params.app)
     recent = _recent(journal.history.batches(200))
     stages = _stages(plan, status.stages)
-    drawn = _Drawing(plan, status.stages, recent, journal.history.steps())
-    lag = _by_topic(lag_of(site.place, journal))
+    builder = _GraphBuilder(plan, status.stages, recent, journal.history.steps())
+    lag = _by_topic(lag_of(site.directory, journal))
     for node in plan["nodes"]:
-        drawn.add(node)
-    return Topology(
-        app=params.app,
-        nodes=[
-            *(
-                drawn.topic(name, lag.get(name) if name in drawn.read else None, site.rates.of(name))
-                for name in drawn.topics
-            ),
-            *drawn.nodes,
-        ],
-        edges=drawn.edges,
-        stages=stages,
-    )
+        builder.add(node)
+    topics = [
+        builder.topic(name, lag.get(name) if name in builder.read else None, site.rates.of(name))
+        for name in builder.topics
+    ]
+    return TopologyGraph(app=params.app, nodes=[*topics, *builder.nodes], edges=builder.edges, stages=stages)
 
 
-class _Drawing:
-    """Turns the nodes of a plan into those of a graph, with topics as nodes of their own."""
+class _GraphBuilder:
+    """Turns the nodes of a plan into nodes and edges of a graph, in which topics are nodes too."""
 
     def __init__(
         self,
@@ -136,7 +129,7 @@ class _Drawing:
         self.read: set[str] = set()
         self._rates = topic_rates(recent)
         self._entering = stage_rates(recent)
-        self._samples = {edge: seen for stage in steps.values() for edge, seen in stage.samples.items()}
+        self._samples = {edge: records for stage in steps.values() for edge, records in stage.samples.items()}
         self._flow = Flow(steps, self._entering, {stage.name: stage.totals for stage in stages})
         self._stage_of = {
             name: stage["name"] for stage in plan["stages"] for name in stage["nodes"] if name not in stage["reads"]
@@ -146,11 +139,11 @@ class _Drawing:
 
     def topic(self, name: str, lag: int | None, rate: float | None) -> GraphNode:
         """Return the node of a topic."""
-        told = self._rates.get(name, rate)
-        return GraphNode(id=f"topic:{name}", kind="topic", label=name, verb="topic", lag=lag, rate=told)
+        rate = self._rates.get(name, rate)
+        return GraphNode(id=f"topic:{name}", kind="topic", label=name, verb="topic", lag=lag, rate=rate)
 
     def add(self, node: dict[str, Any]) -> None:
-        """Take over one node of the plan, and what leads to it."""
+        """Add a node of the plan, and its edges."""
         name, verb = node["name"], node["op"].partition("/")[0]
         store, flow = self._stores.get(name), self._flow
         self.nodes.append(
@@ -178,12 +171,11 @@ class _Drawing:
             )
         for source in node["in"]:
             reader, rate = self._reader_of.get(source), flow.edge(source, name)
-            if rate is None and reader is not None:  # nothing is measured yet, but what enters a stage is counted
+            if rate is None and reader is not None:  # without samples, use the input rate of the stage
                 rate = self._entering.get(reader)
-            seen = self._samples.get(f"{source}>{name}", [])
             samples = [
-                EdgeSample(key=printable(one.key), value=printable(one.value), timestamp=one.timestamp)
-                for one in reversed(seen)
+                EdgeSample(key=printable(record.key), value=printable(record.value), timestamp=record.timestamp)
+                for record in reversed(self._samples.get(f"{source}>{name}", []))
             ]
             self.edges.append(
                 GraphEdge(source=source, target=name, rekeys=reader is not None, rate=rate, samples=samples)
@@ -198,17 +190,17 @@ class _Drawing:
 
 @cache
 def _nodes_by_verb() -> dict[str, str]:
-    """Return the docstrings of all nodes that the plan knows, by their verbs, new ones included."""
-    found: dict[str, str] = {}
+    """Return the docstrings of all nodes of the plan by their verbs."""
+    docstrings: dict[str, str] = {}
     for module in pkgutil.iter_modules(millstream.plan.__path__, "millstream.plan."):
         for kind in vars(importlib.import_module(module.name)).values():
             if inspect.isclass(kind) and issubclass(kind, Node) and kind.__doc__:
-                found[verb_of(kind)] = inspect.cleandoc(kind.__doc__)
-    return found
+                docstrings[verb_of(kind)] = inspect.cleandoc(kind.__doc__)
+    return docstrings
 
 
 def semantics_of(verb: str) -> str:
-    """Return what a step does with records, in the first words of its node."""
+    """Return what a step does with records: the first clause of its node's docstring."""
     return re.split(r" \(|[.;:] |[.;:]?$", _nodes_by_verb().get(verb, "").replace("``", "").replace("\n", " "))[0]
 
 
@@ -216,8 +208,8 @@ def topic_rates(recent: list[BatchReport]) -> dict[str, float]:
     """Return how many records per second an app reads from each topic."""
     records: dict[str, int] = {}
     for report in recent:
-        for one in report.plan.ranges:
-            records[one.topic] = records.get(one.topic, 0) + one.stop - one.start
+        for range_ in report.plan.ranges:
+            records[range_.topic] = records.get(range_.topic, 0) + range_.stop - range_.start
     return _per_second(records, recent)
 
 
@@ -233,42 +225,42 @@ def stage_rates(recent: list[BatchReport]) -> dict[str, float]:
 def _per_second(records: dict[str, int], recent: list[BatchReport]) -> dict[str, float]:
     if not recent:
         return {}
-    began = recent[0].ended_at - recent[0].seconds * 1000
-    seconds = max(0.001, (recent[-1].ended_at - began) / 1000)
+    started = recent[0].ended_at - recent[0].seconds * 1000
+    seconds = max(0.001, (recent[-1].ended_at - started) / 1000)
     return {name: count / seconds for name, count in records.items()}
 
 
 def _recent(batches: list[BatchReport]) -> list[BatchReport]:
-    return [one for one in batches if one.ended_at >= batches[-1].ended_at - _RECENT_MS]
+    return [batch for batch in batches if batch.ended_at >= batches[-1].ended_at - _RECENT_MS]
 
 
 def _by_topic(lag: dict[str, int]) -> dict[str, int]:
     sums: dict[str, int] = {}
-    for place, count in lag.items():
-        topic = place.rpartition("/")[0]
+    for name, count in lag.items():
+        topic = name.rpartition("/")[0]
         sums[topic] = sums.get(topic, 0) + count
     return sums
 
 
-def _stages(plan: dict[str, Any], known: list[StageStatus]) -> list[GraphStage]:
-    figures = {one.name: one for one in known}
-    found = [
+def _stages(plan: dict[str, Any], statuses: list[StageStatus]) -> list[GraphStage]:
+    status_of_stage = {status.name: status for status in statuses}
+    stages = [
         GraphStage(
             name=stage["name"],
             level=stage["level"],
-            partitions=one.partitions if (one := figures.get(stage["name"])) else 0,
+            partitions=status.partitions if (status := status_of_stage.get(stage["name"])) else 0,
             nodes=[name for name in stage["nodes"] if name not in stage["reads"]],
-            records_in=one.totals.records_in if one else 0,
-            records_out=one.totals.records_out if one else 0,
-            seconds=one.totals.seconds if one else 0.0,
+            records_in=status.totals.records_in if status else 0,
+            records_out=status.totals.records_out if status else 0,
+            seconds=status.totals.seconds if status else 0.0,
         )
         for stage in plan["stages"]
         if stage["nodes"]
     ]
-    slowest = max(found, key=lambda stage: stage.seconds, default=None)
+    slowest = max(stages, key=lambda stage: stage.seconds, default=None)
     return [
-        msgspec.structs.replace(stage, is_slowest=stage is slowest and stage.seconds > 0 and len(found) > 1)
-        for stage in found
+        msgspec.structs.replace(stage, is_slowest=stage is slowest and stage.seconds > 0 and len(stages) > 1)
+        for stage in stages
     ]
 
 
@@ -276,9 +268,9 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/api/apps/{app}/topology",
-        summary="The topology of an app with figures",
+        summary="Show the topology of an app with metrics",
         handler=get_topology,
         params=AppParams,
-        answer=Topology,
+        result=TopologyGraph,
     ),
 )

@@ -1,1 +1,1 @@
-"""The pages, rendered here from the same answers that the API gives."""
+"""The pages, rendered on the server from the same data as the API."""

@@ -1,8 +1,9 @@
-"""Alerts: what is watched, what was raised, and a form to watch more."""
+"""Alerts: rules, their history, and a form to create one."""
 
 from __future__ import annotations
 
 from millstream.serve.alert_rules import AlertEvent
+from millstream.serve.alert_watch import AlertStatus
 from millstream.serve.api.alerts import list_alerts
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
@@ -19,12 +20,11 @@ from millstream.serve.pages.parts import (
     url,
 )
 from millstream.serve.site import Site
-from millstream.serve.watch import Standing
 
-_WHAT = (
-    ("lag", "waiting records"),
-    ("late", "late per minute"),
-    ("dead_letters", "letters per minute"),
+_KINDS = (
+    ("lag", "lag in records"),
+    ("late", "late records per minute"),
+    ("dead_letters", "dead letters per minute"),
     ("failure", "app has failed"),
     ("table", "number in a table"),
 )
@@ -32,62 +32,62 @@ _WHAT = (
 
 def alerts_page(site: Site) -> tuple[Content, ...]:
     """Return the content of the page."""
-    found = list_alerts(site)
-    rules = [_rule(one) for one in found.rules]
-    shown: Content = element("div", rules, class_="rules") if rules else _nothing()
+    alerts = list_alerts(site)
+    rules = [_rule(status) for status in alerts.rules]
+    shown: Content = element("div", rules, class_="rules") if rules else _no_alerts()
     return (
-        card("Watched", shown, live="rules", wide=True),
-        card("History", _events(found.events), live="events", wide=True),
-        card("Watch something", _form(site.place.apps()), wide=True),
+        card("Alerts", shown, live="rules", wide=True),
+        card("History", _events(alerts.events), live="events", wide=True),
+        card("Create an alert", _form(site.directory.apps()), wide=True),
     )
 
 
-def _nothing() -> Markup:
+def _no_alerts() -> Markup:
     return empty(
-        "Nothing is watched yet",
-        element("p", "An alert is raised when a number passes its limit, and is told to a webhook or by mail."),
-        element("p", "For example: tell me when more than 10,000 records wait for an app."),
+        "There are no alerts yet",
+        element("p", "An alert is raised when a number passes its limit, and is sent to a webhook or by mail."),
+        element("p", "For example: the lag of an app is above 10,000 records."),
     )
 
 
-def _rule(one: Standing) -> Markup:
-    rule = one.rule
+def _rule(status: AlertStatus) -> Markup:
+    rule = status.rule
     limit = "" if rule.what == "failure" else f" {'above' if rule.above else 'below'} {number(rule.limit)}"
-    where = f" {rule.table}[{rule.key}]{'.' + rule.field if rule.field else ''}" if rule.what == "table" else ""
+    row = f" {rule.table}[{rule.key}]{'.' + rule.field if rule.field else ''}" if rule.what == "table" else ""
     buttons = joined(
-        action(url("api", "alerts", rule.name, "try"), button="Send a trial", then="stay", tone="quiet"),
+        action(url("api", "alerts", rule.name, "try"), button="Send test message", then="stay", tone="quiet"),
         action(
             url("api", "alerts", rule.name, "delete"),
             element("input", type="hidden", name="confirm", value=rule.name),
-            button="Stop watching",
-            confirm=f"Stop watching {rule.name}?",
+            button="Delete",
+            confirm=f"Delete alert {rule.name}?",
             tone="quiet",
         ),
     )
     return element(
         "article",
-        element("h3", rule.name, " ", badge("raised", "bad") if one.is_raised else badge("fine", "good")),
-        element("p", f"{rule.app}: {dict(_WHAT)[rule.what]}{where}{limit}"),
-        element("p", one.message, class_="told"),
-        element("p", f"tells {rule.to}" if rule.to else "is shown here only", class_="told"),
+        element("h3", rule.name, " ", badge("raised", "bad") if status.is_raised else badge("ok", "good")),
+        element("p", f"{rule.app}: {dict(_KINDS)[rule.what]}{row}{limit}"),
+        element("p", status.message, class_="note"),
+        element("p", f"sent to {rule.to}" if rule.to else "shown in the dashboard only", class_="note"),
         element("div", buttons, class_="buttons"),
     )
 
 
 def _events(events: list[AlertEvent]) -> Content:
     if not events:
-        return element("p", "Nothing has happened yet.", class_="none")
+        return element("p", "No alert has been raised yet.", class_="none")
     rows = (
         (
-            moment(one.at),
-            badge("raised", "bad") if one.is_raised else badge("over", "good"),
-            one.rule,
-            one.message,
-            one.told,
+            moment(event.at),
+            badge("raised", "bad") if event.is_raised else badge("resolved", "good"),
+            event.rule,
+            event.message,
+            event.delivery,
         )
-        for one in events[:50]
+        for event in events[:50]
     )
-    return table(("Time", "", "Alert", "What", "Told"), rows)
+    return table(("Time", "", "Alert", "Message", "Delivery"), rows)
 
 
 def _form(apps: list[str]) -> Content:
@@ -104,12 +104,12 @@ def _form(apps: list[str]) -> Content:
             hint="letters, digits, . _ -",
         ),
         choice("App", "app", [(app, app) for app in apps]),
-        choice("When", "what", _WHAT, id="what"),
+        choice("Value", "what", _KINDS, id="what"),
         choice("Is", "above", (("true", "above"), ("false", "below")), data_type="json"),
         field("Limit", "limit", "number", value=0, step="any", data_type="number"),
         field("Table", "table", hint="for a number in a table"),
-        field("Key", "key", hint="of its row"),
-        field("Field", "field", hint="inside of the value, as a.b"),
-        field("Tell", "to", hint="https://… or mailto:name@host; empty: only here"),
-        button="Watch",
+        field("Key", "key", hint="of the row"),
+        field("Field", "field", hint="inside the value, for example a.b"),
+        field("Send to", "to", hint="https://… or mailto:name@host; empty: dashboard only"),
+        button="Create alert",
     )

@@ -1,4 +1,4 @@
-"""What is around every page: its head, the way to the others, and the search for an app."""
+"""The frame of every page: head, navigation and footer."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _PAGES = (
     ("Tables", ("tables",)),
     ("Time", ("time",)),
     ("Groups", ("groups",)),
-    ("Dead letters", ("letters",)),
+    ("Dead letters", ("dead-letters",)),
     ("Alerts", ("alerts",)),
 )
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What pages of one server share."""
+    """Settings that all pages of one server share."""
 
     csrf: str
     data_dir: str
 
     def page(
-        self, here: str, title: str, *content: Content, lead: Content = None, scripts: tuple[str, ...] = ()
+        self, section: str, title: str, *content: Content, lead: Content = None, scripts: tuple[str, ...] = ()
     ) -> HTMLResponse:
-        """Return a whole page; ``here`` is its name in the navigation."""
+        """Return a complete page; ``section`` is its entry in the navigation."""
         head = (
             element("title", f"{title} · Millstream"),
             element("meta", name="csrf", content=self.csrf),
@@ -49,12 +49,12 @@ class Frame:
             tabindex=-1,
         )
         toast = element("div", id="toast", role="status", hidden=True)
-        body = (element("a", "Skip to the content", href="#main", class_="skip"), self._side(here), main, toast)
+        body = (element("a", "Skip to content", href="#main", class_="skip"), self._side(section), main, toast)
         return HTMLResponse(page_text(head, *body))
 
-    def _side(self, here: str) -> Markup:
+    def _side(self, section: str) -> Markup:
         items = [
-            element("li", element("a", name, href=url(*path), aria_current="page" if name == here else None))
+            element("li", element("a", name, href=url(*path), aria_current="page" if name == section else None))
             for name, path in _PAGES
         ]
         brand = element(
@@ -67,9 +67,9 @@ class Frame:
         foot = element(
             "footer",
             element("p", element("span", "connecting", id="live-state", role="status")),
-            element("p", element("button", "Theme", type="button", id="theme", title="Light, dark, or as the system")),
+            element("p", element("button", "Theme", type="button", id="theme", title="Light, dark, or system")),
             element("p", element("a", "API", href="/api/openapi.json")),
-            element("p", self.data_dir, class_="where", title=self.data_dir),
+            element("p", self.data_dir, class_="data-dir", title=self.data_dir),
         )
         menu = element("nav", element("ul", *items), aria_label="Pages")
         return element("aside", joined(brand, menu, foot), class_="side")

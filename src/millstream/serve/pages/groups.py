@@ -1,4 +1,4 @@
-"""Groups: who reads what and how far, and how to move a group."""
+"""Consumer groups: their members, offsets and lag, and a form to reset offsets."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from millstream.serve.site import Site
 
 def groups_page(site: Site) -> tuple[Content, ...]:
     """Return the content of the list."""
-    found = list_groups(site)
-    if not found:
-        return (card("", _nothing(), live="groups", wide=True),)
+    groups = list_groups(site)
+    if not groups:
+        return (card("", _no_groups(), live="groups", wide=True),)
     rows = (
         (
-            link(one.group, "groups", one.group),
-            badge("app", "good") if one.is_app else badge("consumers"),
-            number(one.members),
-            [joined(link(topic, "topics", topic), " ") for topic in one.topics],
-            number(one.lag),
+            link(group.group, "groups", group.group),
+            badge("app", "good") if group.is_app else badge("consumers"),
+            number(group.members),
+            [joined(link(topic, "topics", topic), " ") for topic in group.topics],
+            number(group.lag),
         )
-        for one in found
+        for group in groups
     )
     listed = table(("Group", "Kind", "Members", "Topics", "Lag"), rows, numeric=(2, 4))
     return (card("", listed, live="groups", wide=True),)
 
 
-def _nothing() -> Markup:
+def _no_groups() -> Markup:
     return empty(
         "There are no groups yet",
-        element("p", "A group remembers how far its consumers have read. An app is one; a consumer can join one:"),
+        element("p", "A group stores the offsets of its consumers. Every app has one; a consumer can join one:"),
         command("millstream consume TOPIC --group audit"),
     )
 
@@ -54,53 +54,56 @@ def group_page(site: Site, params: GroupParams) -> tuple[Content, ...]:
     detail = get_group(site, params)
     rows = (
         (
-            link(one.topic, "topics", one.topic),
-            number(one.partition),
-            number(one.committed) if one.committed is not None else NOTHING,
-            number(one.end),
-            number(one.lag),
-            one.member or NOTHING,
+            link(partition.topic, "topics", partition.topic),
+            number(partition.partition),
+            number(partition.committed) if partition.committed is not None else NOTHING,
+            number(partition.end),
+            number(partition.lag),
+            partition.member or NOTHING,
         )
-        for one in detail.partitions
+        for partition in detail.partitions
     )
     heads = ("Topic", "Partition", "Committed", "End", "Lag", "Member")
     return (
         card("Offsets", table(heads, rows, numeric=(1, 2, 3, 4)), live="offsets", wide=True),
         card("Members", _members(detail), live="members"),
-        card("Move the group", _reset(detail)),
+        card("Reset offsets", _reset(detail)),
     )
 
 
 def _members(detail: GroupDetail) -> Content:
     if detail.is_app:
         return element(
-            "p", "This group shows how far the app ", link(detail.group, "topology", app=detail.group),
-            " has read. The app goes on from its own journal.",
+            "p", "This group shows the position of the app ", link(detail.group, "topology", app=detail.group),
+            ". The app itself continues from its journal.",
         )  # fmt: skip
     if not detail.members:
-        return empty("Nobody is in it now", element("p", "Its offsets are kept until it is forgotten."))
-    rows = ((one.id, number(one.process), ", ".join(one.topics), number(one.partitions)) for one in detail.members)
+        return empty("No live members", element("p", "Its offsets are kept until the group is deleted."))
+    rows = (
+        (member.id, number(member.process), ", ".join(member.topics), number(member.partitions))
+        for member in detail.members
+    )
     return table(("Member", "Process", "Topics", "Partitions"), rows, numeric=(1, 3))
 
 
 def _reset(detail: GroupDetail) -> Content:
     if detail.is_app:
-        return element("p", "An app cannot be moved: its state belongs to what it has read. Run it under another id.")
+        return element(
+            "p", "The offsets of an app cannot be reset, since its state depends on them. Use: millstream reset"
+        )
     reset = action(
         url("api", "groups", detail.group, "reset"),
         field("To", "to", required=True, hint="earliest, latest, an offset, 2026-01-31T12:00, 10 min"),
-        choice("Do", "execute", (("false", "only show what would change"), ("true", "move it")), data_type="json"),
-        button="Go",
+        choice("Mode", "execute", (("false", "show what would change"), ("true", "reset")), data_type="json"),
+        button="Run",
         then="moves",
     )
-    forget = action(
+    delete = action(
         url("api", "groups", detail.group, "delete"),
         field("Name of the group", "confirm", required=True, autocomplete="off", hint="type it to confirm"),
-        button="Forget the group",
+        button="Delete the group",
         then="/groups",
         tone="danger",
     )
-    told = element(
-        "p", "Only a group without live members can be moved. Look first: nothing changes unless you say so."
-    )
-    return joined(told, reset, more("Forget it", forget, id="forget"))
+    note = element("p", "Only a group without live members can be reset. By default, the changes are only shown.")
+    return joined(note, reset, more("Delete the group", delete, id="delete"))

@@ -1,4 +1,4 @@
-"""Pieces that pages are made of: numbers, times, badges, tables, empty states, forms."""
+"""Building blocks of pages: numbers, times, badges, tables, empty states, forms."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from millstream.serve.html import Content, Markup, element, joined
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 NAME_PATTERN = r"[A-Za-z0-9_\-][A-Za-z0-9._\-]*"
-"""What a name may be, as browsers read patterns."""
+"""Valid names, as a pattern for browsers."""
 NOTHING = Markup('<span class="none">&ndash;</span>')
 
 
 def url(*parts: str, **query: Any) -> str:
-    """Return an address of this site; every part is quoted, so that no name can leave its place in it.
+    """Return a URL of this site; every part is quoted, so that no name can change the path.
 
     >>> url("topics", "a/b", start=None, key="ä")
     '/topics/a%2Fb?key=%C3%A4'
     """
-    chosen = {name: value for name, value in query.items() if value is not None}
+    present = {name: value for name, value in query.items() if value is not None}
     path = "/" + "/".join(quote(part, safe="") for part in parts)
-    return f"{path}?{urlencode(chosen)}" if chosen else path
+    return f"{path}?{urlencode(present)}" if present else path
 
 
 def link(text: Content, *parts: str, **query: Any) -> Markup:
@@ -34,7 +34,7 @@ def link(text: Content, *parts: str, **query: Any) -> Markup:
 
 
 def number(value: float | None) -> Content:
-    """Return a number with its thousands apart.
+    """Return a number with thousands separators.
 
     >>> number(1234567), number(0.5)
     ('1,234,567', '0.5')
@@ -52,7 +52,7 @@ def rate(value: float | None) -> Content:
 
 
 def size(count: int | None) -> Content:
-    """Return a number of bytes as people say it.
+    """Return a number of bytes with a unit.
 
     >>> size(999), size(1_500_000)
     ('999 B', '1.5 MB')
@@ -66,7 +66,7 @@ def size(count: int | None) -> Content:
 
 
 def duration(milliseconds: float | None) -> Content:
-    """Return a span of time in the unit that suits it.
+    """Return a duration in a suitable unit.
 
     >>> duration(12.3), duration(1500), duration(120_000)
     ('12 ms', '1.5 s', '2.0 min')
@@ -96,7 +96,7 @@ def micros(value: float | None) -> Content:
 
 
 def moment(timestamp: int | None, *, exact: bool = False) -> Content:
-    """Return a point in time in UTC, short or to the millisecond, with all of it in its tooltip."""
+    """Return a point in time in UTC, in seconds or ``exact`` in milliseconds, with the full timestamp as tooltip."""
     if timestamp is None:
         return NOTHING
     try:
@@ -110,7 +110,7 @@ def moment(timestamp: int | None, *, exact: bool = False) -> Content:
 
 
 def ago(timestamp: int | None) -> Content:
-    """Return how long ago something was."""
+    """Return how long ago a timestamp is."""
     if timestamp is None:
         return NOTHING
     passed = max(0, time.time_ns() // 1_000_000 - timestamp)
@@ -118,7 +118,7 @@ def ago(timestamp: int | None) -> Content:
 
 
 def badge(text: str, tone: str = "plain") -> Markup:
-    """Return a word that stands out; tones are good, busy, bad and plain."""
+    """Return a highlighted word; tones are good, busy, bad and plain."""
     return element("span", text, class_=f"badge {tone}")
 
 
@@ -128,43 +128,38 @@ def state_badge(state: str) -> Markup:
     return badge(state, tones.get(state, "plain"))
 
 
-def value_of(value: Any, longest: int = 160) -> Markup:
-    """Return a key or value as code, cut where it is long, with what was cut below."""
+def value_of(value: Any, max_length: int = 160) -> Markup:
+    """Return a key or value as code; a long one is truncated and can be expanded."""
     if value is None:
         return element("code", "null", class_="none")
     text = format_value(value)
-    if len(text) <= longest:
+    if len(text) <= max_length:
         return element("code", text)
-    short = element("summary", element("code", text[:longest] + "…"))
+    short = element("summary", element("code", text[:max_length] + "…"))
     return element("details", short, element("pre", text[:65_536]), class_="value")
 
 
-def table(
-    heads: Sequence[Content], rows: Iterable[Sequence[Content]], *, numeric: Sequence[int] = (), caption: str = ""
-) -> Markup:
-    """Return a table; ``numeric`` columns go to the right, and on a narrow screen each cell carries its head."""
+def table(heads: Sequence[Content], rows: Iterable[Sequence[Content]], *, numeric: Sequence[int] = ()) -> Markup:
+    """Return a table; ``numeric`` columns are aligned right, and on a narrow screen each cell shows its heading."""
     names = [head if isinstance(head, str) else "" for head in heads]
 
-    def cell(at: int, content: Content, tag: str) -> Markup:
-        label = names[at] if tag == "td" else None
-        inner = element("div", content) if tag == "td" else content  # one child, beside which a label can stand
-        return element(tag, inner, class_="num" if at in numeric else None, data_label=label or None)
+    def cell(column: int, content: Content, tag: str) -> Markup:
+        label = names[column] if tag == "td" else None
+        inner = element("div", content) if tag == "td" else content  # a single child, next to the label
+        return element(tag, inner, class_="num" if column in numeric else None, data_label=label or None)
 
-    head = element("tr", *(cell(at, content, "th") for at, content in enumerate(heads)))
-    body = [element("tr", *(cell(at, content, "td") for at, content in enumerate(row))) for row in rows]
-    told = element("caption", caption) if caption else None
-    return element(
-        "div", element("table", told, element("thead", head), element("tbody", *body)), class_="table", tabindex=0
-    )
+    head = element("tr", *(cell(column, content, "th") for column, content in enumerate(heads)))
+    body = [element("tr", *(cell(column, content, "td") for column, content in enumerate(row))) for row in rows]
+    return element("div", element("table", element("thead", head), element("tbody", *body)), class_="table", tabindex=0)
 
 
 def empty(title: str, *content: Content) -> Markup:
-    """Return what stands where there is nothing yet, and says what to do."""
+    """Return an empty state, which explains what to do."""
     return element("div", element("h3", title), *content, class_="empty")
 
 
 def command(text: str) -> Markup:
-    """Return a line for a terminal, with a button to copy it."""
+    """Return a command or a line of code, with a button to copy it."""
     return element("div", element("code", text), copy_button(text), class_="command")
 
 
@@ -174,30 +169,29 @@ def copy_button(text: str) -> Markup:
 
 
 def card(title: Content, *content: Content, live: str = "", wide: bool = False) -> Markup:
-    """Return a section; ``live`` is an id under which its content is replaced when there is news."""
+    """Return a section; with an id as ``live``, its content is replaced when the page refreshes."""
     heading = element("h2", title) if title else None
     inner = element("div", *content, id=live, data_live=True) if live else joined(*content)
     return element("section", heading, inner, class_="card wide" if wide else "card")
 
 
 def facts(*pairs: tuple[str, Content]) -> Markup:
-    """Return names with their facts."""
+    """Return a list of names and values."""
     return element(
         "dl", *(element("div", element("dt", name), element("dd", fact)) for name, fact in pairs), class_="facts"
     )
 
 
 def field(label: str, name: str, kind: str = "text", *, hint: str = "", **attributes: Any) -> Markup:
-    """Return a labelled input; ``hint`` says what to write."""
-    given = {key: value for key, value in attributes.items() if value is not None}
-    box = element("input", name=name, type=kind, **given)
-    return element("label", element("span", label), box, element("small", hint) if hint else None, class_="field")
+    """Return a labelled input; ``hint`` explains what to enter."""
+    input_ = element("input", name=name, type=kind, **attributes)
+    return element("label", element("span", label), input_, element("small", hint) if hint else None, class_="field")
 
 
-def choice(label: str, name: str, options: Iterable[tuple[str, str]], chosen: str = "", **attributes: Any) -> Markup:
+def choice(label: str, name: str, options: Iterable[tuple[str, str]], selected: str = "", **attributes: Any) -> Markup:
     """Return a labelled selection."""
-    listed = [element("option", text, value=value, selected=value == chosen) for value, text in options]
-    return element("label", element("span", label), element("select", *listed, name=name, **attributes), class_="field")
+    items = [element("option", text, value=value, selected=value == selected) for value, text in options]
+    return element("label", element("span", label), element("select", *items, name=name, **attributes), class_="field")
 
 
 def action(
@@ -216,5 +210,5 @@ def action(
 
 
 def more(summary: str, *content: Content, id: str, open: bool = False) -> Markup:
-    """Return something that opens on demand and stays open when the page is refreshed."""
+    """Return a collapsed section, which stays open when the page refreshes."""
     return element("details", element("summary", summary), *content, id=id, open=open, class_="more")

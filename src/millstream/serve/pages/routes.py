@@ -1,4 +1,4 @@
-"""Which page is at which address, and what a page shows when it cannot be shown."""
+"""The routes of all pages, and the page for errors."""
 
 from __future__ import annotations
 
@@ -14,83 +14,80 @@ from starlette.routing import Route
 
 from millstream.errors import MillstreamError
 from millstream.foundation.text import printable
-from millstream.serve.answers import status_of
 from millstream.serve.api.groups import GroupParams
 from millstream.serve.api.records import RecordParams
 from millstream.serve.api.tables import ScanParams
-from millstream.serve.guard import Keys
-from millstream.serve.html import Content, Markup, element
+from millstream.serve.guard import Credentials
+from millstream.serve.html import Content, element
 from millstream.serve.pages.alerts import alerts_page
+from millstream.serve.pages.dead_letters import dead_letters_page
 from millstream.serve.pages.frame import Frame
 from millstream.serve.pages.groups import group_page, groups_page
-from millstream.serve.pages.letters import letters_page
 from millstream.serve.pages.overview import overview
 from millstream.serve.pages.parts import command, empty, url
-from millstream.serve.pages.tables import Asked, table_page, tables_page
+from millstream.serve.pages.tables import KeyQuery, table_page, tables_page
 from millstream.serve.pages.time import time_page
 from millstream.serve.pages.topics import topic_page, topics_page
 from millstream.serve.pages.topology import topology_page
+from millstream.serve.responses import http_status
 from millstream.serve.site import Site
 
 _log = logging.getLogger(__name__)
-_RECORDS_SHOWN = 20
-Given = dict[str, str]
-Show = Callable[[Site, Frame, Given], HTMLResponse]
+_RECORDS_PER_PAGE = 20
+Params = dict[str, str]
+Show = Callable[[Site, Frame, Params], HTMLResponse]
 
 
-def page_routes(site: Site, keys: Keys) -> list[Route]:
+def page_routes(site: Site, credentials: Credentials) -> list[Route]:
     """Return the routes of all pages."""
-    frame = Frame(keys.csrf, str(site.place.data_dir))
+    frame = Frame(credentials.csrf, str(site.directory.path))
     return [Route(path, _endpoint(site, frame, show), methods=["GET"]) for path, show in _PAGES.items()]
 
 
 def _endpoint(site: Site, frame: Frame, show: Show) -> Callable[[Request], Any]:
-    async def answer(request: Request) -> Response:
-        given = {name: value for name, value in request.query_params.items() if value != ""}
-        given.update(request.path_params)
+    async def endpoint(request: Request) -> Response:
+        params = {name: value for name, value in request.query_params.items() if value != ""}
+        params.update(request.path_params)
         try:
-            return await run_in_threadpool(show, site, frame, given)
+            return await run_in_threadpool(show, site, frame, params)
         except MillstreamError as error:
-            page = frame.page("", "That did not work", _problem(error.message, error.hint))
-            page.status_code = status_of(error, reading=True)
+            return _error_page(frame, http_status(error, is_read=True), error.message, error.hint)
         except msgspec.ValidationError as error:
-            page = frame.page("", "That did not work", _problem(f"the address does not fit: {error}", "go back"))
-            page.status_code = 400
+            return _error_page(frame, 400, f"invalid URL: {error}", None)
         except Exception as error:
             _log.error("page %s failed: %s", printable(request.url.path), printable(repr(error)))
-            page = frame.page(
-                "", "That did not work", _problem(f"{type(error).__name__} while drawing", "this is a bug")
-            )
-            page.status_code = 500
-        return page
+            message = f"{type(error).__name__} while rendering the page"
+            return _error_page(frame, 500, message, "this is a bug; please report it")
 
-    return answer
+    return endpoint
 
 
-def _problem(message: str, hint: str | None) -> Markup:
-    return empty(message, element("p", hint or ""), element("p", element("a", "To the overview", href="/")))
+def _error_page(frame: Frame, status: int, message: str, hint: str | None) -> HTMLResponse:
+    content = empty(message, element("p", hint or ""), element("p", element("a", "To the overview", href="/")))
+    page = frame.page("", "Error", content)
+    page.status_code = status
+    return page
 
 
 def _for_app(
     site: Site,
     frame: Frame,
-    given: Given,
-    here: str,
+    params: Params,
+    section: str,
     show: Callable[[str], tuple[Content, ...]],
     lead: str,
     scripts: tuple[str, ...] = (),
 ) -> HTMLResponse:
-    """Return a page about one app: the one that is asked for, else the first, with a way to the others."""
-    apps = site.place.apps()
+    """Return a page about the requested app, or else the first one, with links to the others."""
+    apps = site.directory.apps()
     if not apps:
-        nothing = empty("No app has run here yet", command("millstream run word_count.py"))
-        return frame.page(here, here, nothing)
-    app = site.place.check_app(given["app"]) if "app" in given else apps[0]
-    path = here.lower().split()[-1]
-    tabs = [element("a", one, href=url(path, app=one), aria_current="true" if one == app else None) for one in apps]
+        return frame.page(section, section, empty("No app has run here yet", command("millstream run word_count.py")))
+    app = site.directory.check_app(params["app"]) if "app" in params else apps[0]
+    path = section.lower().replace(" ", "-")
+    tabs = [element("a", name, href=url(path, app=name), aria_current="true" if name == app else None) for name in apps]
     return frame.page(
-        here,
-        f"{here}: {app}",
+        section,
+        f"{section}: {app}",
         element("p", *tabs, class_="tabs") if len(apps) > 1 else None,
         *show(app),
         lead=lead,
@@ -98,62 +95,60 @@ def _for_app(
     )
 
 
-def _overview(site: Site, frame: Frame, _: Given) -> HTMLResponse:
-    return frame.page(
-        "Overview", "Overview", *overview(site), lead="Every app that runs, or has run, on this data directory."
-    )
+def _overview(site: Site, frame: Frame, _: Params) -> HTMLResponse:
+    lead = "Every app that is running, or has run, on this data directory."
+    return frame.page("Overview", "Overview", *overview(site), lead=lead)
 
 
-def _topology(site: Site, frame: Frame, given: Given) -> HTMLResponse:
-    lead = "What the app does with records, as it runs."
-    return _for_app(site, frame, given, "Topology", lambda app: topology_page(site, app), lead, ("topology.js",))
+def _topology(site: Site, frame: Frame, params: Params) -> HTMLResponse:
+    lead = "What the app does with records, with live metrics."
+    return _for_app(site, frame, params, "Topology", lambda app: topology_page(site, app), lead, ("topology.js",))
 
 
-def _topics(site: Site, frame: Frame, _: Given) -> HTMLResponse:
-    return frame.page(
-        "Topics", "Topics", *topics_page(site), lead="Logs of records: how large, how quick, who reads them."
-    )
+def _topics(site: Site, frame: Frame, _: Params) -> HTMLResponse:
+    return frame.page("Topics", "Topics", *topics_page(site), lead="Size, throughput and consumers of every topic.")
 
 
-def _topic(site: Site, frame: Frame, given: Given) -> HTMLResponse:
-    view = "table" if given.pop("view", "stream") == "table" else "stream"
-    params = msgspec.convert({"limit": _RECORDS_SHOWN, **given}, RecordParams, strict=False)
-    return frame.page("Topics", params.topic, *topic_page(site, params, view), scripts=("records.js",))
+def _topic(site: Site, frame: Frame, params: Params) -> HTMLResponse:
+    view = "table" if params.pop("view", "stream") == "table" else "stream"
+    search = msgspec.convert({"limit": _RECORDS_PER_PAGE, **params}, RecordParams, strict=False)
+    return frame.page("Topics", search.topic, *topic_page(site, search, view), scripts=("records.js",))
 
 
-def _tables(site: Site, frame: Frame, _: Given) -> HTMLResponse:
-    lead = "What apps remember, as of their last batch. Reading never disturbs them."
+def _tables(site: Site, frame: Frame, _: Params) -> HTMLResponse:
+    lead = "The state of apps as of their last batch. Reads never block an app."
     return frame.page("Tables", "Tables", *tables_page(site), lead=lead)
 
 
-def _table(site: Site, frame: Frame, given: Given) -> HTMLResponse:
-    asked = Asked(*(given.pop(name, None) for name in Asked._fields))
-    params = msgspec.convert(given, ScanParams, strict=False)
-    return frame.page("Tables", params.table, *table_page(site, params, asked), lead=f"A table of {params.app}.")
+def _table(site: Site, frame: Frame, params: Params) -> HTMLResponse:
+    query = KeyQuery(*(params.pop(name, None) for name in KeyQuery._fields))
+    scan = msgspec.convert(params, ScanParams, strict=False)
+    return frame.page("Tables", scan.table, *table_page(site, scan, query), lead=f"A table of {scan.app}.")
 
 
-def _time(site: Site, frame: Frame, given: Given) -> HTMLResponse:
-    question = (given.get("table"), given.get("key"), given.get("time"))
-    lead = "How far the app is in event time, and what that means for windows."
-    return _for_app(site, frame, given, "Time", lambda app: time_page(site, app, *question), lead)
+def _time(site: Site, frame: Frame, params: Params) -> HTMLResponse:
+    query = (params.get("table"), params.get("key"), params.get("time"))
+    lead = "The event time of the app, and what it means for windows."
+    return _for_app(site, frame, params, "Time", lambda app: time_page(site, app, *query), lead)
 
 
-def _groups(site: Site, frame: Frame, _: Given) -> HTMLResponse:
-    return frame.page("Groups", "Groups", *groups_page(site), lead="Who reads what, and how far.")
+def _groups(site: Site, frame: Frame, _: Params) -> HTMLResponse:
+    return frame.page("Groups", "Groups", *groups_page(site), lead="Consumer groups and their lag.")
 
 
-def _group(site: Site, frame: Frame, given: Given) -> HTMLResponse:
-    params = msgspec.convert(given, GroupParams, strict=False)
-    return frame.page("Groups", params.group, *group_page(site, params))
+def _group(site: Site, frame: Frame, params: Params) -> HTMLResponse:
+    group = msgspec.convert(params, GroupParams, strict=False)
+    return frame.page("Groups", group.group, *group_page(site, group))
 
 
-def _letters(site: Site, frame: Frame, given: Given) -> HTMLResponse:
-    lead = "Records that could not be processed, with the reason."
-    return _for_app(site, frame, given, "Dead letters", lambda app: letters_page(site, app), lead)
+def _dead_letters(site: Site, frame: Frame, params: Params) -> HTMLResponse:
+    lead = "Records that could not be processed, and why."
+    return _for_app(site, frame, params, "Dead letters", lambda app: dead_letters_page(site, app), lead)
 
 
-def _alerts(site: Site, frame: Frame, _: Given) -> HTMLResponse:
-    return frame.page("Alerts", "Alerts", *alerts_page(site), lead="Be told when a number passes its limit.")
+def _alerts(site: Site, frame: Frame, _: Params) -> HTMLResponse:
+    lead = "Notifications for when a number passes its limit."
+    return frame.page("Alerts", "Alerts", *alerts_page(site), lead=lead)
 
 
 _PAGES: dict[str, Show] = {
@@ -166,6 +161,6 @@ _PAGES: dict[str, Show] = {
     "/time": _time,
     "/groups": _groups,
     "/groups/{group}": _group,
-    "/letters": _letters,
+    "/dead-letters": _dead_letters,
     "/alerts": _alerts,
 }

@@ -1,14 +1,14 @@
-"""Tables: every named store, and one of them by key, prefix, range and time."""
+"""Tables: the list, and the rows of one table by key, prefix, range and time."""
 
 from __future__ import annotations
 
 import shlex
 from typing import Any, NamedTuple
 
-from millstream.errors import DefinitionError, MillstreamError
+from millstream.errors import MillstreamError
 from millstream.foundation.text import json_line
-from millstream.foundation.times import parse_timestamp
-from millstream.serve.api.tables import KeyParams, Rows, ScanParams, ShownRow, get_row, list_tables, scan_table
+from millstream.serve.api.params import parse_time
+from millstream.serve.api.tables import KeyParams, RowView, ScanParams, TableRows, get_row, list_tables, scan_table
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
     badge,
@@ -28,11 +28,11 @@ from millstream.serve.site import Site
 from millstream.windows import FOREVER
 
 _MORE_ROWS = "There are more rows; narrow the prefix or the range."
-_MORE_OF_KEY = "There are older ones; ask for another time."
+_MORE_OF_KEY = "There are older ones; choose another time."
 
 
-class Asked(NamedTuple):
-    """What is asked of one key, as it was typed."""
+class KeyQuery(NamedTuple):
+    """The query for one key, as entered in the form."""
 
     key: str | None = None
     since: str | None = None
@@ -42,151 +42,138 @@ class Asked(NamedTuple):
 
 def tables_page(site: Site) -> tuple[Content, ...]:
     """Return the content of the list."""
-    found = list_tables(site)
-    if not found:
-        return (card("", _nothing(), live="tables", wide=True),)
+    tables = list_tables(site)
+    if not tables:
+        return (card("", _no_tables(), live="tables", wide=True),)
     rows = (
         (
-            link(one.table, "tables", one.app, one.table),
-            link(one.app, "topology", app=one.app),
+            link(summary.table, "tables", summary.app, summary.table),
+            link(summary.app, "topology", app=summary.app),
             badge("windows", "busy")
-            if one.is_windowed
+            if summary.is_windowed
             else badge("history", "good")
-            if one.has_history
+            if summary.has_history
             else badge("rows"),
-            number(one.rows) if one.rows is not None else "many",
+            number(summary.rows) if summary.rows is not None else "many",
         )
-        for one in found
+        for summary in tables
     )
     return (card("", table(("Table", "App", "Kind", "Rows"), rows, numeric=(3,)), live="tables", wide=True),)
 
 
-def _nothing() -> Markup:
+def _no_tables() -> Markup:
     return empty(
         "There are no tables yet",
-        element(
-            "p",
-            "A table is what a count or a join remembers, by key. Name it, run the app, and read it here:",
-        ),
+        element("p", "A table is the state of an aggregation, by key. Name it, run the app, and read it here:"),
         command("app.stream('lines').group_by_key().count(name='words')"),
     )
 
 
-def table_page(site: Site, params: ScanParams, asked: Asked) -> tuple[Content, ...]:
+def table_page(site: Site, params: ScanParams, query: KeyQuery) -> tuple[Content, ...]:
     """Return the content of the page of one table."""
     assert params.app is not None
-    kind = scan_table(site, ScanParams(table=params.table, app=params.app, limit=1))
+    first = scan_table(site, ScanParams(table=params.table, app=params.app, limit=1))
     problem: MillstreamError | None = None
     try:
-        found = scan_table(site, params) if asked.key is None else get_row(site, _key_params(params, asked, kind))
+        rows = scan_table(site, params) if query.key is None else get_row(site, _key_params(params, query, first))
     except MillstreamError as error:
-        if asked.key is None:
+        if query.key is None:
             raise
-        problem, found = error, kind
-    shown = _rows(found, asked) if problem is None else empty("Not there", element("p", problem.message))
-    more = (
-        element("p", _MORE_OF_KEY if asked.key is not None else _MORE_ROWS, class_="told") if found.has_more else None
-    )
+        problem, rows = error, first
+    shown = _rows(rows, query) if problem is None else empty("Not found", element("p", problem.message))
+    more = element("p", _MORE_OF_KEY if query.key is not None else _MORE_ROWS, class_="note") if rows.has_more else None
     return (
-        card("", _filter(params, asked, kind), wide=True),
+        card("", _filter(params, query, first), wide=True),
         card("", shown, more if problem is None else None, live="rows", wide=True),
-        card("Elsewhere", _elsewhere(params, asked.key, versions=kind.has_history)),
+        card("Other ways to read", _other_ways(params, query.key, versions=first.has_history)),
     )
 
 
-def _key_params(params: ScanParams, asked: Asked, kind: Rows) -> KeyParams:
-    assert asked.key is not None
-    since, until, as_of = (_moment(text) for text in (asked.since, asked.until, asked.as_of))
+def _key_params(params: ScanParams, query: KeyQuery, table: TableRows) -> KeyParams:
+    assert query.key is not None
+    times = (query.since, query.until, query.as_of)
+    since, until, as_of = (None if text is None else parse_time(text) for text in times)
     return KeyParams(
         table=params.table,
-        key=asked.key,
+        key=query.key,
         app=params.app,
         since=since,
         until=until,
         as_of=as_of,
-        versions=kind.has_history and as_of is None,
+        versions=table.has_history and as_of is None,
     )
 
 
-def _moment(text: str | None) -> int | None:
-    if text is None:
-        return None
-    found = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else parse_timestamp(text)
-    if found is None or found < 0:
-        raise DefinitionError(f"{text!r:.60} is no time", hint='write "2025-01-31T12:00" or, for a time ago, "10 min"')
-    return found
-
-
-def _filter(params: ScanParams, asked: Asked, kind: Rows) -> Markup:
-    what = "all windows of the key" if kind.is_windowed else "all its versions" if kind.has_history else "one row"
-    in_time = (
-        field("Begins after", "since", value=asked.since, hint="windows of a key: a time, or 10 min for ago"),
-        field("Begins before", "until", value=asked.until, hint="windows of a key: the same"),
+def _filter(params: ScanParams, query: KeyQuery, table: TableRows) -> Markup:
+    key_hint = "all windows of the key" if table.is_windowed else "all versions" if table.has_history else "one row"
+    window_fields = (
+        field("Starts after", "since", value=query.since, hint="windows of a key: a time, or 10 min for a time ago"),
+        field("Starts before", "until", value=query.until, hint="windows of a key: a time, or 10 min for a time ago"),
     )
-    as_of = (field("As of", "as_of", value=asked.as_of, hint="the row of a key as it was then"),)
+    history_fields = (field("As of", "as_of", value=query.as_of, hint="the row of a key at that time"),)
     return element(
         "form",
-        field("Key", "key", value=asked.key, hint=what),
-        field("Prefix", "prefix", value=params.prefix, hint="text keys that begin so"),
-        field("From", "first", value=params.first, hint="keys from here"),
-        field("To", "last", value=params.last, hint="keys before this"),
-        *(in_time if kind.is_windowed else as_of if kind.has_history else ()),
+        field("Key", "key", value=query.key, hint=key_hint),
+        field("Prefix", "prefix", value=params.prefix, hint="of text keys"),
+        field("From", "first", value=params.first, hint="first key, inclusive"),
+        field("To", "last", value=params.last, hint="last key, exclusive"),
+        *(window_fields if table.is_windowed else history_fields if table.has_history else ()),
         element("div", element("button", "Show", type="submit")),
         class_="filter",
         method="get",
     )
 
 
-def _rows(found: Rows, asked: Asked) -> Markup:
+def _rows(found: TableRows, query: KeyQuery) -> Markup:
     if not found.rows:
-        return empty("No rows", element("p", "The table is empty, or nothing fits. Rows appear with the next batch."))
-    if found.has_history and asked.key is not None:
-        return table(("Value", "Valid from", "Until", ""), (_version(one) for one in found.rows))
+        return empty("No rows", element("p", "The table is empty, or no row matches. Rows appear with the next batch."))
+    if found.has_history and query.key is not None:
+        return table(("Value", "Valid from", "Until", ""), map(_version, found.rows))
     heads = ("Key", *(("Window",) if found.is_windowed else ()), "Value", "Time", "")
-    rows = (_row(one, found.is_windowed) for one in found.rows)
+    rows = (_row(row, found.is_windowed) for row in found.rows)
     if not found.has_history:
         return table(heads, rows)
     path = ("tables", found.app, found.table)
     linked = (
-        (link(cells[0], *path, key=_typed(one.key)), *cells[1:]) for one, cells in zip(found.rows, rows, strict=True)
+        (link(cells[0], *path, key=_key_text(row.key)), *cells[1:]) for row, cells in zip(found.rows, rows, strict=True)
     )
-    return joined(element("p", "Choose a key to see the versions of its row.", class_="told"), table(heads, linked))
+    return joined(element("p", "Choose a key to see the versions of its row.", class_="note"), table(heads, linked))
 
 
-def _typed(key: Any) -> str:
+def _key_text(key: Any) -> str:
     return key if isinstance(key, str) else json_line(key)
 
 
-def _version(one: ShownRow) -> tuple[Content, ...]:
-    until: Content = moment(one.until, exact=True) if one.until is not None else badge("now", "good")
-    value = badge("deleted", "bad") if one.value is None else value_of(one.value)
-    return value, moment(one.timestamp, exact=True), until, copy_button(_copied(one))
+def _version(row: RowView) -> tuple[Content, ...]:
+    until: Content = moment(row.until, exact=True) if row.until is not None else badge("now", "good")
+    value = badge("deleted", "bad") if row.value is None else value_of(row.value)
+    return value, moment(row.timestamp, exact=True), until, copy_button(_value_text(row))
 
 
-def _row(one: ShownRow, is_windowed: bool) -> tuple[Content, ...]:
+def _row(row: RowView, is_windowed: bool) -> tuple[Content, ...]:
     window: tuple[Content, ...] = ()
     if is_windowed:
-        end: Content = "for ever" if one.end == FOREVER else moment(one.end)
-        window = (joined(moment(one.start), " to ", end),)
-    return value_of(one.key, 60), *window, value_of(one.value), moment(one.timestamp), copy_button(_copied(one))
+        end: Content = "forever" if row.end == FOREVER else moment(row.end)
+        window = (joined(moment(row.start), " to ", end),)
+    return value_of(row.key, 60), *window, value_of(row.value), moment(row.timestamp), copy_button(_value_text(row))
 
 
-def _copied(one: ShownRow) -> str:
-    return one.value if isinstance(one.value, str) else json_line(one.value)
+def _value_text(row: RowView) -> str:
+    return row.value if isinstance(row.value, str) else json_line(row.value)
 
 
-def _elsewhere(params: ScanParams, key: str | None, *, versions: bool) -> Markup:
-    told = {"versions": "true"} if versions and key is not None else {}
-    path = url("api", "tables", params.table, *((key,) if key is not None else ()), app=params.app, **told)
+def _other_ways(params: ScanParams, key: str | None, *, versions: bool) -> Markup:
+    flags = {"versions": "true"} if versions and key is not None else {}
+    path = url("api", "tables", params.table, *((key,) if key is not None else ()), app=params.app, **flags)
     exports = [
         element("a", name, href=url("api", "export", params.table, app=params.app, format=kind, prefix=params.prefix))
         for kind, name in (("csv", "CSV"), ("json", "JSON"))
     ]
-    verb = f"scan {params.table}" if key is None else f"get {params.table} {shlex.quote(key)}"
-    verb += " --versions" if told else ""
+    arguments = f"scan {params.table}" if key is None else f"get {params.table} {shlex.quote(key)}"
+    arguments += " --versions" if flags else ""
     return joined(
         element("p", "Download: ", exports[0], " ", exports[1], " (up to 100,000 rows)"),
-        element("p", "From a program, while the app runs:"),
+        element("p", "From another program, while the app runs:"),
         command(f"curl http://HOST{path}"),
-        command(f"millstream tables {verb} --app {params.app}"),
+        command(f"millstream tables {arguments} --app {params.app}"),
     )

@@ -1,4 +1,4 @@
-"""Time: event time of sources, stream time of tasks, open windows, and why a record was late."""
+"""Time: event time of sources, stream time of tasks, open windows, and why a record is late."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from millstream.errors import MillstreamError
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.timing import (
     AppTime,
-    LateAnswer,
+    LateExplanation,
     LateParams,
     OpenWindows,
     SourceTime,
@@ -36,32 +36,32 @@ from millstream.serve.site import Site
 
 def time_page(site: Site, app: str, table: str | None, key: str | None, when: str | None) -> tuple[Content, ...]:
     """Return the content of the page for one app."""
-    found = get_time(site, AppParams(app=app))
+    app_time = get_time(site, AppParams(app=app))
     return (
-        card("Sources", _sources(found.sources), live="sources", wide=True),
-        card("Stream time of each task", _stages(found.stages), live="stages", wide=True),
-        card("Windows", _windows(found.windows), live="windows", wide=True),
-        card("Why was this record late?", _question(site, found, table, key, when), wide=True),
+        card("Sources", _sources(app_time.sources), live="sources", wide=True),
+        card("Stream time of each task", _stages(app_time.stages), live="stages", wide=True),
+        card("Windows", _windows(app_time.windows), live="windows", wide=True),
+        card("Why is a record late?", _question(site, app_time, table, key, when), wide=True),
     )
 
 
 def _sources(sources: list[SourceTime]) -> Content:
     if not sources:
-        return empty("Nothing was read yet", element("p", "Sources appear with the first batch."))
+        return empty("No records were read yet", element("p", "Sources appear with the first batch."))
     rows = (
         (
-            link(one.topic, "topics", one.topic),
-            number(one.partition),
-            moment(one.read_until),
-            moment(one.newest),
-            number(one.end - one.position),
-            _behind(one.read_until),
+            link(source.topic, "topics", source.topic),
+            number(source.partition),
+            moment(source.read_until),
+            moment(source.newest),
+            number(source.end - source.position),
+            _behind(source.read_until),
         )
-        for one in sources
+        for source in sources
     )
-    heads = ("Topic", "Partition", "Read until", "Newest", "Lag", "Behind the clock")
-    told = element("p", "Timestamps as the records carry them in the log, in UTC.", class_="told")
-    return joined(table(heads, rows, numeric=(1, 4, 5)), told)
+    heads = ("Topic", "Partition", "Read until", "Newest", "Lag", "Behind wall clock")
+    note = element("p", "Timestamps of the records in the log, in UTC.", class_="note")
+    return joined(table(heads, rows, numeric=(1, 4, 5)), note)
 
 
 def _behind(timestamp: int | None) -> Content:
@@ -69,69 +69,70 @@ def _behind(timestamp: int | None) -> Content:
 
 
 def _stages(stages: list[StageTime]) -> Content:
-    known = [one for one in stages if one.stream_times]
-    if not known:
+    stages = [stage for stage in stages if stage.stream_times]
+    if not stages:
         return empty(
-            "No task has seen a record yet", element("p", "Stream time is the newest event time that a task has seen.")
+            "No task has processed a record yet",
+            element("p", "Stream time is the highest event time that a task has processed."),
         )
     rows = [
         (
-            element("code", f"{one.stage}/{partition}"),
-            moment(at),
-            _bar(at, one.stream_times),
-            badge("holds its stage back", "busy") if partition == one.held_back_by else NOTHING,
+            element("code", f"{stage.stage}/{partition}"),
+            moment(stream_time),
+            _bar(stream_time, stage.stream_times),
+            badge("holds the stage back", "busy") if partition == stage.held_back_by else NOTHING,
         )
-        for one in known
-        for partition, at in sorted(one.stream_times.items())
+        for stage in stages
+        for partition, stream_time in sorted(stage.stream_times.items())
     ]
-    told = element(
+    note = element(
         "p",
-        "Stream time is the newest event time that a task has seen. It closes windows, and only records move it: "
-        "a partition without records stands still.",
-        class_="told",
+        "Stream time is the highest event time that a task has processed. It closes windows, and only records advance "
+        "it: without new records, it stands still.",
+        class_="note",
     )
-    return joined(table(("Task", "Stream time", "Against its stage", ""), rows), told)
+    return joined(table(("Task", "Stream time", "Relative to stage", ""), rows), note)
 
 
-def _bar(at: int, times: dict[int, int]) -> Content:
-    newest = max(times.values())
-    behind = newest - at
+def _bar(stream_time: int, stream_times: dict[int, int]) -> Content:
+    newest = max(stream_times.values())
+    behind = newest - stream_time
     if behind == 0:
         return "newest"
-    share = max(0.02, 1 - behind / max(1, newest - min(times.values())))
-    bar = element("progress", value=f"{share:.2f}", max=1, aria_label="how far it is")
+    share = max(0.02, 1 - behind / max(1, newest - min(stream_times.values())))
+    bar = element("progress", value=f"{share:.2f}", max=1, aria_label="stream time relative to the stage")
     return joined(bar, " ", duration(behind), " behind")
 
 
 def _windows(windows: list[OpenWindows]) -> Content:
     if not windows:
         return empty(
-            "No table has windows",
-            element("p", "A window collects the records of a span of event time:"),
+            "No windowed tables",
+            element("p", "A window groups the records of a range of event time:"),
             command('.windowed_by(tumbling("1 min", grace="30 s")).count(name="per_minute")'),
         )
     rows = (
         (
-            element("code", one.table),
-            one.kind,
-            duration(one.grace),
-            joined(number(one.open), "" if one.is_whole else " or more"),
-            number(one.kept),
-            moment(one.next_close),
+            element("code", table_windows.table),
+            table_windows.kind,
+            duration(table_windows.grace),
+            joined(number(table_windows.open), "" if table_windows.is_complete else " or more"),
+            number(table_windows.kept),
+            moment(table_windows.next_close),
         )
-        for one in windows
+        for table_windows in windows
     )
-    heads = ("Table", "Windows", "Grace", "Open", "Kept", "Next one closes at")
+    heads = ("Table", "Windows", "Grace", "Open", "Stored", "Next one closes at")
     return table(heads, rows, numeric=(3, 4))
 
 
-def _question(site: Site, found: AppTime, table: str | None, key: str | None, when: str | None) -> Content:
-    if not found.windows:
+def _question(site: Site, app_time: AppTime, table: str | None, key: str | None, when: str | None) -> Content:
+    if not app_time.windows:
         return element("p", "This app has no windows, so nothing can be late.", class_="none")
-    names = [(one.table, one.table) for one in found.windows]
+    names = [(windows.table, windows.table) for windows in app_time.windows]
     form = element(
         "form",
-        element("input", type="hidden", name="app", value=found.app),
+        element("input", type="hidden", name="app", value=app_time.app),
         choice("Table", "table", names, table or ""),
         field("Key", "key", value=key, required=True, hint="as in the table"),
         field("Timestamp", "time", value=when, required=True, hint="milliseconds, or 2026-01-31T12:00:00Z"),
@@ -142,16 +143,13 @@ def _question(site: Site, found: AppTime, table: str | None, key: str | None, wh
     if not (table and key and when):
         return form
     try:
-        answer = explain_late(site, LateParams(app=found.app, table=table, key=key, time=when))
+        explanation = explain_late(site, LateParams(app=app_time.app, table=table, key=key, time=when))
     except MillstreamError as error:
-        return joined(
-            form, empty("That cannot be answered", element("p", error.message), element("p", error.hint or ""))
-        )
-    return joined(form, _answer(answer))
+        return joined(form, empty("Error", element("p", error.message), element("p", error.hint or "")))
+    return joined(form, _explanation(explanation))
 
 
-def _answer(answer: LateAnswer) -> Markup:
-    verdict = badge("it is late", "bad") if answer.is_late else badge("it is in time", "good")
-    return element(
-        "div", element("p", verdict), element("ul", *(element("li", one) for one in answer.reasons)), class_="answer"
-    )
+def _explanation(explanation: LateExplanation) -> Markup:
+    verdict = badge("late", "bad") if explanation.is_late else badge("on time", "good")
+    reasons = (element("li", reason) for reason in explanation.reasons)
+    return element("div", element("p", verdict), element("ul", *reasons), class_="answer")

@@ -1,4 +1,4 @@
-"""Topics: the list, and one topic with its records, its settings and itself as a table."""
+"""Topics: the list, and one topic with its records and settings, as a stream or as a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from millstream.foundation.times import format_duration
 from millstream.serve.api.records import (
     FoundRecords,
     RecordParams,
-    ShownRecord,
+    RecordView,
     TableParams,
     TopicAsTable,
     find_records,
@@ -37,51 +37,51 @@ from millstream.serve.pages.parts import (
 )
 from millstream.serve.site import Site
 
-_HEADS = ("Topic", "Partitions", "Records", "Rate", "Size", "Kept", "Groups and their lag")
+_HEADS = ("Topic", "Partitions", "Records", "Rate", "Size", "Retention", "Groups and their lag")
 
 
 def topics_page(site: Site) -> tuple[Content, ...]:
     """Return the content of the list."""
-    found = list_topics(site)
-    listed = table(_HEADS, (_row(one) for one in found), numeric=(1, 2, 3, 4)) if found else _nothing()
+    topics = list_topics(site)
+    listed = table(_HEADS, map(_row, topics), numeric=(1, 2, 3, 4)) if topics else _no_topics()
     return card("", listed, live="topics", wide=True), card("", _create(), wide=True)
 
 
-def _nothing() -> Markup:
+def _no_topics() -> Markup:
     return empty(
         "There are no topics yet",
-        element("p", "A topic is a log of records, split into partitions. An app makes those it needs; or make one:"),
+        element("p", "A topic is a log of records, split into partitions. An app creates the topics it needs. Or:"),
         command("millstream topics create lines"),
     )
 
 
-def _row(one: TopicSummary) -> tuple[Content, ...]:
+def _row(topic: TopicSummary) -> tuple[Content, ...]:
     return (
-        link(one.topic, "topics", one.topic),
-        number(one.partitions),
-        number(one.records),
-        rate(one.rate),
-        size(one.bytes),
-        _kept(one.compact, one.retention_ms, one.retention_bytes),
-        _groups(one.groups),
+        link(topic.topic, "topics", topic.topic),
+        number(topic.partitions),
+        number(topic.records),
+        rate(topic.rate),
+        size(topic.bytes),
+        _retention(topic.compact, topic.retention_ms, topic.retention_bytes),
+        _groups(topic.groups),
     )
 
 
-def _kept(compact: bool, retention_ms: int | None, retention_bytes: int | None) -> str:
+def _retention(compact: bool, retention_ms: int | None, retention_bytes: int | None) -> str:
     limits = [
-        "last of each key" if compact else "",
+        "compacted" if compact else "",
         "" if retention_ms is None else format_duration(retention_ms),
         "" if retention_bytes is None else f"{size(retention_bytes)} per partition",
     ]
-    return ", ".join(filter(None, limits)) or "all"
+    return ", ".join(filter(None, limits)) or "unlimited"
 
 
 def _groups(groups: list[GroupLag]) -> Content:
     if not groups:
-        return element("span", "nobody reads it", class_="none")
+        return element("span", "none", class_="none")
     return [
-        element("span", link(one.group, "groups", one.group), " ", element("b", number(one.lag)), class_="lag")
-        for one in groups
+        element("span", link(group.group, "groups", group.group), " ", element("b", number(group.lag)), class_="lag")
+        for group in groups
     ]
 
 
@@ -92,8 +92,8 @@ def _create() -> Markup:
             "/api/topics",
             field("Name", "topic", required=True, maxlength=200, pattern=NAME_PATTERN),
             field("Partitions", "partitions", "number", value=4, min=1, max=1000, data_type="number"),
-            field("Keep for (ms)", "retention_ms", "number", min=1, data_type="number", hint="empty: for ever"),
-            choice("Compact", "compact", (("false", "no"), ("true", "last of each key")), data_type="json"),
+            field("Retention (ms)", "retention_ms", "number", min=1, data_type="number", hint="empty: unlimited"),
+            choice("Compact", "compact", (("false", "no"), ("true", "yes")), data_type="json"),
             button="Create",
         ),
         id="create",
@@ -101,7 +101,7 @@ def _create() -> Markup:
 
 
 def topic_page(site: Site, params: RecordParams, view: str) -> tuple[Content, ...]:
-    """Return the content of the page of one topic: its records, or itself as a table."""
+    """Return the content of the page of one topic, shown as a stream or as a table."""
     detail = get_topic(site, TopicParams(topic=params.topic))
     tabs = element(
         "p",
@@ -119,12 +119,13 @@ def topic_page(site: Site, params: RecordParams, view: str) -> tuple[Content, ..
 
 
 def _search(params: RecordParams, detail: TopicDetail) -> Markup:
-    partitions = [("", "all"), *((str(one.partition), str(one.partition)) for one in detail.partitions)]
+    numbers = [str(state.partition) for state in detail.partitions]
+    partitions = [("", "all"), *zip(numbers, numbers, strict=True)]
     return element(
         "form",
         field("Start", "start", value=params.start, hint="latest, earliest, an offset, 2026-01-31T12:00, 10 min"),
         choice("Partition", "partition", partitions, "" if params.partition is None else str(params.partition)),
-        field("Key", "key", value=params.key, hint="exactly this"),
+        field("Key", "key", value=params.key, hint="exact match"),
         field("Where", "where", value=params.where, hint="value.amount >= 40 and key startswith 'a'"),
         element(
             "div",
@@ -144,8 +145,10 @@ def _found(site: Site, params: RecordParams) -> Markup:
         "div",
         element(
             "table",
-            element("thead", element("tr", *(element("th", name) for name in ("Place", "Time", "Key", "Value", "")))),
-            element("tbody", *(record_row(one) for one in found.records), id="record-rows"),
+            element(
+                "thead", element("tr", *(element("th", name) for name in ("Position", "Time", "Key", "Value", "")))
+            ),
+            element("tbody", *map(record_row, found.records), id="record-rows"),
             class_="records",
         ),
         _paging(params, found),
@@ -156,68 +159,69 @@ def _found(site: Site, params: RecordParams) -> Markup:
 def _no_records(params: RecordParams) -> Markup:
     if params.key or params.where:
         return empty(
-            "No such record", element("p", "Nothing from there on fits. Try another start, or fewer conditions.")
+            "No matching records",
+            element("p", "Try another start or fewer conditions."),
         )
     return empty(
-        "Nothing to show from there",
-        element("p", "The topic is empty, or this is its end. Write a record below, or from a terminal:"),
+        "No records",
+        element("p", "The topic is empty, or this is its end. Write a record below or in a terminal:"),
         command(f"echo hello | millstream produce {params.topic}"),
     )
 
 
-def record_row(one: ShownRecord) -> Markup:
+def record_row(record: RecordView) -> Markup:
     """Return a record as a row, its headers below its value."""
     headers = None
-    if one.headers:
-        pairs = [(name, value_of(value, 400)) for name, value in one.headers]
+    if record.headers:
+        pairs = [(name, value_of(value, 400)) for name, value in record.headers]
         headers = element("details", element("summary", f"{len(pairs)} headers"), facts(*pairs))
-    cut = element("p", f"cut: it has {size(one.bytes)}", class_="told") if one.is_cut else None
-    text = one.value if isinstance(one.value, str) else None
+    cut = element("p", f"truncated, total size {size(record.bytes)}", class_="note") if record.is_cut else None
+    text = record.value if isinstance(record.value, str) else json_line(record.value)
     return element(
         "tr",
-        element("td", f"{one.partition}@{one.offset}", data_label="Place"),
-        element("td", moment(one.timestamp), data_label="Time"),
-        element("td", value_of(one.key, 60), data_label="Key"),
-        element("td", element("div", value_of(one.value), cut, headers), data_label="Value"),
-        element("td", copy_button(text if text is not None else json_line(one.value)), class_="act"),
+        element("td", f"{record.partition}@{record.offset}", data_label="Position"),
+        element("td", moment(record.timestamp), data_label="Time"),
+        element("td", value_of(record.key, 60), data_label="Key"),
+        element("td", element("div", value_of(record.value), cut, headers), data_label="Value"),
+        element("td", copy_button(text), class_="act"),
     )
 
 
 def _paging(params: RecordParams, found: FoundRecords) -> Content:
-    told = f"{len(found.records):,} shown of {found.looked_at:,} looked at"
-    if found.is_out_of_time:
-        told += "; the search was ended after two seconds"
-    go_on = None
+    summary = f"{len(found.records):,} records shown, {found.scanned:,} scanned"
+    if found.timed_out:
+        summary += "; the search stopped after two seconds"
+    next_page = None
     if found.next is not None:
-        word = "Older" if found.direction == "older" else "Newer"
+        label = "Older records" if found.direction == "older" else "Newer records"
         query = {"partition": params.partition, "key": params.key, "where": params.where, "direction": found.direction}
-        go_on = link(f"{word} records", "topics", params.topic, start=found.next, **query)
-    return element("p", told, " ", go_on, class_="paging")
+        next_page = link(label, "topics", params.topic, start=found.next, **query)
+    return element("p", summary, " ", next_page, class_="paging")
 
 
 def _as_table(found: TopicAsTable) -> Markup:
     if not found.rows:
         reason = "its records have no keys" if found.without_key else "it is empty"
-        return empty("No rows", element("p", f"Read as a table, the topic has no rows: {reason}."))
-    told = (
-        f"The newest record of each key, from the last {found.looked_at:,} records: as a table, "
-        f"{found.deleted:,} keys are deleted and {found.without_key:,} records without key count for nothing."
+        return empty("No rows", element("p", f"As a table, the topic has no rows: {reason}."))
+    note = (
+        f"The newest record of each key, from the last {found.scanned:,} records. "
+        f"{found.deleted:,} keys are deleted; {found.without_key:,} records without a key are ignored."
     )
     rows = (
-        (value_of(one.key, 60), value_of(one.value), moment(one.timestamp), number(one.updates)) for one in found.rows
+        (value_of(row.key, 60), value_of(row.value), moment(row.timestamp), number(row.updates)) for row in found.rows
     )
     listed = table(("Key", "Newest value", "Time", "Records"), rows, numeric=(3,))
-    cut = None if found.is_whole else element("p", "There are more rows than these.", class_="told")
-    return joined(element("p", told, class_="told"), listed, cut)
+    more_rows = None if found.is_complete else element("p", "There are more rows.", class_="note")
+    return joined(element("p", note, class_="note"), listed, more_rows)
 
 
 def _produce(detail: TopicDetail) -> Markup:
     form = action(
         url("api", "topics", detail.topic, "records"),
-        field("Key", "key", hint="empty: none, to any partition"),
+        field("Key", "key", hint="empty: no key, any partition"),
         element("label", element("span", "Value"), element("textarea", name="value", rows=3), class_="field"),
-        choice("Written as", "form", (("text", "text"), ("json", "JSON"), ("base64", "bytes (base64)"))),
-        button="Write the record",
+        choice("Format", "form", (("text", "text"), ("json", "JSON"), ("base64", "bytes (base64)"))),
+        button="Write record",
         then="stay",
     )
     return card("Write a record", form)
@@ -234,9 +238,9 @@ def _settings(detail: TopicDetail) -> Markup:
             min=detail.config.partitions,
             max=1000,
             data_type="number",
-            hint="they can only grow",
+            hint="can only be increased",
         ),
-        field("Keep for (ms)", "retention_ms", "number", min=1, data_type="number"),
+        field("Retention (ms)", "retention_ms", "number", min=1, data_type="number"),
         button="Change",
     )
     delete = action(
@@ -250,17 +254,20 @@ def _settings(detail: TopicDetail) -> Markup:
         "Settings",
         facts(
             ("Partitions", number(config.partitions)),
-            ("Kept", _kept(config.compact, config.retention_ms, config.retention_bytes)),
-            ("Timestamps", "of the producer" if config.timestamps == "create" else "of the log"),
-            ("Largest record", size(config.max_record_bytes)),
+            ("Retention", _retention(config.compact, config.retention_ms, config.retention_bytes)),
+            ("Timestamps", "set by the producer" if config.timestamps == "create" else "set by the log"),
+            ("Maximum record size", size(config.max_record_bytes)),
         ),
         more("Change settings", change, id="change"),
-        more("Delete", element("p", "All records are lost, and apps that read it fail."), delete, id="delete"),
+        more("Delete", element("p", "All records are lost, and apps that read the topic fail."), delete, id="delete"),
     )
 
 
 def _partitions(detail: TopicDetail) -> Markup:
-    rows = ((number(one.partition), number(one.begin), number(one.end), size(one.bytes)) for one in detail.partitions)
-    listed = table(("Partition", "First offset", "End", "Size"), rows, numeric=(0, 1, 2, 3))
+    rows = (
+        (number(state.partition), number(state.begin), number(state.end), size(state.bytes))
+        for state in detail.partitions
+    )
+    listed = table(("Partition", "First offset", "End offset", "Size"), rows, numeric=(0, 1, 2, 3))
     readers = element("p", "Read by: ", _groups(detail.groups))
     return card("Partitions", listed, readers, live="partitions")

@@ -1,4 +1,4 @@
-"""Topology: the graph of an app with its figures; a click on a node or an edge tells more."""
+"""Topology: the graph of an app with its metrics; a click on a node or an edge shows details."""
 
 from __future__ import annotations
 
@@ -8,55 +8,57 @@ from typing import Any
 from millstream.foundation.text import json_line
 from millstream.foundation.times import format_duration
 from millstream.serve.api.apps import AppParams
-from millstream.serve.api.topology import GraphEdge, GraphNode, GraphStage, Topology, get_topology
+from millstream.serve.api.topology import GraphEdge, GraphNode, GraphStage, TopologyGraph, get_topology
 from millstream.serve.html import Content, Markup, element, joined
-from millstream.serve.pages.drawing import NODE_HEIGHT, NODE_WIDTH, Box, Picture, arranged
+from millstream.serve.pages.drawing import NODE_HEIGHT, NODE_WIDTH, Box, Drawing, arrange
 from millstream.serve.pages.parts import NOTHING, card, duration, facts, link, micros, moment, number, rate, size
 from millstream.serve.site import Site
 from millstream.windows import FOREVER
 
-_LONGEST = 20
-_SAMPLED = "The last records of the last batch that was measured, the newest first:"
-_NOT_SAMPLED = "No record was seen here yet. A batch is measured now and then, and its last records are shown."
-_SPANS = frozenset({"size", "advance", "grace", "gap", "difference", "before", "after", "wait", "retention", "history"})
+_MAX_LABEL = 20
+_SAMPLED = "The last records of the last sampled batch, newest first:"
+_NOT_SAMPLED = "No records yet. Some batches are sampled; the last records of the last one are shown here."
+_DURATIONS = frozenset(
+    {"size", "advance", "grace", "gap", "difference", "before", "after", "wait", "retention", "history"}
+)
 
 
 def topology_page(site: Site, app: str) -> tuple[Content, ...]:
     """Return the content of the page for one app."""
     graph = get_topology(site, AppParams(app=app))
-    picture = arranged(graph)
-    told = element(
+    drawing = arrange(graph)
+    note = element(
         "p",
-        "Boxes are stages: each runs as one task per partition. Records that change their key go from stage to stage "
-        "along dashed edges. On edges stand records per second, in steps their share of the time that all steps take. "
-        "Drag to move, scroll or use the buttons to zoom, click a node or an edge for more.",
-        class_="told",
+        "Boxes are stages; each runs as one task per partition. Dashed edges repartition records by a new key. Edges "
+        "show records per second, steps show their share of the time of all steps. Drag to move, scroll or use the "
+        "buttons to zoom, click a node or an edge for details.",
+        class_="note",
     )
     buttons = element(
         "p",
         *(
-            element("button", text, type="button", data_zoom=how, aria_label=label)
-            for text, how, label in (("+", "in", "Zoom in"), ("-", "out", "Zoom out"), ("Fit", "fit", "Show all"))
+            element("button", text, type="button", data_zoom=zoom, aria_label=label)
+            for text, zoom, label in (("+", "in", "Zoom in"), ("-", "out", "Zoom out"), ("Fit", "fit", "Show all"))
         ),
         class_="zoom",
     )
-    drawing = element("div", _drawing(graph, picture), id="graph", data_live=True)
+    svg = element("div", _svg(graph, drawing), id="graph", data_live=True)
     details = element("div", _details(graph), id="details-source", data_live=True, hidden=True)
     panel = element(
         "aside",
-        element("p", "Choose a node or an edge to see its figures.", class_="none"),
+        element("p", "Choose a node or an edge to see its metrics.", class_="none"),
         id="panel",
         aria_live="polite",
     )
     return (
-        card("", told, element("div", buttons, drawing, class_="graph-box"), details, wide=True),
+        card("", note, element("div", buttons, svg, class_="graph-box"), details, wide=True),
         element("section", element("h2", "Details"), panel, class_="card wide"),
-        card("Stages", _stages(graph), live="stage-figures", wide=True),
+        card("Stages", _stages(graph), live="stage-metrics", wide=True),
     )
 
 
-def _drawing(graph: Topology, picture: Picture) -> Markup:
-    is_measured = any(node.is_slowest for node in graph.nodes)  # then a step is marked, not a whole stage
+def _svg(graph: TopologyGraph, drawing: Drawing) -> Markup:
+    has_slowest_step = any(node.is_slowest for node in graph.nodes)  # then the step is marked, not its stage
     marker = element(
         "marker",
         element("path", d="M0 0 L8 4 L0 8 z"),
@@ -73,22 +75,22 @@ def _drawing(graph: Topology, picture: Picture) -> Markup:
         element("defs", marker),
         element(
             "g",
-            *(_stage(stage, picture.stages[stage.name], marks=not is_measured) for stage in graph.stages),
-            *(_edge(at, edge, picture) for at, edge in enumerate(graph.edges)),
-            *(_node(node, picture.nodes[node.id]) for node in graph.nodes if node.id in picture.nodes),
+            *(_stage(stage, drawing.stages[stage.name], mark=not has_slowest_step) for stage in graph.stages),
+            *(_edge(index, edge, drawing) for index, edge in enumerate(graph.edges)),
+            *(_node(node, drawing.nodes[node.id]) for node in graph.nodes if node.id in drawing.nodes),
             id="world",
         ),
-        viewBox=f"0 0 {picture.width:.0f} {picture.height:.0f}",
+        viewBox=f"0 0 {drawing.width:.0f} {drawing.height:.0f}",
         class_="graph",
         role="group",
         aria_label=f"Topology of {graph.app}: {len(graph.nodes)} nodes in {len(graph.stages)} stages",
-        data_width=f"{picture.width:.0f}",
-        data_height=f"{picture.height:.0f}",
+        data_width=f"{drawing.width:.0f}",
+        data_height=f"{drawing.height:.0f}",
     )
 
 
-def _stage(stage: GraphStage, box: Box, *, marks: bool) -> Markup:
-    is_slow = marks and stage.is_slowest
+def _stage(stage: GraphStage, box: Box, *, mark: bool) -> Markup:
+    is_slow = mark and stage.is_slowest
     slow = " · slowest" if is_slow else ""
     label = f"{_short(stage.name, int(box.width / 8) - 16)} · {stage.partitions} tasks{slow}"
     return element(
@@ -100,11 +102,11 @@ def _stage(stage: GraphStage, box: Box, *, marks: bool) -> Markup:
     )
 
 
-def _edge(at: int, edge: GraphEdge, picture: Picture) -> Content:
-    way = picture.way(edge)
-    if way is None:
+def _edge(index: int, edge: GraphEdge, drawing: Drawing) -> Content:
+    edge_path = drawing.edge_path(edge)
+    if edge_path is None:
         return None
-    path, x, y = way
+    path, x, y = edge_path
     label = None if edge.rate is None else element("text", rate_text(edge.rate), x=f"{x:.0f}", y=f"{y:.0f}")
     return element(
         "g",
@@ -114,18 +116,18 @@ def _edge(at: int, edge: GraphEdge, picture: Picture) -> Content:
         class_="edge rekeys" if edge.rekeys else "edge",
         tabindex=0,
         role="button",
-        data_detail=f"edge-{at}",
+        data_detail=f"edge-{index}",
         aria_label=f"Edge from {edge.source} to {edge.target}",
     )
 
 
 def rate_text(value: float) -> str:
-    """Return a rate for a narrow place."""
+    """Return a rate as short text."""
     return f"{value:,.0f}/s" if value >= 10 or value == 0 else f"{value:,.1f}/s"
 
 
 def share_text(value: float) -> str:
-    """Return a share of time for a narrow place.
+    """Return a share of time as short text.
 
     >>> share_text(0.004), share_text(0.123)
     ('<1 %', '12 %')
@@ -134,37 +136,38 @@ def share_text(value: float) -> str:
 
 
 def _node(node: GraphNode, box: Box) -> Markup:
-    figure = _figure(node)
+    metrics = _metrics(node)
+    label = filter(None, (f"{node.verb} {node.label}", metrics, "slowest" if node.is_slowest else ""))
     shape = {"topic": _topic_shape, "table": _table_shape}.get(node.kind, _step_shape)(box)
     return element(
         "g",
         shape,
         element("text", node.verb.replace("_", " "), x=box.x + 12, y=box.y + 23, class_="verb"),
         element("text", _short(node.label), x=box.x + 12, y=box.y + 40, class_="name"),
-        element("text", figure, x=box.x + 12, y=box.y + 56, class_="figure") if figure else None,
+        element("text", metrics, x=box.x + 12, y=box.y + 56, class_="metric") if metrics else None,
         element("title", node.label),
         element("text", "slowest", x=box.right - 4, y=box.y - 5, class_="mark") if node.is_slowest else None,
         class_=f"node {node.kind}{' lagging' if node.lag else ''}{' slow' if node.is_slowest else ''}",
         tabindex=0,
         role="button",
         data_detail=f"node-{node.id}",
-        aria_label=f"{node.verb} {node.label}{', ' + figure if figure else ''}{', slowest' if node.is_slowest else ''}",
+        aria_label=", ".join(label),
     )
 
 
-def _figure(node: GraphNode) -> str:
-    told = []
+def _metrics(node: GraphNode) -> str:
+    metrics = []
     if node.rows is not None:
-        told.append(f"{node.rows:,} rows")
+        metrics.append(f"{node.rows:,} rows")
     if node.bytes is not None:
-        told.append(str(size(node.bytes)))
+        metrics.append(str(size(node.bytes)))
     if node.kind == "topic" and node.rate is not None:
-        told.append(rate_text(node.rate))
+        metrics.append(rate_text(node.rate))
     if node.share is not None:
-        told.append(share_text(node.share))
+        metrics.append(share_text(node.share))
     if node.lag is not None:
-        told.append(f"lag {node.lag:,}")
-    return " · ".join(told)
+        metrics.append(f"lag {node.lag:,}")
+    return " · ".join(metrics)
 
 
 def _step_shape(box: Box) -> Markup:
@@ -172,13 +175,13 @@ def _step_shape(box: Box) -> Markup:
 
 
 def _topic_shape(box: Box) -> Markup:
-    """A lane with slanted ends."""
+    """Return a box with slanted sides."""
     x, y, w, h = box.x, box.y, NODE_WIDTH, NODE_HEIGHT
     return element("path", d=f"M{x + 8} {y} H{x + w} L{x + w - 8} {y + h} H{x} Z")
 
 
 def _table_shape(box: Box) -> Markup:
-    """A drum."""
+    """Return a cylinder."""
     x, y, w, h = box.x, box.y, NODE_WIDTH, NODE_HEIGHT
     body = f"M{x} {y + 5} V{y + h - 5} A{w / 2} 5 0 0 0 {x + w} {y + h - 5} V{y + 5}"
     return joined(
@@ -187,44 +190,44 @@ def _table_shape(box: Box) -> Markup:
     )
 
 
-def _details(graph: Topology) -> Markup:
-    """Everything that can be asked about nodes and edges, hidden until it is asked for."""
+def _details(graph: TopologyGraph) -> Markup:
+    """Return the details of all nodes and edges, which are hidden until one is chosen."""
     nodes = [_node_detail(graph, node) for node in graph.nodes]
-    edges = [_edge_detail(at, edge) for at, edge in enumerate(graph.edges)]
+    edges = [_edge_detail(index, edge) for index, edge in enumerate(graph.edges)]
     return joined(nodes, edges)
 
 
-def _node_detail(graph: Topology, node: GraphNode) -> Markup:
+def _node_detail(graph: TopologyGraph, node: GraphNode) -> Markup:
     pairs: list[tuple[str, Content]] = [("Kind", node.verb.replace("_", " "))]
     if node.is_slowest:
-        pairs.append(("Slowest", "takes more time than any other step"))
+        pairs.append(("Slowest", "needs more time than any other step"))
     if node.stage is not None:
         pairs.append(("Stage", node.stage))
-    figures: tuple[tuple[str, float | None, Callable[[Any], Content]], ...] = (
+    metrics: tuple[tuple[str, float | None, Callable[[Any], Content]], ...] = (
         ("Rows", node.rows, number),
         ("Size", node.bytes, size),
         ("Lag", node.lag, number),
         ("Records", node.rate, rate),
         ("Time per record", node.micros, micros),
-        ("Share of the time", node.share, share_text),
+        ("Share of time", node.share, share_text),
     )
-    pairs += [(name, told(value)) for name, value, told in figures if value is not None]
+    pairs += [(name, format_metric(value)) for name, value, format_metric in metrics if value is not None]
     pairs += [
-        (name.replace("_", " ").capitalize(), element("code", _setting(_spanned(name, value))))
+        (name.replace("_", " ").capitalize(), element("code", _setting_text(_with_unit(name, value))))
         for name, value in node.settings.items()
-        if not _is_own(value)
+        if not _is_internal(value)
     ]
-    where: Content = None
+    data_link: Content = None
     if node.kind == "topic":
-        where = element("p", link("Records of the topic", "topics", node.label))
+        data_link = element("p", link("Records of the topic", "topics", node.label))
     elif node.kind == "table":
-        where = element("p", link("Rows of the table", "tables", graph.app, node.label))
+        data_link = element("p", link("Rows of the table", "tables", graph.app, node.label))
     return element(
         "article",
         element("h3", node.label),
         element("p", node.semantics) if node.semantics else None,
         facts(*pairs),
-        where,
+        data_link,
         element("div", class_="samples"),
         id=f"node-{node.id}",
         data_topic=node.label if node.kind == "topic" else None,
@@ -233,13 +236,18 @@ def _node_detail(graph: Topology, node: GraphNode) -> Markup:
     )
 
 
-def _edge_detail(at: int, edge: GraphEdge) -> Markup:
-    told = "The latest records on this edge:" if edge.topic else _SAMPLED if edge.samples else _NOT_SAMPLED
+def _edge_detail(index: int, edge: GraphEdge) -> Markup:
+    note = "The latest records on this edge:" if edge.topic else _SAMPLED if edge.samples else _NOT_SAMPLED
     samples = [
         element(
-            "p", one.key, " ", element("code", one.value), " ", moment(one.timestamp) if one.timestamp >= 0 else None
+            "p",
+            sample.key,
+            " ",
+            element("code", sample.value),
+            " ",
+            moment(sample.timestamp) if sample.timestamp >= 0 else None,
         )
-        for one in edge.samples
+        for sample in edge.samples
     ]
     pairs: list[tuple[str, Content]] = [
         ("From", edge.source.removeprefix("topic:")),
@@ -248,37 +256,37 @@ def _edge_detail(at: int, edge: GraphEdge) -> Markup:
     if edge.rate is not None:
         pairs.append(("Records", rate(edge.rate)))
     if edge.rekeys:
-        pairs.append(("Re-keys", "records go to the partition of their new key"))
+        pairs.append(("Repartitions", "each record goes to the partition of its new key"))
     return element(
-        "article", element("h3", "Edge"), facts(*pairs), element("p", told), element("div", samples, class_="samples"),
-        id=f"edge-{at}", data_topic=edge.topic,
+        "article", element("h3", "Edge"), facts(*pairs), element("p", note), element("div", samples, class_="samples"),
+        id=f"edge-{index}", data_topic=edge.topic,
     )  # fmt: skip
 
 
-def _is_own(value: Any) -> bool:
-    """Whether a setting says nothing to a user: functions of ours that stand for a verb, and what is off."""
+def _is_internal(value: Any) -> bool:
+    """Whether a setting means nothing to a user: our own functions behind a verb, and switches that are off."""
     return value is False or (isinstance(value, str) and value.startswith("millstream."))
 
 
-def _setting(value: Any) -> str:
-    """Return a setting as people say it.
+def _setting_text(value: Any) -> str:
+    """Return a setting as text.
 
-    >>> _setting({"type": "time", "size": 60000, "advance": 60000, "grace": 5000})
+    >>> _setting_text({"type": "time", "size": 60000, "advance": 60000, "grace": 5000})
     'time: size 1 min, advance 1 min, grace 5 s'
     """
     if isinstance(value, dict) and "type" in value:
-        told = (f"{name} {_spanned(name, one)}" for name, one in value.items() if name != "type")
-        return f"{value['type'].replace('_', ' ')}: {', '.join(told)}"
+        parts = (f"{name} {_with_unit(name, part)}" for name, part in value.items() if name != "type")
+        return f"{value['type'].replace('_', ' ')}: {', '.join(parts)}"
     return value if isinstance(value, str) else json_line(value)
 
 
-def _spanned(name: str, value: Any) -> object:
-    if name not in _SPANS or not isinstance(value, int):
+def _with_unit(name: str, value: Any) -> object:
+    if name not in _DURATIONS or not isinstance(value, int):
         return value
-    return "for ever" if value >= FOREVER else format_duration(value)
+    return "forever" if value >= FOREVER else format_duration(value)
 
 
-def _stages(graph: Topology) -> Content:
+def _stages(graph: TopologyGraph) -> Content:
     rows = [
         element(
             "tr",
@@ -286,7 +294,7 @@ def _stages(graph: Topology) -> Content:
             element("td", number(stage.partitions), class_="num", data_label="Tasks"),
             element("td", number(stage.records_in), class_="num", data_label="Records in"),
             element("td", number(stage.records_out), class_="num", data_label="Records out"),
-            element("td", duration(stage.seconds * 1000), class_="num", data_label="Time worked"),
+            element("td", duration(stage.seconds * 1000), class_="num", data_label="Task time"),
             element(
                 "td",
                 element("div", duration(stage.seconds * 1e6 / stage.records_in) if stage.records_in else NOTHING),
@@ -296,10 +304,10 @@ def _stages(graph: Topology) -> Content:
         )
         for stage in graph.stages
     ]
-    heads = ("Stage", "Tasks", "Records in", "Records out", "Time worked", "Per 1,000 records")
-    head = element("tr", *(element("th", name, class_=None if at == 0 else "num") for at, name in enumerate(heads)))
+    heads = ("Stage", "Tasks", "Records in", "Records out", "Task time", "Per 1,000 records")
+    head = element("tr", *(element("th", name, class_=None if name == "Stage" else "num") for name in heads))
     return element("div", element("table", element("thead", head), element("tbody", *rows)), class_="table", tabindex=0)
 
 
-def _short(text: str, longest: int = _LONGEST) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def _short(text: str, max_length: int = _MAX_LABEL) -> str:
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"

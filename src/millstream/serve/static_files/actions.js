@@ -1,4 +1,4 @@
-// Sends forms that change something to the API, as JSON, with the token that shows that they come from this page.
+// Sends forms to the API as JSON, with the CSRF token of the page.
 "use strict";
 
 (() => {
@@ -16,52 +16,53 @@
   }
 
   function body(form) {
-    const found = {};
+    const fields = {};
     for (const input of form.elements) {
       if (!input.name) continue;
-      const given = value(input);
-      if (given !== undefined) found[input.name] = given;
+      const field = value(input);
+      if (field !== undefined) fields[input.name] = field;
     }
-    if (found.form === "json") found.value = JSON.parse(found.value);
-    return found;
+    if (fields.form === "json") fields.value = JSON.parse(fields.value);
+    return fields;
   }
 
-  function moves(answer) {
-    const verb = answer.executed ? "moved" : "would move";
-    return answer.moves
-      .map((one) => `${verb} ${one.topic}/${one.partition} from ${one.before ?? "nowhere"} to ${one.after}`)
+  function moves(result) {
+    const verb = result.executed ? "moved" : "would move";
+    return result.moves
+      .map((move) => `${verb} ${move.topic}/${move.partition} from ${move.before ?? "no offset"} to ${move.after}`)
       .join("; ");
   }
 
-  function told(answer) {
-    if (answer.done !== undefined) return answer.done;
-    if (answer.moves !== undefined) return moves(answer) || "there is nothing to move";
-    if (answer.offset !== undefined) return `written to ${answer.topic}, ${answer.partition}@${answer.offset}`;
-    if (answer.sent !== undefined) {
-      const count = (found) => Object.values(found).reduce((sum, one) => sum + one, 0);
-      return `${count(answer.sent)} sent back, ${count(answer.kept)} kept: their topic is gone`;
+  function message(result) {
+    if (result.done !== undefined) return result.done;
+    if (result.moves !== undefined) return moves(result) || "nothing to move";
+    if (result.offset !== undefined) return `written to ${result.topic}, ${result.partition}@${result.offset}`;
+    if (result.sent !== undefined) {
+      const total = (counts) => Object.values(counts).reduce((sum, count) => sum + count, 0);
+      const kept = total(result.kept);
+      return `${total(result.sent)} replayed` + (kept ? `, ${kept} not replayed: their topic no longer exists` : "");
     }
     return "done";
   }
 
   async function send(form) {
-    const answer = await fetch(form.dataset.action, {
+    const response = await fetch(form.dataset.action, {
       method: "POST",
       headers: { "Content-Type": "application/json", "X-CSRF-Token": csrf },
       body: JSON.stringify(body(form)),
     });
-    const data = await answer.json();
-    if (!answer.ok) throw new Error([data.error.message, data.error.hint].filter(Boolean).join("; "));
+    const data = await response.json();
+    if (!response.ok) throw new Error([data.error.message, data.error.hint].filter(Boolean).join("; "));
     return data;
   }
 
-  // What was done is told outside of the form, which a refresh of the page may replace.
+  // The outcome is shown outside the form, since a refresh of the page may replace the form.
   function toast(text) {
-    const found = document.getElementById("toast");
-    found.textContent = text;
-    found.hidden = false;
+    const box = document.getElementById("toast");
+    box.textContent = text;
+    box.hidden = false;
     clearTimeout(toast.timer);
-    toast.timer = setTimeout(() => { found.hidden = true; }, 8000);
+    toast.timer = setTimeout(() => { box.hidden = true; }, 8000);
   }
 
   document.addEventListener("submit", async (event) => {
@@ -73,24 +74,24 @@
     output.className = "";
     output.textContent = "…";
     const then = form.dataset.then;
-    if (then.startsWith("/")) window.millstream.pause(true); // what this page is about may be gone in a moment
+    if (then.startsWith("/")) window.millstream.pause(true); // the request may delete what this page shows
     try {
-      const data = await send(form);
+      const text = message(await send(form));
       output.className = "good";
-      output.textContent = told(data);
-      if (then.startsWith("/") && !told(data).startsWith("nothing")) {
+      output.textContent = text;
+      if (then.startsWith("/") && !text.startsWith("nothing")) {
         location.assign(then);
         return;
       }
       window.millstream.pause(false);
       if (then === "reload") {
-        toast(told(data));
+        toast(text);
         window.millstream.refresh();
       }
     } catch (error) {
       window.millstream.pause(false);
       output.className = "bad";
-      output.textContent = error instanceof SyntaxError ? `this is not JSON: ${error.message}` : error.message;
+      output.textContent = error instanceof SyntaxError ? `invalid JSON: ${error.message}` : error.message;
     }
   });
 })();

@@ -1,11 +1,11 @@
-// Keeps a page up to date: when the server tells of progress, the page is fetched again and what is marked
-// data-live is replaced where it has changed. Also the theme and the buttons that copy.
+// Keeps a page up to date: on a progress event, the page is fetched again, and every data-live region that has changed
+// is replaced. Also handles the theme and the copy buttons.
 "use strict";
 
 (() => {
-  const EVERY_MS = 1000;
+  const MIN_INTERVAL_MS = 1000;
   const state = document.getElementById("live-state");
-  let waiting = null;
+  let timer = null;
   let loading = new AbortController();
   let isPaused = false;
   let last = 0;
@@ -18,8 +18,8 @@
   }
 
   function isBusy(region) {
-    const chosen = window.getSelection();
-    const isSelected = chosen && !chosen.isCollapsed && region.contains(chosen.anchorNode);
+    const selection = window.getSelection();
+    const isSelected = selection && !selection.isCollapsed && region.contains(selection.anchorNode);
     const active = document.activeElement;
     const isTyping = active && region.contains(active) && /^(INPUT|TEXTAREA|SELECT)$/.test(active.tagName);
     return isSelected || isTyping;
@@ -27,15 +27,15 @@
 
   function replace(region, fresh) {
     if (region.innerHTML === fresh.innerHTML || isBusy(region)) return;
-    const opened = new Set([...region.querySelectorAll("details[open][id]")].map((one) => one.id));
+    const opened = new Set([...region.querySelectorAll("details[open][id]")].map((details) => details.id));
     const active = region.contains(document.activeElement) ? document.activeElement : null;
     const focused = active && (active.dataset.detail || active.getAttribute("href"));
     region.replaceChildren(...[...fresh.childNodes].map((node) => document.importNode(node, true)));
-    for (const one of region.querySelectorAll("details[id]")) if (opened.has(one.id)) one.open = true;
+    for (const details of region.querySelectorAll("details[id]")) if (opened.has(details.id)) details.open = true;
     if (focused) {
-      const again = [...region.querySelectorAll("[data-detail], a")].find(
-        (one) => one.dataset.detail === focused || one.getAttribute("href") === focused);
-      if (again) again.focus({ preventScroll: true });
+      const replacement = [...region.querySelectorAll("[data-detail], a")].find(
+        (element) => element.dataset.detail === focused || element.getAttribute("href") === focused);
+      if (replacement) replacement.focus({ preventScroll: true });
     }
     region.dispatchEvent(new CustomEvent("refreshed", { bubbles: true }));
   }
@@ -46,13 +46,13 @@
   }
 
   async function refresh() {
-    waiting = null;
+    timer = null;
     if (isPaused) return;
     last = Date.now();
     loading = new AbortController();
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: loading.signal })
+    const response = await fetch(location.href, { headers: { Accept: "text/html" }, signal: loading.signal })
       .catch(() => null);
-    const text = answer && answer.ok ? await answer.text().catch(() => null) : null;
+    const text = response && response.ok ? await response.text().catch(() => null) : null;
     if (text === null) return;
     const page = new DOMParser().parseFromString(text, "text/html");
     for (const region of document.querySelectorAll("[data-live]")) {
@@ -61,21 +61,21 @@
     }
   }
 
-  function soon() {
-    if (waiting === null && document.visibilityState === "visible") {
-      waiting = setTimeout(refresh, Math.max(0, EVERY_MS - (Date.now() - last)));
+  function schedule() {
+    if (timer === null && document.visibilityState === "visible") {
+      timer = setTimeout(refresh, Math.max(0, MIN_INTERVAL_MS - (Date.now() - last)));
     }
   }
 
   function listen() {
     const events = new EventSource("/api/live/progress");
     events.addEventListener("open", () => show("live", "live"));
-    events.addEventListener("progress", soon);
+    events.addEventListener("progress", schedule);
     events.addEventListener("error", () => show("lost", "no connection"));
     window.addEventListener("pagehide", () => events.close());
   }
 
-  function theme(name) {
+  function applyTheme(name) {
     if (name) document.documentElement.dataset.theme = name;
     else delete document.documentElement.dataset.theme;
     const button = document.getElementById("theme");
@@ -83,14 +83,14 @@
   }
 
   const THEMES = ["", "light", "dark"];
-  theme(localStorage.getItem("theme") || "");
+  applyTheme(localStorage.getItem("theme") || "");
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button");
     if (!button) return;
     if (button.id === "theme") {
       const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme || "") + 1) % THEMES.length];
       localStorage.setItem("theme", next);
-      theme(next);
+      applyTheme(next);
     } else if (button.dataset.copy !== undefined) {
       const text = button.dataset.copy.replace("http://HOST", location.origin);
       await navigator.clipboard.writeText(text).catch(() => undefined);
@@ -104,6 +104,6 @@
   }
 
   window.millstream = { refresh, pause };
-  document.addEventListener("visibilitychange", soon);
+  document.addEventListener("visibilitychange", schedule);
   listen();
 })();

@@ -1,8 +1,8 @@
-// Follows a topic: records come as events and are put on top of the list, as text and nothing else.
+// Follows a topic: records arrive as events and are added to the top of the list, as text only.
 "use strict";
 
 (() => {
-  const MOST_ROWS = 300;
+  const MAX_ROWS = 300;
   const button = document.getElementById("tail");
   if (!button) return;
   let events = null;
@@ -15,17 +15,17 @@
   }
 
   function code(value) {
-    const found = document.createElement("code");
-    found.textContent = typeof value === "string" ? value : JSON.stringify(value);
-    return found;
+    const element = document.createElement("code");
+    element.textContent = typeof value === "string" ? value : JSON.stringify(value);
+    return element;
   }
 
   function row(record) {
     const tr = document.createElement("tr");
     tr.className = "fresh";
-    const when = new Date(record.timestamp);
-    cell(tr, "Place", `${record.partition}@${record.offset}`);
-    cell(tr, "Time", Number.isNaN(when.getTime()) ? String(record.timestamp) : when.toISOString().slice(11, 23));
+    const time = new Date(record.timestamp);
+    cell(tr, "Position", `${record.partition}@${record.offset}`);
+    cell(tr, "Time", Number.isNaN(time.getTime()) ? String(record.timestamp) : time.toISOString().slice(11, 23));
     cell(tr, "Key", code(record.key));
     cell(tr, "Value", code(record.value));
     cell(tr, "", "");
@@ -33,21 +33,21 @@
   }
 
   function body() {
-    let found = document.getElementById("record-rows");
-    if (found) return found;
+    const existing = document.getElementById("record-rows");
+    if (existing) return existing;
     const table = document.createElement("table");
     table.className = "records";
-    found = document.createElement("tbody");
-    found.id = "record-rows";
-    table.append(found);
+    const tbody = document.createElement("tbody");
+    tbody.id = "record-rows";
+    table.append(tbody);
     document.getElementById("records").replaceChildren(table);
-    return found;
+    return tbody;
   }
 
   function add(data) {
     const rows = body();
     for (const record of data.records) rows.prepend(row(record));
-    while (rows.children.length > MOST_ROWS) rows.lastElementChild.remove();
+    while (rows.children.length > MAX_ROWS) rows.lastElementChild.remove();
     button.textContent = data.skipped ? `Following (${data.skipped.toLocaleString()} skipped)` : "Following";
   }
 

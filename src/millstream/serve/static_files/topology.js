@@ -1,26 +1,26 @@
-// Moves and zooms the drawing of a topology, and shows what is known of the node or edge that was chosen.
+// Moves and zooms the drawing of a topology, and shows the details of the selected node or edge.
 "use strict";
 
 (() => {
   const box = document.getElementById("graph");
   const panel = document.getElementById("panel");
   if (!box) return;
-  const SMALLEST = 0.6;
+  const MIN_SCALE = 0.6;
   let view = null;
-  let chosen = null;
+  let selected = null;
 
   const svg = () => box.querySelector("svg");
 
-  function whole() {
+  function fullView() {
     const drawing = svg();
     return { x: 0, y: 0, w: Number(drawing.dataset.width), h: Number(drawing.dataset.height) };
   }
 
-  // Show all if it can be read then, else its beginning.
-  function first() {
-    const all = whole();
+  // Shows the complete drawing if it is readable, else its upper left part.
+  function initialView() {
+    const all = fullView();
     const size = svg().getBoundingClientRect();
-    const scale = Math.max(Math.min(size.width / all.w, size.height / all.h, 1), SMALLEST);
+    const scale = Math.max(Math.min(size.width / all.w, size.height / all.h, 1), MIN_SCALE);
     const w = size.width / scale;
     const h = size.height / scale;
     return { x: w > all.w ? (all.w - w) / 2 : 0, y: h > all.h ? (all.h - h) / 2 : 0, w, h };
@@ -28,44 +28,44 @@
 
   function apply() {
     if (view) svg().setAttribute("viewBox", `${view.x} ${view.y} ${view.w} ${view.h}`);
-    for (const one of box.querySelectorAll("[data-detail]")) {
-      one.classList.toggle("chosen", one.dataset.detail === chosen);
+    for (const shape of box.querySelectorAll("[data-detail]")) {
+      shape.classList.toggle("selected", shape.dataset.detail === selected);
     }
   }
 
   function zoom(factor, at) {
-    view = view || whole();
+    view = view || fullView();
     const centre = at || { x: view.x + view.w / 2, y: view.y + view.h / 2 };
-    const most = Math.max(whole().w, whole().h) * 3;
-    const w = Math.min(most, Math.max(120, view.w * factor));
+    const maxWidth = Math.max(fullView().w, fullView().h) * 3;
+    const w = Math.min(maxWidth, Math.max(120, view.w * factor));
     const scale = w / view.w;
     view = { x: centre.x - (centre.x - view.x) * scale, y: centre.y - (centre.y - view.y) * scale, w, h: view.h * scale };
     apply();
   }
 
-  function place(event) {
+  function position(event) {
     const point = new DOMPoint(event.clientX, event.clientY);
     return point.matrixTransform(svg().getScreenCTM().inverse());
   }
 
   box.addEventListener("wheel", (event) => {
     event.preventDefault();
-    zoom(event.deltaY > 0 ? 1.15 : 1 / 1.15, place(event));
+    zoom(event.deltaY > 0 ? 1.15 : 1 / 1.15, position(event));
   }, { passive: false });
 
   let drag = null;
   box.addEventListener("pointerdown", (event) => {
-    drag = { at: place(event), moved: false, id: event.pointerId };
+    drag = { at: position(event), moved: false, id: event.pointerId };
   });
   box.addEventListener("pointermove", (event) => {
     if (!drag || drag.id !== event.pointerId) return;
-    const now = place(event);
+    const now = position(event);
     const dx = drag.at.x - now.x;
     const dy = drag.at.y - now.y;
     if (!drag.moved && Math.hypot(dx, dy) < 4) return;
     drag.moved = true;
     svg().classList.add("moving");
-    view = view || whole();
+    view = view || fullView();
     view = { ...view, x: view.x + dx, y: view.y + dy };
     apply();
   });
@@ -77,71 +77,71 @@
   }
 
   document.querySelector(".zoom").addEventListener("click", (event) => {
-    const how = event.target.dataset.zoom;
-    if (how === "in") zoom(1 / 1.3);
-    else if (how === "out") zoom(1.3);
-    else if (how === "fit") { view = whole(); apply(); }
+    const action = event.target.dataset.zoom;
+    if (action === "in") zoom(1 / 1.3);
+    else if (action === "out") zoom(1.3);
+    else if (action === "fit") { view = fullView(); apply(); }
   });
 
   function line(text, value) {
-    const found = document.createElement("p");
+    const paragraph = document.createElement("p");
     const code = document.createElement("code");
     code.textContent = typeof value === "string" ? value : JSON.stringify(value);
-    found.append(`${text} `, code);
-    return found;
+    paragraph.append(`${text} `, code);
+    return paragraph;
   }
 
-  async function samples(article) {
-    const place_ = article.querySelector(".samples");
+  async function loadSamples(article) {
+    const list = article.querySelector(".samples");
     const { topic, table, app } = article.dataset;
     if (!topic && !table) return;
     const path = topic
       ? `/api/topics/${encodeURIComponent(topic)}/records?limit=5`
       : `/api/tables/${encodeURIComponent(table)}?limit=5&app=${encodeURIComponent(app)}`;
-    const answer = await fetch(path).catch(() => null);
-    if (!answer || !answer.ok) return;
-    const found = await answer.json();
-    const rows = (found.records || found.rows).map((one) => {
-      const key = typeof one.key === "string" ? one.key : JSON.stringify(one.key);
-      const window_ = one.start == null ? "" : ` from ${new Date(one.start).toISOString().slice(0, 19).replace("T", " ")}`;
-      return line(`${key}${window_}`, one.value);
+    const response = await fetch(path).catch(() => null);
+    if (!response || !response.ok) return;
+    const data = await response.json();
+    const rows = (data.records || data.rows).map((row) => {
+      const key = typeof row.key === "string" ? row.key : JSON.stringify(row.key);
+      const window_ = row.start == null ? "" : ` from ${new Date(row.start).toISOString().slice(0, 19).replace("T", " ")}`;
+      return line(`${key}${window_}`, row.value);
     });
-    place_.replaceChildren(...rows);
+    list.replaceChildren(...rows);
   }
 
-  function tell() {
-    const source = chosen && document.getElementById(chosen);
+  function showDetails() {
+    const source = selected && document.getElementById(selected);
     if (!source) return;
     const article = source.cloneNode(true);
     article.removeAttribute("id");
     const before = panel.querySelector(".samples");
     const isFetched = article.dataset.topic || article.dataset.table;
-    if (before && isFetched && panel.dataset.shown === chosen) article.querySelector(".samples").replaceWith(before);
-    panel.dataset.shown = chosen;
+    if (before && isFetched && panel.dataset.shown === selected) article.querySelector(".samples").replaceWith(before);
+    panel.dataset.shown = selected;
     panel.replaceChildren(article);
-    samples(article);
+    loadSamples(article);
   }
 
-  function choose(target) {
-    const found = target.closest("[data-detail]");
-    if (!found || (drag && drag.moved)) return;
-    chosen = found.dataset.detail;
+  function select(target) {
+    const shape = target.closest("[data-detail]");
+    if (!shape || (drag && drag.moved)) return;
+    selected = shape.dataset.detail;
     apply();
-    tell();
+    showDetails();
   }
 
-  box.addEventListener("click", (event) => choose(event.target));
+  box.addEventListener("click", (event) => select(event.target));
   box.addEventListener("keydown", (event) => {
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
-      choose(event.target);
+      select(event.target);
     } else if (event.key === "+") zoom(1 / 1.3);
     else if (event.key === "-") zoom(1.3);
   });
-  view = first();
+  view = initialView();
   apply();
   document.addEventListener("refreshed", (event) => {
     if (event.target.id === "graph") apply();
-    if (event.target.id === "details-source") tell();
+    if (event.target.id === "details-source") showDetails();
   });
 })();

@@ -1,4 +1,4 @@
-"""How a line becomes a key and a value."""
+"""Converts lines to keys and values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Pair: TypeAlias = tuple[bytes | None, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class LineForm:
-    r"""What lines look like: where the key is, which value means null, and whether values are JSON.
+class LineFormat:
+    r"""The format of lines: the key or its separator, the value that means null, and whether values are JSON.
 
-    >>> LineForm.of(None, ":", "-").take(1, [b"a:1", b"b:-", b"c"])[0]
+    >>> LineFormat.of(None, ":", "-").parse(1, [b"a:1", b"b:-", b"c"])[0]
     [(b'a', b'1'), (b'b', None)]
     """
 
@@ -27,12 +27,12 @@ class LineForm:
     is_json: bool
 
     @classmethod
-    def of(cls, key: str | None, separator: str | None, null: str | None, *, is_json: bool = False) -> LineForm:
-        """Build a form from options."""
+    def of(cls, key: str | None, separator: str | None, null: str | None, *, is_json: bool = False) -> LineFormat:
+        """Build a format from options."""
         return cls(_bytes(key), _bytes(separator), _bytes(null), is_json)
 
-    def take(self, number: int, lines: list[bytes]) -> tuple[list[Pair], SerdeError | None]:
-        """Return the records of lines, counted from ``number``, up to the first one that is not as it should be."""
+    def parse(self, number: int, lines: list[bytes]) -> tuple[list[Pair], SerdeError | None]:
+        """Return the records of lines, numbered from ``number``, up to the first invalid line, and its error."""
         pairs: list[Pair] = []
         try:
             for line in lines:
@@ -44,11 +44,11 @@ class LineForm:
     def _pair(self, number: int, line: bytes) -> Pair:
         key, value = self.key, line
         if self.separator is not None:
-            key, found, value = line.partition(self.separator)
-            if not found:
+            key, separator, value = line.partition(self.separator)
+            if not separator:
                 raise SerdeError(
                     f"line {number} has no key: {bytes_to_text(line)!r:.80}",
-                    hint=f"separate it from the value by {bytes_to_text(self.separator)!r}",
+                    hint=f"separate key and value with {bytes_to_text(self.separator)!r}",
                 )
         if value == self.null:
             return key, None
@@ -62,7 +62,7 @@ def _check_json(number: int, value: bytes) -> None:
         msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SerdeError(
-            f"line {number} is not JSON: {error}", hint="use --value text to write lines as they are"
+            f"line {number} is not JSON: {error}", hint="use --value text to write lines unchanged"
         ) from error
 
 

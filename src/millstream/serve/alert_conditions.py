@@ -1,0 +1,71 @@
+"""The value that an alert rule compares with its limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from millstream.errors import MillstreamError
+from millstream.foundation.paths import lock_file
+from millstream.foundation.storage import FileLock
+from millstream.serve.alert_rules import Rule
+from millstream.serve.data_directory import DataDirectory
+from millstream.serve.lag import lag_of
+from millstream.tables.typed_keys import find_row
+
+_MINUTE_MS = 60_000
+
+
+def rule_value(directory: DataDirectory, rule: Rule) -> tuple[float | None, str]:
+    """Return the current value of a rule, None if there is none, and a message that states it."""
+    try:
+        return _value(directory, rule)
+    except MillstreamError as error:
+        return None, error.message
+
+
+def is_met(rule: Rule, value: float | None) -> bool:
+    """Whether a value is beyond the limit of its rule."""
+    if value is None:
+        return False
+    return value > rule.limit if rule.above else value < rule.limit
+
+
+def _value(directory: DataDirectory, rule: Rule) -> tuple[float | None, str]:
+    if rule.what == "table":
+        return _row_value(directory, rule)
+    journal = directory.journal(rule.app)
+    if rule.what == "lag":
+        lag = sum(lag_of(directory, journal).values())
+        return lag, f"{rule.app} has a lag of {lag:,} records"
+    if rule.what == "failure":
+        failure = journal.history.failure()
+        is_running = FileLock(lock_file(directory.path, rule.app)).is_held()
+        if failure is None or is_running:
+            return 0, f"{rule.app} has not failed"
+        return 1, f"{rule.app} failed: {failure.message}"
+    since = time.time_ns() // 1_000_000 - _MINUTE_MS
+    recent = [batch for batch in journal.history.batches(1000) if batch.ended_at >= since]
+    if rule.what == "late":
+        late = sum(batch.late for batch in recent)
+        return late, f"{rule.app} had {late:,} late records in the last minute"
+    dead_letters = sum(batch.dead_letters for batch in recent)
+    return dead_letters, f"{rule.app} had {dead_letters:,} dead letters in the last minute"
+
+
+def _row_value(directory: DataDirectory, rule: Rule) -> tuple[float | None, str]:
+    row = find_row(directory.tables(rule.app)[rule.table or ""], rule.key or "")
+    name = f"{rule.table}[{rule.key}]" + (f".{rule.field}" if rule.field else "")
+    if row is None:
+        return None, f"{name} does not exist"
+    value = _nested(row.value, rule.field.split(".") if rule.field else ())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None, f"{name} is not a number"
+    return value, f"{name} is {value:,}"
+
+
+def _nested(value: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
