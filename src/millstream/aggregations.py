@@ -310,16 +310,18 @@ AnyAggregation: TypeAlias = (
 )  # fmt: skip
 
 
-def told(aggregation: Aggregation) -> str:
-    """Say what is kept, in a word: two aggregations of which the same is said can use each other's state.
+def state_signature(aggregation: Aggregation) -> str:
+    """Return a text that identifies the stored state: aggregations with the same text can use each other's state.
 
-    >>> told(Several(("low", "best"), (Min(), Top(3)), (0, 0)))
+    >>> state_signature(Several(("low", "best"), (Min(), Top(3)), (0, 0)))
     'agg(low=min, best=top(n=3, ranked=False))'
     """
     if isinstance(aggregation, Counted):
-        return told(aggregation.of)
+        return state_signature(aggregation.of)
     if isinstance(aggregation, Several):
-        parts = (f"{name}={told(part)}" for name, part in zip(aggregation.names, aggregation.parts, strict=True))
+        parts = (
+            f"{name}={state_signature(part)}" for name, part in zip(aggregation.names, aggregation.parts, strict=True)
+        )
         return f"agg({', '.join(parts)})"
     kind, options = type(aggregation).__name__.lower(), msgspec.structs.asdict(aggregation)
     return f"{kind}({', '.join(f'{name}={value}' for name, value in options.items())})" if options else kind

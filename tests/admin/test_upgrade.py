@@ -89,12 +89,12 @@ REFUSED: dict[str, tuple[Define, Define, str]] = {
     "another kind of step": (
         counting,
         lambda app: app.stream("words", value=str).group_by(lambda w: w).reduce(max, name="seen"),
-        "stage 'seen-repartition': 'seen' was made by count and would be made by reduce",
+        "stage 'seen-repartition': 'seen' was created by count and would be created by reduce",
     ),
     "windows where there were none": (
         counting,
         lambda app: app.stream("words").group_by(lambda w: w).windowed_by(tumbling("1 s")).count(name="seen"),
-        "'seen' was made by count and would be made by windowed_aggregate",
+        "'seen' was created by count and would be created by windowed_aggregate",
     ),
     "windows of another size": (
         lambda app: app.stream("words").group_by_key().windowed_by(tumbling("1 s")).count(name="seen"),
@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[Define, Define, str]] = {
             (both := app.stream("words").merge(app.stream("more"))).group_by_key().count(name="seen"),
             both.group_by_key().count(name="seen_too"),
         ),
-        "stage 'words': it would join the state of stages 'more' and 'words'",
+        "stage 'words': it would merge the state of stages 'more' and 'words'",
     ),
     "one state that would be two": (
         lambda app: (
@@ -136,7 +136,7 @@ REFUSED: dict[str, tuple[Define, Define, str]] = {
             app.stream("words").group_by_key().count(name="seen"),
             app.stream("words").repartition(2, name="moved").group_by_key().count(name="seen_too"),
         ),
-        "stage 'moved': the state of stage 'words' would be divided",
+        "stage 'moved': the state of stage 'words' would be split",
     ),
 }
 
@@ -183,25 +183,25 @@ def test_a_stage_that_is_dropped_and_taken_back_says_what_it_missed(
 
     start(counting)
     fates = start(copying)
-    assert "dropped seen-repartition: the rows of seen stay on disk and are not kept up" in " ".join(
+    assert "dropped seen-repartition: the rows of seen stay on disk and are no longer updated" in " ".join(
         " ".join(fate.split()) for fate in fates
     )
     fates = start(counting)
-    assert "seen taken back: nothing since batch 1 is in it" in " ".join(fates)
+    assert "seen is used again, without the records since batch 1" in " ".join(fates)
     assert rows(tmp_path) == {"7": 4, "8": 2}  # of nine words six
 
 
 def test_a_stage_that_was_dropped_cannot_come_back_as_something_else(start: Callable[..., list[str]]) -> None:
     start(counting)
     start(lambda app: app.stream("words", value=str).to("copies"))
-    with pytest.raises(UpgradeError, match="'seen' was made by count and would be made by reduce"):
+    with pytest.raises(UpgradeError, match="'seen' was created by count and would be created by reduce"):
         start(lambda app: app.stream("words", value=str).group_by(lambda w: w).reduce(max, name="seen"))
 
 
 def test_state_moves_with_a_stage_that_gets_another_name(start: Callable[..., list[str]], tmp_path: Path) -> None:
     start(lambda app: app.stream("words").group_by_key().count(name="seen"))
     fates = start(lambda app: app.stream("more").merge(app.stream("words")).group_by_key().count(name="seen"))
-    assert any("state of 'words' is taken over" in fate for fate in fates)
+    assert any("uses the state of 'words'" in fate for fate in fates)
     assert rows(tmp_path) == {"7": 4, "8": 2}
     assert not (state_dir(tmp_path, "test") / "words").exists()
 

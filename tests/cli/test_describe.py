@@ -100,7 +100,7 @@ def test_changes_are_told_without_a_start(call: Call, tmp_path: Path, data_dir: 
     ]
     assert call("describe", after, "--changes").stdout.splitlines() == [
         "reused        in: with filter in.filter",
-        "incompatible  lengths-repartition: 'lengths' was made by count and would be made by reduce",
+        "incompatible  lengths-repartition: 'lengths' was created by count and would be created by reduce",
     ]
 
 

@@ -112,7 +112,7 @@ def test_definition_errors() -> None:
         stream.join(app.table("u"), max, key=lambda value: value)  # type: ignore[call-overload]
     declared = type("Declared", (Lookup,), {"stores": {"rates": table_store("t")}})
     stream.process(declared)
-    with pytest.raises(DefinitionError, match="which all can read without that"):
+    with pytest.raises(DefinitionError, match="which needs no declaration"):
         _ = app.plan
 
 

@@ -96,7 +96,7 @@ def test_headers_are_those_of_the_last_change_held_back() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     rows = App("test").table("in")
-    with pytest.raises(DefinitionError, match="wants a table of windows"):
+    with pytest.raises(DefinitionError, match="requires a windowed table"):
         rows.suppress(until_window_closes())
     with pytest.raises(DefinitionError, match="max_records=-1 is impossible"):
         until_time_limit("1 s", max_records=-1)

@@ -53,7 +53,7 @@ def test_every_node_has_an_operator(kind: type[Node]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_node_declares_its_types_or_preserves_them(kind: type[Node]) -> None:
-    registry = declared._leaving
+    registry = declared._declared
     assert (registry.dispatch(kind) is registry.dispatch(object)) == (kind in TYPE_PRESERVING)
 
 

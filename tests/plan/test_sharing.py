@@ -52,7 +52,7 @@ def test_a_table_store_of_an_unknown_table_is_rejected() -> None:
     app.table("users", name="people")
     app.stream("a").process(using(x=table_store("users")), name="step")
     with pytest.raises(
-        DefinitionError, match=r"wants the table 'users', which the app does not keep \(it has: people\)"
+        DefinitionError, match=r"uses the table 'users', which the app does not store \(it has: people\)"
     ):
         _ = app.plan
 
@@ -61,7 +61,7 @@ def test_a_store_with_the_name_of_a_table_is_rejected() -> None:
     app = App("test")
     app.table("users")
     app.stream("a").process(using(x=key_value_store(name="users")), name="step")
-    with pytest.raises(DefinitionError, match="wants a store 'users' of its own, but that is a table"):
+    with pytest.raises(DefinitionError, match="declares a store 'users', but that is the name of a table"):
         _ = app.plan
 
 

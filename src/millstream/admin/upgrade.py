@@ -110,7 +110,7 @@ def _retired(
         gone = {
             store: shape
             for store, shape in before.stages.get(name, {}).get("stores", {}).items()
-            if store not in now.homes
+            if store not in now.stage_of_store
         }
         if gone:
             partitions = before.partitions.get(name, 0)

@@ -1,1 +1,1 @@
-"""The plan: what a topology means, without a word on how it runs."""
+"""The plan: what a topology means, independent of how it runs."""

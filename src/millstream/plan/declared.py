@@ -1,6 +1,6 @@
-"""Which serde is known for key and value at each node.
+"""The declared serdes of key and value at each node.
 
-None means that nobody has said: sinks then use their defaults, and state and shuffles keep the objects as they are.
+None means not declared: sinks then use their defaults, and state and shuffles store the objects in their own format.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from millstream.serdes import MessagePack, Serde, serde_for
 
 
 class Declared(NamedTuple):
-    """What is known of the records that leave a node."""
+    """The declared serdes of the records that leave a node."""
 
     key: Serde | None
     value: Serde | None
 
 
 def declared_serdes(nodes: Nodes) -> dict[Node, Declared]:
-    """Return what is known of the records that leave each node."""
-    return fold(nodes, lambda node, sources: _leaving(node, *sources))
+    """Return the declared serdes of the records that leave each node."""
+    return fold(nodes, lambda node, sources: _declared(node, *sources))
 
 
 @singledispatch
-def _leaving(_node: Node, source: Declared, *_others: Declared) -> Declared:
+def _declared(_node: Node, source: Declared, *_others: Declared) -> Declared:
     return source
 
 
-@_leaving.register(Source)
+@_declared.register(Source)
 def _source(node: Source) -> Declared:
     return Declared(node.key, node.value)
 
 
-@_leaving.register(Map)
-@_leaving.register(FlatMap)
-@_leaving.register(Process)
+@_declared.register(Map)
+@_declared.register(FlatMap)
+@_declared.register(Process)
 def _pair(node: Map | FlatMap | Process, _source: Declared) -> Declared:
     return Declared(node.key, node.value)
 
 
-@_leaving.register(MapValues)
-@_leaving.register(FlatMapValues)
-@_leaving.register(Aggregate)
-@_leaving.register(ProcessValues)
-@_leaving.register(TransformValues)
+@_declared.register(MapValues)
+@_declared.register(FlatMapValues)
+@_declared.register(Aggregate)
+@_declared.register(ProcessValues)
+@_declared.register(TransformValues)
 def _new_value(
     node: MapValues | FlatMapValues | Aggregate | ProcessValues | TransformValues,
     source: Declared,
@@ -68,69 +68,69 @@ def _new_value(
     return Declared(source.key, node.value)
 
 
-@_leaving.register(SelectKey)
+@_declared.register(SelectKey)
 def _new_key(node: SelectKey, source: Declared) -> Declared:
     return Declared(node.key, source.value)
 
 
-@_leaving.register(Repartition)
-@_leaving.register(ToTable)
-@_leaving.register(Sink)
+@_declared.register(Repartition)
+@_declared.register(ToTable)
+@_declared.register(Sink)
 def _overriding(node: Repartition | ToTable | Sink, source: Declared) -> Declared:
     return Declared(node.key or source.key, node.value or source.value)
 
 
-@_leaving.register(Reduce)
+@_declared.register(Reduce)
 def _reduce(node: Reduce, source: Declared) -> Declared:
     return Declared(source.key, node.value or source.value)
 
 
-@_leaving.register(TableMapValues)
-@_leaving.register(TableAggregate)
+@_declared.register(TableMapValues)
+@_declared.register(TableAggregate)
 def _new_row(node: TableMapValues | TableAggregate, source: Declared) -> Declared:
     return Declared(source.key, node.value)
 
 
-@_leaving.register(TableGroupBy)
+@_declared.register(TableGroupBy)
 def _groups(node: TableGroupBy, _source: Declared) -> Declared:
     return Declared(node.key, None)
 
 
-@_leaving.register(TableTableJoin)
-@_leaving.register(StreamStreamJoin)
+@_declared.register(TableTableJoin)
+@_declared.register(StreamStreamJoin)
 def _both_keyed(node: TableTableJoin | StreamStreamJoin, left: Declared, right: Declared) -> Declared:
     return Declared(left.key or right.key, node.value)
 
 
-@_leaving.register(ForeignKeyJoin)
+@_declared.register(ForeignKeyJoin)
 def _foreign_key_join(node: ForeignKeyJoin, left: Declared, _right: Declared) -> Declared:
     return Declared(left.key, node.value)
 
 
-@_leaving.register(ForeignKeySubscribe)
-@_leaving.register(ForeignKeyMissing)
-@_leaving.register(ForeignKeyAnswer)
-def _letters(_node: Node, *_sources: Declared) -> Declared:
-    """What they send to each other are lists of plain data."""
+@_declared.register(ForeignKeySubscribe)
+@_declared.register(ForeignKeyMissing)
+@_declared.register(ForeignKeyAnswer)
+def _messages(_node: Node, *_sources: Declared) -> Declared:
+    """Send each other lists of plain data."""
     return Declared(None, MessagePack(list))
 
 
-@_leaving.register(ForeignKeyResult)
+@_declared.register(ForeignKeyResult)
 def _answered(node: ForeignKeyResult, answers: Declared, *_others: Declared) -> Declared:
     return Declared(answers.key, node.value)
 
 
-@_leaving.register(WindowedAggregate)
+@_declared.register(WindowedAggregate)
 def _windowed(node: WindowedAggregate, _source: Declared, *_others: Declared) -> Declared:
     return Declared(None, node.value)
 
 
-@_leaving.register(Count)
+@_declared.register(Count)
 def _count(_node: Count, source: Declared) -> Declared:
     return Declared(source.key, serde_for(int))
 
 
-@_leaving.register(StreamTableJoin)
-@_leaving.register(StreamGlobalJoin)
+@_declared.register(StreamTableJoin)
+@_declared.register(StreamGlobalJoin)
 def _join(node: StreamTableJoin | StreamGlobalJoin, stream: Declared, *_table: Declared) -> Declared:
     return Declared(stream.key, node.value)

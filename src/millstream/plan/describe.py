@@ -1,4 +1,4 @@
-"""A plan as text, JSON and Mermaid, all drawn from one view."""
+"""Describe a plan as text, JSON and Mermaid, all from one view."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from millstream.aggregations import told
+from millstream.aggregations import state_signature
 from millstream.functions import Function
 from millstream.plan.node import Node, inputs
 from millstream.plan.stages import Stage, keeps_table, store_names
@@ -23,7 +23,7 @@ Format = Literal["text", "json", "mermaid"]
 
 
 def view(plan: Plan) -> dict[str, Any]:
-    """Return the plan as plain data: versioned, stable, the base of every other form."""
+    """Return the plan as plain data: versioned and stable, the source of all other formats."""
     stage_of = {node: stage.name for stage in plan.stages for node in stage.nodes}
     return {
         "version": PLAN_VERSION,
@@ -38,7 +38,7 @@ def fingerprint(plan: Plan) -> str:
 
 
 def describe(plan: Plan, format: Format = "text") -> str:
-    """Return a picture of the plan for people (``text``, ``mermaid``) or programs (``json``)."""
+    """Return a description of the plan for people (``text``, ``mermaid``) or programs (``json``)."""
     data = view(plan)
     if format == "json":
         return msgspec.json.format(msgspec.json.encode(data)).decode()
@@ -57,12 +57,12 @@ def _node(node: Node, plan: Plan) -> dict[str, Any]:
         "in": [source.name for source in inputs(node)],
         "table": keeps_table(node),
         **settings,
-        **({"carries": _carried(node, plan)} if isinstance(node, Repartition) else {}),
+        **({"carries": _serde_names(node, plan)} if isinstance(node, Repartition) else {}),
     }
 
 
-def _carried(node: Node, plan: Plan) -> list[str | None]:
-    """Return how key and value of the records that leave a node are written."""
+def _serde_names(node: Node, plan: Plan) -> list[str | None]:
+    """Return the names of the serdes of key and value of the records that leave a node."""
     return [None if serde is None else serde.name for serde in plan.declared[node]]
 
 
@@ -82,7 +82,7 @@ def _setting(value: Any) -> Any:
     if isinstance(value, type):
         return type_name(value)
     if isinstance(value, msgspec.Struct) and not isinstance(value, Serde):
-        return msgspec.json.decode(msgspec.json.encode(value))  # windows, aggregations: as a stored plan comes back
+        return msgspec.json.decode(msgspec.json.encode(value))  # windows, aggregations: as they are in a stored plan
     return value.name if isinstance(value, Serde) else Function(value, 0).name
 
 
@@ -100,16 +100,16 @@ def _stage(stage: Stage, stage_of: dict[Node, str], plan: Plan) -> dict[str, Any
 
 
 def _stores(stage: Stage, plan: Plan) -> dict[str, Any]:
-    """Return what decides whether the rows of a store still mean the same after a change of the topology."""
+    """Return the properties that decide whether a store can be used after a change of the topology."""
     shapes: dict[str, Any] = {}
     for node in (*stage.heads, *stage.nodes):
-        key = plan.declared[inputs(node)[0] if inputs(node) else node].key or READABLE  # inside of windows
-        value = _carried(node, plan)[1]
+        key = plan.declared[inputs(node)[0] if inputs(node) else node].key or READABLE  # the key inside windows
+        value = _serde_names(node, plan)[1]
         windows, ready = getattr(node, "windows", None), getattr(node, "ready", None)
-        known = {} if windows is None else {"windows": _setting(windows)}
-        known |= {} if ready is None else {"ready": told(ready)}
+        options = {} if windows is None else {"windows": _setting(windows)}
+        options |= {} if ready is None else {"ready": state_signature(ready)}
         for name in store_names(node):
-            shapes[name] = {"op": node.verb, "key": key.name, "value": value, **known}
+            shapes[name] = {"op": node.verb, "key": key.name, "value": value, **options}
     for name, spec in stage.processor_stores.items():
         window = {} if spec.kept_for is None else {"windows": {"kept_for": spec.kept_for}}
         shapes[name] = {"op": spec.kind, "key": None, "value": spec.value and spec.value.name, **window}
@@ -118,8 +118,8 @@ def _stores(stage: Stage, plan: Plan) -> dict[str, Any]:
 
 def _text(data: dict[str, Any]) -> str:
     nodes = {node["name"]: node for node in data["nodes"]}
-    copies = _global_tables(data)
-    lines = [f"global table {node['name']} on each host reads topic {topic}" for topic, node in copies.items()]
+    global_tables = _global_tables(data)
+    lines = [f"global table {node['name']} on each host reads topic {topic}" for topic, node in global_tables.items()]
     for stage in data["stages"]:
         reads = [topic for name in stage["nodes"] if not nodes[name]["in"] for topic in _topics(nodes[name])]
         reads += [f"{edge} from stage {upstream}" for edge, upstream in stage["reads"].items()]
@@ -130,18 +130,18 @@ def _text(data: dict[str, Any]) -> str:
             kind = node["op"].split("/")[0]
             if name in stage["reads"] or (kind == "stream_source" and node.get("topics") == [name]):
                 continue
-            extra = _leaving(kind, node)
+            target = _target(kind, node)
             table = f" [table {name}]" if node["table"] else ""
             if stores := node.get("stores"):
                 table += f" [stores {', '.join(store.partition(':')[0] for store in stores)}]"
             sources = node["in"] or _topics(node)
             if kind == "stream_global_join":
-                sources = [*sources, f"global table {copies[node['topic']]['name']}"]
-            lines.append(f"  {kind:<16} {name} ← {', '.join(sources)}{table}{extra}")
+                sources = [*sources, f"global table {global_tables[node['topic']]['name']}"]
+            lines.append(f"  {kind:<16} {name} ← {', '.join(sources)}{table}{target}")
     return "\n".join(lines) + "\n"
 
 
-def _leaving(kind: str, node: dict[str, Any]) -> str:
+def _target(kind: str, node: dict[str, Any]) -> str:
     if kind == "repartition":
         return " → next stage"
     guarantee = f" ({node['guarantee']})" if "guarantee" in node else ""
@@ -164,10 +164,10 @@ def _mermaid(data: dict[str, Any]) -> str:
         lines.append(f'  subgraph s{number}["{stage["name"]}"]')
         lines += [_mermaid_node(node, ids) for node in data["nodes"] if written_by.get(node["name"]) is stage]
         lines.append("  end")
-    copies = _global_tables(data)
-    lines += [_mermaid_node(node, ids) for node in copies.values()]
+    global_tables = _global_tables(data)
+    lines += [_mermaid_node(node, ids) for node in global_tables.values()]
     lines += [
-        f"  {ids[copies[node['topic']]['name']]} -.-> {ids[node['name']]}"
+        f"  {ids[global_tables[node['topic']]['name']]} -.-> {ids[node['name']]}"
         for node in data["nodes"]
         if node["op"].startswith("stream_global_join/")
     ]

@@ -1,7 +1,7 @@
-"""Joins of two tables in which the left row names the key of the right row.
+"""Joins of two tables in which the left row contains the key of the right row.
 
-What the user writes is one node. It runs as several: left rows subscribe at the task that owns the right row, which
-answers now and whenever the right row changes; the answers go to the task that owns the left key.
+The user defines one node. It runs as several: left rows subscribe at the task that owns the right row, which answers
+at once and whenever the right row changes; the answers are sent to the task that owns the left key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ForeignKeyJoin(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForeignKeySubscribe(Node):
-    """Tell the owner of the right row about a changed left row: subscribe, or take a subscription back."""
+    """Send changes of left rows to the owner of the right row: subscribe or unsubscribe."""
 
     source: Node
     foreign_key: Function
@@ -36,7 +36,7 @@ class ForeignKeySubscribe(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForeignKeyMissing(Node):
-    """Answer for left rows that have no foreign key, and for deleted ones, if left rows are kept in any case."""
+    """Answer for left rows without foreign key, and for deleted ones, in a left join."""
 
     source: Node
     foreign_key: Function
@@ -46,7 +46,7 @@ class ForeignKeyMissing(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForeignKeyAnswer(Node):
-    """Keep subscriptions, and answer them with the joined row when they come and when the right row changes."""
+    """Store subscriptions, and answer them with the joined row when they arrive and when the right row changes."""
 
     subscriptions: Node
     right: Node
@@ -58,7 +58,7 @@ class ForeignKeyAnswer(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForeignKeyResult(Node):
-    """The joined table: the answers to the newest version of each left row."""
+    """The joined table: the answers for the newest version of each left row."""
 
     answers: tuple[Node, ...]
     value: Serde | None = None

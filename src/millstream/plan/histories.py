@@ -1,7 +1,7 @@
-"""Tables that keep their history: which node a table has it from.
+"""Tables that keep their history, and the node that stores it.
 
-Steps that only look at one row at a time and store nothing pass the property on. A join, a grouping, or a result that
-is stored by itself has a history only if it is given one.
+A step that processes one row at a time and stores nothing has the history of its source. A join, a grouping or a stored
+result has a history only if the user declares one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ PASSING_ON = (TableFilter, TableMapValues, TransformValues)
 
 
 def origin_of_history(node: Node) -> Node | None:
-    """Return the table whose versions a table shows: itself or one above it; None if it only knows the newest rows."""
+    """Return the table that stores the versions of a table: itself or one upstream; None if there is no history."""
     while isinstance(node, PASSING_ON) and not node.stored:
         node = node.source
     return node if history_of(node) is not None else None
 
 
 def history_of(node: Node) -> int | None:
-    """Return for how many milliseconds the node itself keeps the versions of its rows, None if it does not."""
+    """Return for how many milliseconds the node itself keeps old versions of its rows; None if it does not."""
     history: int | None = getattr(node, "history", None)
     return history
 

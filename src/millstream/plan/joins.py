@@ -14,7 +14,7 @@ from millstream.windows import JoinWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamStreamJoin(Node):
-    """Join the records of two streams that have the same key and lie close enough in time."""
+    """Join the records of two streams that have the same key and are close enough in time."""
 
     left: Node
     right: Node
@@ -31,7 +31,7 @@ class StreamStreamJoin(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamGlobalJoin(Node):
-    """Look up a row of the global table that ``topic`` is read as; ``key_of`` says which, else the record's key."""
+    """Look up a row of the global table of ``topic`` by the key that ``key_of`` computes, or by the record's key."""
 
     stream: Node
     topic: str

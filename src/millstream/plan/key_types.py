@@ -1,6 +1,6 @@
-"""Which type the keys of records surely have: what a topic's keys are decoded to, until a function makes new ones.
+"""The type of keys, where it is certain: the decoded type of a topic's keys, until a function computes new keys.
 
-Keys of different types are never equal, ``5`` is not ``"5"``, and a join of the two would find nothing and say nothing.
+Keys of different types are never equal (``5`` is not ``"5"``), so a join of them would silently find nothing.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from millstream.serdes import Binary, Json, MessagePack, Raw, Readable, Serde, T
 
 
 class KeyType(NamedTuple):
-    """The type of keys, and the topic that they come from."""
+    """The type of keys, and the topic that they are from."""
 
     type: type
     topic: str
 
 
 def key_types(nodes: Nodes) -> dict[Node, KeyType | None]:
-    """Return for each node the type of its keys, None if nobody can know."""
-    return fold(nodes, lambda node, sources: _leaving(node, *sources))
+    """Return the type of each node's keys, None if it is not certain."""
+    return fold(nodes, lambda node, sources: _key_type(node, *sources))
 
 
 def check_key_types(nodes: Nodes) -> None:
-    """Refuse joins whose sides have keys of different types."""
-    known = key_types(nodes)
+    """Reject joins whose sides have keys of different types."""
+    types = key_types(nodes)
     for node in nodes:
         if isinstance(node, StreamTableJoin | StreamStreamJoin | TableTableJoin):
-            one, other = (known[source] for source in inputs(node)[:2])
-            if one is not None and other is not None and one.type is not other.type:
+            left, right = (types[source] for source in inputs(node)[:2])
+            if left is not None and right is not None and left.type is not right.type:
                 raise DefinitionError(
-                    f"{node.name!r} joins {one.topic!r}, whose keys are {one.type.__name__}, with {other.topic!r}, "
-                    f"whose keys are {other.type.__name__}: no key of one is ever equal to one of the other",
-                    hint="read both with the same key=, or give one side new keys with select_key()",
+                    f"{node.name!r} joins {left.topic!r}, whose keys are {left.type.__name__}, with {right.topic!r}, "
+                    f"whose keys are {right.type.__name__}: keys of different types are never equal",
+                    hint="read both with the same key=, or change the keys of one side with select_key()",
                     node=node.name,
                 )
 
 
 def decoded_type(serde: Serde) -> Any:
-    """Return the class of what a serde decodes, None if it is not known."""
+    """Return the class of the objects that a serde decodes to, None if it is not certain."""
     if isinstance(serde, Text | Readable):
         return str
     if isinstance(serde, Raw):
@@ -61,14 +61,14 @@ def decoded_type(serde: Serde) -> Any:
 
 
 @singledispatch
-def _leaving(node: Node, *sources: KeyType | None) -> KeyType | None:
+def _key_type(node: Node, *sources: KeyType | None) -> KeyType | None:
     if not sources or isinstance(node, (*REKEYING, Process, TableGroupBy, WindowedAggregate, *FOREIGN_KEYS)):
         return None
-    types = {None if one is None else one.type for one in sources}
+    types = {None if source is None else source.type for source in sources}
     return sources[0] if isinstance(node, StreamTableJoin) or len(types) == 1 else None
 
 
-@_leaving.register(Source)
+@_key_type.register(Source)
 def _source(node: Source) -> KeyType | None:
     kind = decoded_type(node.key)
     if kind is None:

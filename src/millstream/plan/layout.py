@@ -1,4 +1,4 @@
-"""How many partitions each stage has, and with that its tasks."""
+"""The number of partitions of each stage, and its tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Layout:
 
     @classmethod
     def of(cls, plan: Plan, topics: Mapping[str, int], *, otherwise: int = 1) -> Layout:
-        """Lay out a plan over topics with these numbers of partitions; ``otherwise`` if no topic matches a pattern."""
+        """Return the layout for topics with these partition counts; ``otherwise`` if no topic matches a pattern."""
         counts: dict[str, int] = {}
         writer = {node: stage.name for stage in plan.stages for node in stage.nodes}
         for stage in plan.stages:
@@ -35,10 +35,12 @@ class Layout:
                 sources = [node for node in stage.heads if isinstance(node, Source)]
                 edges = [node for node in stage.heads if isinstance(node, Repartition)]
                 fixed = [
-                    max(topics[topic] for topic in found) for one in sources if (found := one.topics_among(topics))
+                    max(topics[topic] for topic in source_topics)
+                    for source in sources
+                    if (source_topics := source.topics_among(topics))
                 ]
                 fixed += [edge.partitions for edge in edges if edge.partitions]
-                senders = [writer[like] for edge in edges if (like := _spread_like(edge)) is not None]
+                senders = [writer[origin] for edge in edges if (origin := _partitioning_edge(edge)) is not None]
                 free = [counts[sender] for sender in senders if sender in counts]
                 counts[stage.name] = max(fixed or free or [otherwise])
                 _check_copartitioned(stage, counts[stage.name], topics)
@@ -74,29 +76,29 @@ class Layout:
         return [number for number, (stage, _) in enumerate(self.tasks) if stages[stage].level == level]
 
 
-def _spread_like(edge: Repartition) -> Repartition | None:
-    """Return the edge whose sender an edge has its number of partitions from, if it does not bow to its readers."""
+def _partitioning_edge(edge: Repartition) -> Repartition | None:
+    """Return the edge whose sender decides the number of partitions of an edge; None if its readers decide."""
     if isinstance(edge.source, ForeignKeySubscribe):
-        return None  # the other side has its own number
+        return None  # the right table has its own number
     if isinstance(edge.source, ForeignKeyAnswer):
         assert isinstance(edge.source.subscriptions, Repartition)
-        return edge.source.subscriptions  # answers go back to where the questions came from
+        return edge.source.subscriptions  # answers return to the tasks that have subscribed
     return edge
 
 
-MEETINGS = (StreamStreamJoin, StreamTableJoin, TableTableJoin, Aggregate, WindowedAggregate)
-"""Nodes whose inputs meet by key, so that they must be spread alike."""
+CO_PARTITIONED = (StreamStreamJoin, StreamTableJoin, TableTableJoin, Aggregate, WindowedAggregate)
+"""Nodes whose inputs must be co-partitioned."""
 
 
 def _check_copartitioned(stage: Stage, count: int, topics: Mapping[str, int]) -> None:
     for node in stage.nodes:
-        if isinstance(node, MEETINGS):
+        if isinstance(node, CO_PARTITIONED):
             if len(inputs(node)) == 1:
                 continue
-            found = [one for source in inputs(node) for one in _partitions_of(source, count, topics)]
-            if not found:
+            origins = [origin for source in inputs(node) for origin in _partitions_of(source, count, topics)]
+            if not origins:
                 continue  # no topic matches yet
-            left, right = min(found, key=lambda one: one[1]), max(found, key=lambda one: one[1])
+            left, right = min(origins, key=lambda origin: origin[1]), max(origins, key=lambda origin: origin[1])
             verb = "cogroup" if isinstance(node, Aggregate | WindowedAggregate) else "join"
             if left[1] != right[1]:
                 raise DefinitionError(
@@ -108,7 +110,7 @@ def _check_copartitioned(stage: Stage, count: int, topics: Mapping[str, int]) ->
 
 
 def _check_sharing(stage: Stage, count: int, topics: Mapping[str, int]) -> None:
-    """Steps that share a store meet there by key too."""
+    """Reject steps that share a store without being co-partitioned."""
     users: dict[str, tuple[str, int]] = {}
     for node in (*stage.heads, *stage.nodes):
         for name in shared_stores(node):
@@ -116,7 +118,7 @@ def _check_sharing(stage: Stage, count: int, topics: Mapping[str, int]) -> None:
                 first, expected = users.setdefault(name, (origin, partitions))
                 if partitions != expected:
                     raise DefinitionError(
-                        f"steps behind {first!r} ({expected} partitions) and {origin!r} ({partitions} partitions) "
+                        f"steps after {first!r} ({expected} partitions) and {origin!r} ({partitions} partitions) "
                         f"share the store {name!r}: both must have the same number",
                         hint=f"repartition one of them: .repartition({max(expected, partitions)})",
                         node=node.name,
@@ -124,10 +126,10 @@ def _check_sharing(stage: Stage, count: int, topics: Mapping[str, int]) -> None:
 
 
 def _partitions_of(node: Node, count: int, topics: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return where the records of a join's input come from, each with its number of partitions."""
+    """Return the topics and edges that the records of a node come from, each with its number of partitions."""
     if isinstance(node, Source):
         return [(topic, topics[topic]) for topic in node.topics_among(topics)]
     if isinstance(node, Repartition):
         return [(node.name or "", node.partitions or count)]
     sources = inputs(node)[:1] if isinstance(node, StreamTableJoin) else inputs(node)
-    return [one for source in sources for one in _partitions_of(source, count, topics)]
+    return [origin for source in sources for origin in _partitions_of(source, count, topics)]

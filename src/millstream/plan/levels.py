@@ -1,7 +1,7 @@
-"""Levels: in which order the parts of a plan run within a batch.
+"""Levels: the order in which the parts of a plan run within a batch.
 
-A part runs after all parts that send it records, once. Only parts that send records in a circle, as when a stream
-meets a count of itself, run in rounds: each of their inputs is read as soon as all that lies before it is done.
+A part runs once, after all parts that send it records. Only parts that form a cycle, as when a stream is joined with a
+count of itself, run in rounds: each of their inputs is read as soon as everything upstream of it is done.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Levels:
     def __init__(self, parts: Sequence[Part], part_of: Mapping[Node, Part]) -> None:
         self._part_of = part_of
         self._heads = {id(part): [node for node in part if isinstance(node, Source | Repartition)] for part in parts}
-        self._circular = {id(part) for part in parts if self._reaches_itself(part)}
+        self._cyclic = {id(part) for part in parts if self._reaches_itself(part)}
         self.levels: dict[Head, int] = {}
         for part in parts:
             for head in self._heads[id(part)]:
@@ -33,14 +33,14 @@ class _Levels:
 
     def _reaches_itself(self, part: Part) -> bool:
         seen: set[int] = set()
-        ahead = self._senders(part)
-        while ahead:
-            other = ahead.pop()
-            if other is part:
+        pending = self._senders(part)
+        while pending:
+            sender = pending.pop()
+            if sender is part:
                 return True
-            if id(other) not in seen:
-                seen.add(id(other))
-                ahead.extend(self._senders(other))
+            if id(sender) not in seen:
+                seen.add(id(sender))
+                pending.extend(self._senders(sender))
         return False
 
     def _senders(self, part: Part) -> list[Part]:
@@ -49,16 +49,16 @@ class _Levels:
     def _level(self, head: Head) -> int:
         if head not in self.levels:
             part = self._part_of[head]
-            if id(part) in self._circular:
+            if id(part) in self._cyclic:
                 self.levels[head] = self._earliest(head)
             else:
-                together = self._heads[id(part)]
-                level = max(self._earliest(one) for one in together)
-                self.levels.update(dict.fromkeys(together, level))
+                heads = self._heads[id(part)]
+                level = max(self._earliest(each) for each in heads)
+                self.levels.update(dict.fromkeys(heads, level))
         return self.levels[head]
 
     def _earliest(self, head: Head) -> int:
-        """Return the first level on which everything that an input can bring is there."""
+        """Return the first level on which all records of an input are available."""
         if isinstance(head, Source):
             return 0
         return 1 + max(self._level(before) for before in _heads_above(head.source))

@@ -1,8 +1,8 @@
-"""Names of nodes: given by the user, or derived from where the node stands.
+"""Names of nodes: given by the user, or derived from the node's inputs.
 
-The name of a stateful node is part of the format of its state, so it must not change when a stateless step comes or
-goes: it is the nearest name above plus the verb, ``rides.count``. Two such names that collide are an error, which the
-user solves with ``name=``; only tables of one stream, as in Kafka Streams, are numbered in the order of writing.
+The name of a stateful node is part of the format of its state, so it must not change when a stateless step is added or
+removed: it is the nearest name upstream plus the verb, ``rides.count``. If two such names collide, that is an error,
+which the user solves with ``name=``; only tables of one stream are numbered, in definition order, as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ KEEPS_NAME = (
     *PROCESSORS,
     *(kind for kind in STATEFUL if kind not in (StreamTableJoin, ToStream)),
 )
-"""Nodes whose name is stored with state or stands for a stage."""
+"""Nodes whose name is stored with state or is the name of a stage."""
 
 
 def keeps_name(node: Node) -> bool:
-    """Whether the name of a node must not change with what stands around it."""
+    """Whether the name of a node must not depend on other steps."""
     waits = isinstance(node, StreamTableJoin) and node.grace is not None
     return waits or isinstance(node, KEEPS_NAME)
 
@@ -71,7 +71,7 @@ def _final_name(node: Node, root: str, taken: dict[str, Node]) -> str:
     plain = f"{root}.{node.verb}"
     name, number = plain, 1
     while name in taken and (isinstance(node, ToTable) or not keeps_name(node)):
-        number += 1  # in the order of writing, so that a name does not change when code is added below
+        number += 1  # in definition order, so that a name does not change when steps are added after it
         name = f"{plain}-{number}"
     return name
 
@@ -82,7 +82,7 @@ def _claim(node: Node, named: Node, taken: dict[str, Node]) -> None:
         given = "" if node.name else " (derived from its input, since none was given)"
         raise DefinitionError(
             f"two nodes are called {named.name!r}: a {taken[named.name].verb} and a {node.verb}{given}",
-            hint=f"give the {node.verb} a name of its own, for example name={named.name + '_2'!r}",
+            hint=f"give the {node.verb} its own name, for example name={named.name + '_2'!r}",
             name=named.name,
         )
     taken[named.name] = named

@@ -1,7 +1,7 @@
-"""The base of all plan nodes, and the walks over them.
+"""The base of all plan nodes, and the traversals of them.
 
-A node is data: frozen, checked when it is made, known by identity. Nodes point to what they read from; who reads from
-a node is derived. A topology is the tuple of its nodes in the order in which the user wrote them.
+A node is data: frozen, checked when it is created, compared by identity. Nodes refer to the nodes that they read from;
+the readers of a node are derived. A topology is the tuple of its nodes in the order in which the user defined them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Node:
 
     @property
     def verb(self) -> str:
-        """The word for this kind of node in plans, names and messages."""
+        """The name of this kind of node in plans, names and messages."""
         return verb_of(type(self))
 
 
@@ -32,24 +32,24 @@ Nodes: TypeAlias = tuple[Node, ...]
 
 
 def verb_of(kind: type[Node]) -> str:
-    """Return the word for a kind of node."""
+    """Return the name of a kind of node."""
     return snake_case(kind.__name__)
 
 
 def inputs(node: Node) -> Nodes:
     """Return the nodes that ``node`` reads from, in order."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
         if isinstance(value, Node):
-            found.append(value)
+            nodes.append(value)
         elif isinstance(value, tuple):
-            found.extend(item for item in value if isinstance(item, Node))
-    return tuple(found)
+            nodes.extend(item for item in value if isinstance(item, Node))
+    return tuple(nodes)
 
 
 def consumers(nodes: Nodes) -> dict[Node, list[tuple[Node, int]]]:
-    """Return for each node who reads from it, with the number of the input, in the order of writing."""
+    """Return the readers of each node, with the number of the input, in definition order."""
     readers: dict[Node, list[tuple[Node, int]]] = {node: [] for node in nodes}
     for node in nodes:
         for port, source in enumerate(inputs(node)):
@@ -58,7 +58,7 @@ def consumers(nodes: Nodes) -> dict[Node, list[tuple[Node, int]]]:
 
 
 def fold(nodes: Nodes, step: Callable[[Node, tuple[T, ...]], T]) -> dict[Node, T]:
-    """Compute something for each node from the results of its inputs; each node once."""
+    """Compute a result for each node from the results of its inputs; each node once."""
     results: dict[Node, T] = {}
     for node in nodes:
         results[node] = step(node, tuple(results[source] for source in inputs(node)))
@@ -66,7 +66,10 @@ def fold(nodes: Nodes, step: Callable[[Node, tuple[T, ...]], T]) -> dict[Node, T
 
 
 def rewrite(nodes: Nodes, step: Callable[[Node], Iterable[Node]]) -> Nodes:
-    """Replace each node by some nodes, the last of which takes its place; inputs are already replaced."""
+    """Replace each node by nodes of which the last one becomes the input of its readers.
+
+    ``step`` gets nodes whose inputs are replaced already.
+    """
     replaced: dict[Node, Node] = {}
     result: list[Node] = []
     for node in nodes:

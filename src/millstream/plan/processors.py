@@ -1,4 +1,4 @@
-"""Steps in the user's own words."""
+"""Processors and transformers: steps that the user implements."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from millstream.serdes import Serde
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Process(Node):
-    """Hand each record to a processor, which forwards what it likes; keys may change.
+    """Pass each record to a processor, which forwards any records; keys may change.
 
-    ``starts`` says that there is something to do before the first record.
+    With ``starts`` the processor has work to do before the first record.
     """
 
     source: Node
@@ -26,7 +26,7 @@ class Process(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProcessValues(Node):
-    """Hand each record to a processor that keeps its key."""
+    """Pass each record to a processor that keeps its key."""
 
     source: Node
     factory: Factory
@@ -37,7 +37,7 @@ class ProcessValues(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TransformValues(Node):
-    """Replace the value of each row of a table by what a transformer makes of it; it is asked about null values too."""
+    """Replace the value of each row of a table by the result of a transformer, which also gets null values."""
 
     source: Node
     factory: Factory

@@ -1,4 +1,4 @@
-"""The rewrites that turn what the user wrote into what runs, in order."""
+"""The rewrites that turn the topology as defined into the plan that runs, in order."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from millstream.serdes import READABLE, Serde
 
 
 def insert_repartitions(nodes: Nodes) -> Nodes:
-    """Put a re-keying edge before each step that needs its records by key, where the key may have changed.
+    """Insert a repartition edge before each step that needs its records by key, where the key may have changed.
 
-    Steps that read the same re-keyed stream share one edge, if they agree on how keys are spread over tasks.
+    Steps that read the same re-keyed stream share one edge if they partition its keys in the same way.
     """
-    moved = _moved(nodes)
+    rekeyed = _rekeyed(nodes)
     declared = declared_serdes(nodes)
     edges: dict[tuple[Node, str], Repartition] = {}
     originals = iter(nodes)
@@ -38,16 +38,16 @@ def insert_repartitions(nodes: Nodes) -> Nodes:
     def step(node: Node) -> list[Node]:
         original = next(originals)
         new: list[Node] = []
-        for number, read in enumerate(_inputs_by_key(original)):
-            if not moved[read]:
+        for number, source in enumerate(_inputs_by_key(original)):
+            if not rekeyed[source]:
                 continue
             key = _key_of_partner(original, number, declared)
-            spread = (read, (key or declared[read].key or READABLE).name)
-            if spread not in edges:
+            partitioning = (source, (key or declared[source].key or READABLE).name)
+            if partitioning not in edges:
                 name = _edge_name(node, number, nodes)
-                edges[spread] = Repartition(source=inputs(node)[number], name=name, key=key)
-                new.append(edges[spread])
-            node = _reading(node, number, edges[spread])
+                edges[partitioning] = Repartition(source=inputs(node)[number], name=name, key=key)
+                new.append(edges[partitioning])
+            node = _with_input(node, number, edges[partitioning])
         return [*new, node]
 
     return rewrite(nodes, step)
@@ -64,8 +64,8 @@ def _edge_name(node: Node, number: int, nodes: Nodes) -> str:
     return name
 
 
-def _reading(node: Node, number: int, edge: Repartition) -> Node:
-    """Return the node with the edge as the input of that number."""
+def _with_input(node: Node, number: int, edge: Repartition) -> Node:
+    """Return the node with the edge as its input ``number``."""
     changes: dict[str, Any]
     if isinstance(node, Aggregate | WindowedAggregate) and number > 0:
         changes = {"others": (*node.others[: number - 1], edge, *node.others[number:])}
@@ -77,21 +77,21 @@ def _reading(node: Node, number: int, edge: Repartition) -> Node:
 
 
 def _inputs_by_key(node: Node) -> Nodes:
-    """Return the inputs that must be partitioned by their key and may not be; they are the node's first ones."""
+    """Return the inputs that must be partitioned by key; they are the node's first ones."""
     if isinstance(node, (*AGGREGATIONS, ToTable, TableAggregate, StreamStreamJoin)):
         return inputs(node)
     return (node.stream,) if isinstance(node, StreamTableJoin) else ()
 
 
 def _key_of_partner(node: Node, number: int, declared: dict[Node, Declared]) -> Serde | None:
-    """A re-keyed stream must be spread over tasks as the stream or table that it meets there."""
+    """Return the key serde of the other side if a re-keyed stream has none: both must be partitioned alike."""
     if isinstance(node, StreamTableJoin | StreamStreamJoin) and declared[inputs(node)[number]].key is None:
         return declared[inputs(node)[1 - number]].key
     return None
 
 
-def _moved(nodes: Nodes) -> dict[Node, bool]:
-    """Return for each node whether its records may lie on the wrong task for their key."""
+def _rekeyed(nodes: Nodes) -> dict[Node, bool]:
+    """Return for each node whether its records may be in another task than their key requires."""
 
     def step(node: Node, sources: tuple[bool, ...]) -> bool:
         if isinstance(node, (*REKEYING, TableGroupBy, Process)):
@@ -103,14 +103,14 @@ def _moved(nodes: Nodes) -> dict[Node, bool]:
     return fold(nodes, step)
 
 
-def leave_values_behind(nodes: Nodes) -> Nodes:
-    """Send no values over an edge whose readers only count: they need not be encoded, stored, moved and decoded."""
+def drop_unused_values(nodes: Nodes) -> Nodes:
+    """Send no values over an edge whose readers only count, which saves encoding, storing and decoding them."""
     readers = consumers(nodes)
     originals = iter(nodes)
 
     def step(node: Node) -> list[Node]:
-        reading = readers[next(originals)]
-        if isinstance(node, Repartition) and reading and all(_only_counts(reader) for reader, _ in reading):
+        node_readers = readers[next(originals)]
+        if isinstance(node, Repartition) and node_readers and all(_only_counts(reader) for reader, _ in node_readers):
             return [dataclasses.replace(node, carries_values=False)]
         return [node]
 
@@ -119,12 +119,12 @@ def leave_values_behind(nodes: Nodes) -> Nodes:
 
 def _only_counts(node: Node) -> bool:
     if isinstance(node, WindowedAggregate):
-        return node.counts and node.late_to is None  # late records go to their topic with their values
+        return node.counts and node.late_to is None  # late records are written with their values
     return isinstance(node, Count)
 
 
 def expand_foreign_keys(nodes: Nodes) -> Nodes:
-    """Put the steps of a foreign-key join in its place: the result has its name, the others have names made of it."""
+    """Replace a foreign-key join by its steps: the result has its name, the others have names derived from it."""
     declared = declared_serdes(nodes)
     originals = iter(nodes)
 
@@ -133,9 +133,9 @@ def expand_foreign_keys(nodes: Nodes) -> Nodes:
         if not (isinstance(node, ForeignKeyJoin) and isinstance(original, ForeignKeyJoin)):
             return [node]
         left, right = declared[original.left], declared[original.right]
-        asks: dict[str, Any] = {"foreign_key": node.foreign_key, "source": node.left}
+        left_side: dict[str, Any] = {"foreign_key": node.foreign_key, "source": node.left}
         joins: dict[str, Any] = {"joiner": node.joiner, "value": node.value}
-        subscribe = ForeignKeySubscribe(name=f"{node.name}-subscribe", keeps_left=node.keeps_left, **asks)
+        subscribe = ForeignKeySubscribe(name=f"{node.name}-subscribe", keeps_left=node.keeps_left, **left_side)
         subscription = Repartition(source=subscribe, name=f"{node.name}-subscription", key=right.key or READABLE)
         answer = ForeignKeyAnswer(
             subscriptions=subscription,
@@ -149,7 +149,7 @@ def expand_foreign_keys(nodes: Nodes) -> Nodes:
         steps: list[Node] = [subscribe, subscription, answer, response]
         answers: list[Node] = [response]
         if node.keeps_left:
-            missing = ForeignKeyMissing(name=f"{node.name}-missing", **asks, **joins)
+            missing = ForeignKeyMissing(name=f"{node.name}-missing", **left_side, **joins)
             answers.append(Repartition(source=missing, name=f"{node.name}-missing-response", key=left.key or READABLE))
             steps += [missing, answers[-1]]
         return [*steps, ForeignKeyResult(answers=tuple(answers), name=node.name, value=node.value)]
@@ -157,26 +157,26 @@ def expand_foreign_keys(nodes: Nodes) -> Nodes:
     return rewrite(nodes, step)
 
 
-def let_null_keys_through(nodes: Nodes) -> Nodes:
+def allow_null_keys(nodes: Nodes) -> Nodes:
     """Let records without a key cross an edge if a left or outer join anywhere downstream emits them (KIP-962)."""
     readers = consumers(nodes)
     originals = iter(nodes)
 
-    def is_wanted(edge: Node) -> bool:
-        return any(_takes_null_keys(reader) or is_wanted(reader) for reader, _ in readers[edge])
+    def needs_null_keys(node: Node) -> bool:
+        return any(_emits_null_keys(reader) or needs_null_keys(reader) for reader, _ in readers[node])
 
     def step(node: Node) -> list[Node]:
         original = next(originals)
-        if isinstance(node, Repartition) and is_wanted(original):
+        if isinstance(node, Repartition) and needs_null_keys(original):
             return [dataclasses.replace(node, null_keys=True)]
         return [node]
 
     return rewrite(nodes, step)
 
 
-def _takes_null_keys(node: Node) -> bool:
+def _emits_null_keys(node: Node) -> bool:
     outer = isinstance(node, StreamStreamJoin) and node.kind != "inner"
     return outer or (isinstance(node, StreamTableJoin) and node.left)
 
 
-RULES = (name_nodes, insert_repartitions, expand_foreign_keys, let_null_keys_through, leave_values_behind)
+RULES = (name_nodes, insert_repartitions, expand_foreign_keys, allow_null_keys, drop_unused_values)

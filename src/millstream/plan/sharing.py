@@ -1,4 +1,4 @@
-"""Which steps share a store, and whether they can."""
+"""Check the stores that steps share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.processors import StoreSpec, StoreUse, TableSpec
 
 
 def check_stores(nodes: Nodes) -> None:
-    """Refuse stores that two steps understand differently, tables that are not there, and look-ups with effects."""
+    """Reject stores that two steps declare differently, unknown tables, and lookups with side effects."""
     tables = {node.name or "": node for node in nodes if keeps_table(node)}
     specs: dict[str, tuple[Node, StoreSpec]] = {}
     for node in nodes:
@@ -30,15 +30,15 @@ def check_stores(nodes: Nodes) -> None:
 
 def _check_table(node: Node, table: str, tables: dict[str, Node]) -> None:
     if table not in tables:
-        known = ", ".join(sorted(tables)) or "none"
+        names = ", ".join(sorted(tables)) or "none"
         raise DefinitionError(
-            f"the processor of {node.name!r} wants the table {table!r}, which the app does not keep (it has: {known})",
-            hint="give the table name=, and use that name",
+            f"the processor of {node.name!r} uses the table {table!r}, which the app does not store (it has: {names})",
+            hint="give the table a name=, and use that name",
             table=table,
         )
     if isinstance(tables[table], GlobalTableSource):
         raise DefinitionError(
-            f"the processor of {node.name!r} declares the global table {table!r}, which all can read without that",
+            f"the processor of {node.name!r} declares the global table {table!r}, which needs no declaration",
             hint=f"leave the declaration out: self.context.store({table!r})",
             table=table,
         )
@@ -49,21 +49,21 @@ def _check_store(
 ) -> None:
     if store in tables and store in store_names(tables[store])[:1]:
         raise DefinitionError(
-            f"the processor of {node.name!r} wants a store {store!r} of its own, but that is a table",
-            hint=f"to read the table: table_store({store!r})",
+            f"the processor of {node.name!r} declares a store {store!r}, but that is the name of a table",
+            hint=f"choose another name, or read the table with table_store({store!r})",
             store=store,
         )
-    other, known = specs.setdefault(store, (node, spec))
-    if str(StoreUse(store, known)) != str(StoreUse(store, spec)):
+    first, first_spec = specs.setdefault(store, (node, spec))
+    if str(StoreUse(store, first_spec)) != str(StoreUse(store, spec)):
         raise DefinitionError(
-            f"{other.name!r} and {node.name!r} share the store {store!r}, but declare it differently",
-            hint="declare it once and use that in both classes",
+            f"{first.name!r} and {node.name!r} share the store {store!r}, but declare it differently",
+            hint="declare it once and use that declaration in both classes",
             store=store,
         )
 
 
 def _check_looked_up(table: Node, reader: Node) -> None:
-    """A transformer with stores is not called for look-ups: each would leave its traces in them."""
+    """Reject lookups that would call a transformer with stores, since each lookup could change them."""
     if keeps_table(table):
         return
     if isinstance(table, TransformValues) and table.stores:

@@ -1,4 +1,4 @@
-"""Where records go."""
+"""Sinks: where records leave the topology."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sink(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SparkSink(Sink):
-    """Hand each record to Spark: by a topic of its own, which the driver reads in batches that it remembers."""
+    """Pass each record to Spark through a separate topic, which the driver reads in batches that it records."""
 
     guarantee: str = "the same rows for the same batch id, at least once"
 

@@ -1,4 +1,4 @@
-"""Where records come from."""
+"""Sources: where records enter the topology."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from millstream.timestamps import Clock, OnInvalid
 class Source(Node):
     """Records of one or several topics, or of all topics whose whole name matches ``pattern``.
 
-    ``timestamp`` says where event time comes from, ``on_invalid`` what becomes of a record that has none. Without a
-    record for ``idle_after`` (milliseconds) time follows the wall clock.
+    ``timestamp`` defines the event time, ``on_invalid`` what happens to records without a valid one. Without a record
+    for ``idle_after`` (milliseconds) stream time follows the wall clock.
     """
 
     topics: tuple[str, ...]
@@ -42,22 +42,22 @@ class Source(Node):
         """Whether the source reads a topic."""
         return topic in self.topics or (self.pattern is not None and re.fullmatch(self.pattern, topic) is not None)
 
-    def topics_among(self, there: Iterable[str]) -> tuple[str, ...]:
-        """Return the topics that the source reads: those that it names, or those of ``there`` that match."""
-        return self.topics if self.pattern is None else tuple(sorted(topic for topic in there if self.reads(topic)))
+    def topics_among(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """Return the topics that the source reads: those it names, or those of ``topics`` that match its pattern."""
+        return self.topics if self.pattern is None else tuple(sorted(topic for topic in topics if self.reads(topic)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamSource(Source):
-    """Every record is a fact of its own."""
+    """Every record is an independent event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableSource(Source):
     """Every record is the new row of its key; a null value deletes the row, a null key is dropped.
 
-    ``named`` says that the user gave it a name. With ``history`` (milliseconds) the newest record by timestamp wins,
-    and older versions of a row are kept for so long.
+    With ``named`` the user has given it a name. With ``history`` (milliseconds) the newest record by timestamp wins,
+    and older versions of a row are kept for that long.
     """
 
     named: bool = False
@@ -66,7 +66,7 @@ class TableSource(Source):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GlobalTableSource(Source):
-    """A table of which each host keeps a full copy. It belongs to no stage: joins name it by its topic."""
+    """A table of which each host keeps a full copy. It belongs to no stage; joins refer to it by its topic."""
 
     def __post_init__(self) -> None:
         super(GlobalTableSource, self).__post_init__()

@@ -1,4 +1,4 @@
-"""Stages: the connected parts of a plan between re-keying edges, and the levels on which they run."""
+"""Stages: the connected parts of a plan between repartition edges, and the levels on which they run."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from millstream.plan.tables import TableAggregate
 from millstream.processors import StoreSpec, StoreUse, TableSpec, VersionedSpec
 
 HISTORY = "history"
-"""The part of a table's store that holds versions of rows that are not the newest."""
+"""The part of a table's store with all versions of rows but the newest."""
 
 BUFFER = "buffer"
-"""Where the records of a join wait for its grace."""
+"""The store in which records of a join wait for its grace period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stage:
     """A part of the plan that runs as one task per partition, or one round of it.
 
-    ``heads`` are sources and the edges it reads, ``inputs`` those that are read in this round; ``nodes`` are its other
-    nodes, ending in the edges it writes. Rounds share name and state; there is only one unless records run in a circle.
+    ``heads`` are its sources and the edges that it reads, ``inputs`` those that are read in this round; ``nodes`` are
+    its other nodes, including the edges that it writes. Rounds share name and state; only a cycle has several.
     """
 
     name: str
@@ -60,26 +60,26 @@ class Stage:
 
     @property
     def processor_stores(self) -> dict[str, StoreSpec]:
-        """The stores that processors keep, by the names under which they are kept."""
+        """The stores of processors by their full names."""
         uses = ((node, use) for node in self.nodes if isinstance(node, PROCESSORS) for use in node.stores)
         return {attached_name(node, use): use.spec for node, use in uses if not isinstance(use.spec, TableSpec)}
 
     @property
     def store_names(self) -> tuple[str, ...]:
-        """The names of all that the stage keeps: tables, and what only the node itself reads."""
+        """The names of all stores of the stage: tables, and stores that only their node reads."""
         return tuple(self.store_owners)
 
     @property
     def store_owners(self) -> dict[str, Node]:
-        """The node that keeps each of them; the last one if they share it."""
+        """The node of each store; the last one if several share it."""
         return {name: node for node in (*self.heads, *self.nodes) for name in store_names(node)}
 
 
 def keeps_table(node: Node) -> bool:
-    """Whether the node materialises a table under its name."""
+    """Whether the node stores a table under its name."""
     from_topic = isinstance(node, Source) and node.verb in ("table_source", "global_table_source")
-    kept = (*AGGREGATIONS, ToTable, TableAggregate, ForeignKeyResult)
-    return from_topic or isinstance(node, kept) or getattr(node, "stored", False)
+    tables = (*AGGREGATIONS, ToTable, TableAggregate, ForeignKeyResult)
+    return from_topic or isinstance(node, tables) or getattr(node, "stored", False)
 
 
 def part_name(node: Node, part: str) -> str:
@@ -89,13 +89,13 @@ def part_name(node: Node, part: str) -> str:
 
 
 def attached_name(node: Node, use: StoreUse) -> str:
-    """Return the name of a store that a processor uses: its own, or one that it shares."""
+    """Return the full name of a store that a processor uses: its own, or one that it shares."""
     return use.spec.name or part_name(node, use.local)
 
 
 @singledispatch
 def store_names(node: Node) -> tuple[str, ...]:
-    """Return the names of the stores that a node keeps."""
+    """Return the names of a node's stores."""
     if not keeps_table(node):
         return ()
     name = node.name or ""
@@ -134,13 +134,13 @@ def _attached(node: Process | ProcessValues | TransformValues) -> tuple[str, ...
 
 
 def shared_stores(node: Node) -> tuple[str, ...]:
-    """Return the names of the stores that a node keeps or reads, so that it must be where the others are."""
+    """Return the names of the stores that a node writes or reads, and so must be in the same task with."""
     tables = (use.spec.name or "" for use in getattr(node, "stores", ()) if isinstance(use.spec, TableSpec))
     return (*store_names(node), *tables)
 
 
 def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:
-    """Cut a plan at its re-keying edges; stages come in order of their level."""
+    """Cut a plan at its repartition edges; stages are in the order of their levels."""
     nodes = tuple(node for node in nodes if not isinstance(node, GlobalTableSource))
     parts = _connected_parts(nodes)
     part_of = {node: part for part in parts for node in part}
@@ -150,21 +150,21 @@ def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:
 
 
 def _connected_parts(nodes: Nodes) -> list[list[Node]]:
-    """Group nodes that are connected without an edge between them; an edge belongs to the part that reads it.
+    """Group nodes that are connected without a repartition edge; an edge belongs to the part that reads it.
 
-    Nodes that use the same store are connected too: there is one of it in a task.
+    Nodes that use the same store are connected too, since a store belongs to one task.
     """
     part_of: dict[Node, list[Node]] = {}
-    using: dict[str, Node] = {}
+    first_users: dict[str, Node] = {}
     for node in nodes:
         part_of[node] = [node]
         sources = () if isinstance(node, Repartition) else inputs(node)
-        partners = (using.setdefault(name, node) for name in shared_stores(node))
-        for other in (*sources, *partners):
-            into, part = part_of[other], part_of[node]
-            if into is not part:
-                into.extend(part)
-                part_of.update(dict.fromkeys(part, into))
+        partners = (first_users.setdefault(name, node) for name in shared_stores(node))
+        for neighbour in (*sources, *partners):
+            merged, part = part_of[neighbour], part_of[node]
+            if merged is not part:
+                merged.extend(part)
+                part_of.update(dict.fromkeys(part, merged))
     order = {node: number for number, node in enumerate(nodes)}
     unique = {id(part): sorted(part, key=order.__getitem__) for part in part_of.values()}
     return list(unique.values())

@@ -1,4 +1,4 @@
-"""Steps that keep something per key, and the turns between stream and table."""
+"""Steps that keep state per key, and the conversions between stream and table."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Reduce(Node):
 class Aggregate(Node):
     """Add the values of each key to an aggregate; an aggregate of None deletes the row.
 
-    Cogrouped streams add to the same aggregate, each with a function of its own. What a ``ready`` aggregation keeps is
-    not what it shows; ``build`` makes an object of its results.
+    Cogrouped streams add to the same aggregate, each with its own function. With ``ready``, a built-in aggregation, the
+    stored state is not the result; ``build`` creates an object from its results.
     """
 
     source: Node
@@ -52,8 +52,8 @@ class Aggregate(Node):
 class WindowedAggregate(Node):
     """Aggregate the records of each key and window; ``initial`` None takes the first value as the first result.
 
-    ``merger`` joins the aggregates of two sessions. With ``final`` a window is passed on once, when it has closed.
-    A ``ready`` aggregation is as in ``Aggregate``; it gets no null values. One that ``counts`` does not look at values.
+    ``merger`` merges the aggregates of two sessions. With ``final`` a window is forwarded once, when it has closed.
+    ``ready`` is as in ``Aggregate``; it gets no null values. With ``counts`` values are ignored.
     """
 
     source: Node
@@ -78,7 +78,7 @@ class WindowedAggregate(Node):
         if self.retention is not None and self.retention < needed:
             raise DefinitionError(
                 f"a retention of {self.retention} ms is too short for windows that need {needed} ms",
-                hint="leave it out, or make it at least size and grace together",
+                hint="leave it out, or make it at least size plus grace",
             )
         if self.final and isinstance(self.windows, UnlimitedWindows):
             raise DefinitionError("an unlimited window never closes", hint='use emit("updates")')
@@ -95,7 +95,7 @@ class WindowedAggregate(Node):
 class ToTable(Node):
     """Take each record as the new row of its key; null value deletes, null key is dropped.
 
-    ``named`` says that the user gave it a name; ``history`` is that of a table of a topic.
+    With ``named`` the user has given it a name; ``history`` is as in ``TableSource``.
     """
 
     source: Node
@@ -107,14 +107,14 @@ class ToTable(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToStream(Node):
-    """Each change of a table as a record; a deleted row is a null value."""
+    """Turn each change of a table into a record; a deleted row has a null value."""
 
     source: Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamTableJoin(Node):
-    """Look up the table's row of each stream record; table changes emit nothing.
+    """Join each record of the stream with the row of its key; table changes emit nothing.
 
     With ``grace`` (milliseconds) a record waits for late updates of a table with history.
     """

@@ -1,4 +1,4 @@
-"""Steps that look at one record at a time and remember nothing."""
+"""Steps that process one record at a time and keep no state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Map(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapValues(Node):
-    """Replace the value; the key stays, so no re-keying follows."""
+    """Replace the value; the key stays, so no repartitioning is needed."""
 
     source: Node
     mapper: Function
@@ -59,7 +59,7 @@ class FlatMapValues(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SelectKey(Node):
-    """Give the record a new key."""
+    """Replace the key."""
 
     source: Node
     mapper: Function
@@ -68,7 +68,7 @@ class SelectKey(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Peek(Node):
-    """Look at each record and pass it on."""
+    """Call an action for each record and forward it."""
 
     source: Node
     action: Function
@@ -76,7 +76,7 @@ class Peek(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Foreach(Node):
-    """Look at each record; nothing follows."""
+    """Call an action for each record; forward nothing."""
 
     source: Node
     action: Function
@@ -91,7 +91,7 @@ class Merge(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Split(Node):
-    """Ask once which way a record goes; the two branches of the split read from it."""
+    """Evaluate the predicate once for each record; the two branches of the split read from it."""
 
     source: Node
     predicate: Function
@@ -107,10 +107,10 @@ class Branch(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Repartition(Node):
-    """Send each record to the task that owns its key: the edge between two stages.
+    """Send each record to the task that owns its key: the repartition edge between two stages.
 
-    A record without key goes nowhere: it is dropped and counted, unless ``null_keys`` lets it through for a left join.
-    Without ``carries_values`` the readers only learn whether there is a value.
+    A record without a key is dropped and counted, unless ``null_keys`` lets it pass for a left join. Without
+    ``carries_values`` the readers only get whether there is a value.
     """
 
     source: Node
@@ -129,4 +129,4 @@ STATELESS = (
     Filter, Map, MapValues, FlatMap, FlatMapValues, SelectKey, Peek, Foreach, Merge, Split, Branch, Repartition,
 )  # fmt: skip
 REKEYING = (Map, FlatMap, SelectKey)
-"""After these a record may lie on the wrong task for its key."""
+"""After these nodes a record may be in another task than its key requires."""

@@ -1,4 +1,4 @@
-"""Steps from table to table. Without a name their result is not stored: whoever looks it up computes it."""
+"""Steps from table to table. Without a name their result is not stored: lookups compute it."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ class TableGroupBy(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableAggregate(Node):
-    """Take the old row out of a group's aggregate, then add the new one; without ``initial`` the first row is it.
+    """Subtract the old row from a group's aggregate, then add the new one.
 
-    A ``ready`` aggregation is as in ``Aggregate``; it is of what ``select`` takes out of a row, if that is not None.
+    Without ``initial`` the first row is the first aggregate. ``ready`` is as in ``Aggregate``; it aggregates what
+    ``select`` returns for a row, unless that is None.
     """
 
     source: Node
@@ -62,7 +63,7 @@ class TableAggregate(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableTableJoin(Node):
-    """Join the rows of two tables by key; a change on either side is joined with the other side as it is then."""
+    """Join the rows of two tables by key; a change on either side is joined with the current row of the other side."""
 
     left: Node
     right: Node
@@ -78,5 +79,5 @@ class TableTableJoin(Node):
 
 
 TABLES = (TableFilter, TableMapValues, TableGroupBy, TableAggregate, TableTableJoin)
-LOOKED_THROUGH = (TableFilter, TableMapValues, TableTableJoin)
-"""Tables that need no store of their own."""
+COMPUTED_ON_LOOKUP = (TableFilter, TableMapValues, TableTableJoin)
+"""Tables that need no store: lookups compute their rows."""

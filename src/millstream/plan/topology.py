@@ -1,4 +1,4 @@
-"""A topology: the nodes as written, and the plan that is made of them."""
+"""A topology: the nodes as defined, and the plan that is made from them."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class SparkDelivery(NamedTuple):
 
 @dataclass(slots=True)
 class Draft:
-    """Nodes in the order in which the user's verbs made them."""
+    """Nodes in the order in which the user's verbs created them."""
 
     app: str = ""
     nodes: list[Node] = field(default_factory=list)
     deliveries: dict[str, SparkDelivery] = field(default_factory=dict)
-    """What the driver does with topics that are for Spark; it stays there, and never goes to workers."""
+    """What the driver does with topics for Spark; it stays in the driver and is never sent to workers."""
 
     def add(self, node: N) -> N:
-        """Take a new node into the topology."""
+        """Add a node to the topology."""
         for source in inputs(node):
             if source not in self.nodes:
                 raise DefinitionError(
-                    f"{node.verb} wants to read a {source.verb} that belongs to another app",
-                    hint="connect apps by a topic: write it with .to() in one and read it in the other",
+                    f"{node.verb} cannot read a {source.verb} of another app",
+                    hint="connect apps by a topic: write it with .to() in one app and read it in the other",
                 )
         self.nodes.append(node)
         return node
@@ -53,19 +53,19 @@ class Draft:
 
 @dataclass(frozen=True)
 class Plan:
-    """A topology ready to run: named, re-keyed, checked and cut into stages."""
+    """A topology ready to run: named, repartitioned, checked and cut into stages."""
 
     nodes: Nodes
 
     @classmethod
     def of(cls, draft: Draft) -> Plan:
-        """Make the plan of what was written so far."""
+        """Return the plan of the nodes defined so far."""
         nodes: Nodes = tuple(draft.nodes)
         for rule in RULES:
             nodes = rule(nodes)
         check_topology(nodes)
         plan = cls(nodes)
-        _ = plan.stages  # a cut that is not possible is found here, not at run time
+        _ = plan.stages  # errors appear here, not at run time
         return plan
 
     @cached_property
@@ -78,17 +78,17 @@ class Plan:
 
     @cached_property
     def sending_old(self) -> frozenset[Node]:
-        """The tables that tell their readers old values."""
+        """The tables that send old values to their readers."""
         return sending_old_values(self.nodes)
 
     @cached_property
     def regrouped(self) -> frozenset[Node]:
-        """The tables whose rows end up in ready aggregations of groups."""
+        """The tables whose rows are grouped into built-in aggregations."""
         return regrouped_tables(self.nodes)
 
     @cached_property
     def waiting(self) -> frozenset[Node]:
-        """The nodes behind such that hold records back."""
+        """The nodes downstream of nodes that hold records back."""
         return waiting_nodes(self.nodes)
 
     @cached_property
@@ -97,7 +97,7 @@ class Plan:
 
     @cached_property
     def key_types(self) -> dict[Node, KeyType | None]:
-        """The type of each node's keys, where it is sure."""
+        """The type of each node's keys, where it is certain."""
         return key_types(self.nodes)
 
     @property
@@ -110,7 +110,7 @@ class Plan:
 
     @property
     def stamped_topics(self) -> frozenset[str]:
-        """Topics whose records are to have the time at which the log took them."""
+        """Topics whose records get the time at which the log appends them."""
         return frozenset(topic for node in self.sources if node.timestamp == "append" for topic in node.topics)
 
     @property
@@ -120,7 +120,7 @@ class Plan:
 
     @property
     def sink_topics(self) -> tuple[str, ...]:
-        """Topics that are known to be written; computed ones are not."""
+        """The output topics, except those that are computed for each record."""
         fixed = (node.topic for node in self.nodes if isinstance(node, Sink) and isinstance(node.topic, str))
         late = (topic for node in self.nodes if (topic := getattr(node, "late_to", None)) is not None)
         return tuple(dict.fromkeys((*fixed, *late)))

@@ -1,4 +1,4 @@
-"""Checks of the topology as a whole; what concerns one node is checked by the node itself."""
+"""Check the topology as a whole; each node checks itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millstream.plan.sources import Source
 
 
 def check_topology(nodes: Nodes) -> None:
-    """Refuse a topology that cannot run."""
+    """Reject a topology that cannot run."""
     _check_sources(nodes)
     check_stores(nodes)
     check_key_types(nodes)
@@ -22,11 +22,11 @@ def _check_sources(nodes: Nodes) -> None:
     patterns = [node for node in sources if node.pattern is not None]
     for node in sources:
         for topic in node.topics:
-            readers.update((topic, other) for other in patterns if other.reads(topic))
+            readers.update((topic, source) for source in patterns if source.reads(topic))
             if topic in readers:
                 raise DefinitionError(
                     f"topic {topic!r} is read by {readers[topic].name!r} and by {node.name!r}",
-                    hint="read it once and use the result twice; a table also gives a stream: .to_stream()",
+                    hint="read it once and use the result twice; .to_stream() turns a table into a stream",
                     topic=topic,
                 )
             readers[topic] = node

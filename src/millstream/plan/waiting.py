@@ -1,6 +1,6 @@
-"""Which nodes get records late because a node before them holds them back.
+"""The nodes that get records late because a node upstream holds them back.
 
-When time goes on by itself, such a node must not go along: what is still held back would be late for it.
+When time advances without records, it must not advance for these nodes: records still held back would be late there.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from millstream.plan.suppress import Suppress
 
 
 def waiting_nodes(nodes: Nodes) -> frozenset[Node]:
-    """Return the nodes behind such that hold records back."""
-    late = fold(nodes, _leaves_late)
+    """Return the nodes downstream of nodes that hold records back."""
+    late = fold(nodes, _forwards_late)
     return frozenset(node for node in nodes if any(late[source] for source in inputs(node)))
 
 
-def _leaves_late(node: Node, sources: tuple[bool, ...]) -> bool:
+def _forwards_late(node: Node, sources: tuple[bool, ...]) -> bool:
     return any(sources) or _holds_back(node)
 
 
