@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from examples.harness import Input, run_example
 from millstream import App, Config
 
@@ -32,13 +34,19 @@ def moved(board: Board, move: str) -> Board:
     return moved(after, rook) if rook is not None and board[origin] in "Kk" else after
 
 
+class Turn(msgspec.Struct):
+    """A move and its number in the game."""
+
+    number: int
+    move: str
+
+
 app = App("chess", config=Config(caching=False))  # emit every move, not only the last one of a batch
 moves = app.stream("moves", key=str, value=str)
 
 # the stream: every move is a fact, with its number in the game
-moves.group_by_key().aggregate(lambda: ["", 0], lambda last, move: [move, last[1] + 1]).to_stream().map_values(
-    lambda last: f"{last[1]}. {last[0]}"
-).to("replay", value=str)
+turns = moves.group_by_key().aggregate(lambda: Turn(0, ""), lambda last, move: Turn(last.number + 1, move), value=Turn)
+turns.to_stream().map_values(lambda turn: f"{turn.number}. {turn.move}").to("replay", value=str)
 
 # the table: all moves so far, applied to one board per game
 moves.group_by_key().aggregate(lambda: START, moved, value=Board, name="boards")

@@ -112,7 +112,7 @@ class Raw:
     decode: staticmethod[[bytes], bytes] = staticmethod(bytes)
 
     @staticmethod
-    def encode(value: Any) -> bytes:
+    def encode(value: bytes) -> bytes:
         return value if type(value) is bytes else bytes(memoryview(value))  # bytes(5) would be five zeros
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
 from millstream.errors import DefinitionError
-from millstream.foundation.type_variables import K2, V2
+from millstream.foundation.type_variables import V2
 from millstream.functions import AnyFunction, Context, Function, KeyedFunction, ValueFunction, by_arity
 
 Clock: TypeAlias = Literal["record", "append", "wall_clock"]
@@ -22,7 +22,7 @@ TimestampLike: TypeAlias = AnyFunction | Clock | None
 Moment: TypeAlias = datetime | float | None
 """What a timestamp function returns: a datetime, milliseconds since 1970, or None if there is none."""
 ValueTimestamp: TypeAlias = ValueFunction[V2, Moment] | Clock | None
-KeyedTimestamp: TypeAlias = KeyedFunction[K2, V2, Moment]
+KeyedTimestamp: TypeAlias = KeyedFunction[Any, Any, Moment]
 
 Part: TypeAlias = str | Callable[[Any], Any]
 """A field of the value by name, or a function of the value."""

@@ -51,8 +51,28 @@ class GroupedTable(Handle[K, V], ReadyAggregations[K, V, K]):
     @overload
     def reduce(
         self,
-        add: Adder[V, V] | KeyedAdder[K, V, V],
-        remove: Adder[V, V] | KeyedAdder[K, V, V],
+        add: KeyedAdder[K, V, V],
+        remove: KeyedAdder[K, V, V],
+        *,
+        value: SerdeLike = None,
+        history: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[K, V]: ...
+    @overload
+    def reduce(
+        self,
+        add: Adder[V, V],
+        remove: KeyedAdder[K, V, V],
+        *,
+        value: SerdeLike = None,
+        history: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[K, V]: ...
+    @overload
+    def reduce(
+        self,
+        add: KeyedAdder[K, V, V],
+        remove: Adder[V, V],
         *,
         value: SerdeLike = None,
         history: Duration | None = None,
@@ -96,8 +116,19 @@ class GroupedTable(Handle[K, V], ReadyAggregations[K, V, K]):
     def aggregate(
         self,
         initial: Callable[[], A],
-        add: Adder[A, V] | KeyedAdder[K, A, V],
-        remove: Adder[A, V] | KeyedAdder[K, A, V],
+        add: Adder[A, V],
+        remove: KeyedAdder[K, A, V],
+        *,
+        value: SerdeLike[A] = None,
+        history: Duration | None = None,
+        name: str | None = None,
+    ) -> Table[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initial: Callable[[], A],
+        add: KeyedAdder[K, A, V],
+        remove: Adder[A, V],
         *,
         value: SerdeLike[A] = None,
         history: Duration | None = None,

@@ -14,7 +14,7 @@ from millstream.foundation.type_variables import TextKey, Value
 from millstream.plan.histories import checked_history
 from millstream.plan.sources import GlobalTableSource, Source, StreamSource, TableSource
 from millstream.plan.topology import Draft
-from millstream.serdes import JSON, READABLE, SerdeLike, serde_for
+from millstream.serdes import JSON, READABLE, Serde, SerdeLike, serde_for
 from millstream.timestamps import (
     KeyedTimestamp,
     OnInvalid,
@@ -46,7 +46,7 @@ class TableOptions(TypedDict, total=False):
 
 
 class Sources:
-    """The verbs of an app that read topics. Overloads: by form of the timestamp function."""
+    """The verbs of an app that read topics. Overloads: with and without a type, by form of the timestamp function."""
 
     def __init__(self, app: str) -> None:
         self._draft = Draft(app)
@@ -57,7 +57,7 @@ class Sources:
         self,
         *topics: str,
         key: SerdeLike[TextKey] = None,
-        value: SerdeLike[Value] = None,
+        value: type[Value] | Serde[Value],
         timestamp: ValueTimestamp[Value] = None,
         **options: Unpack[StreamOptions],
     ) -> Stream[TextKey, Value]: ...
@@ -66,8 +66,17 @@ class Sources:
         self,
         *topics: str,
         key: SerdeLike[TextKey] = None,
+        value: None = None,
+        timestamp: ValueTimestamp[Any] = None,
+        **options: Unpack[StreamOptions],
+    ) -> Stream[TextKey, Any]: ...
+    @overload
+    def stream(
+        self,
+        *topics: str,
+        key: SerdeLike[TextKey] = None,
         value: SerdeLike[Value] = None,
-        timestamp: KeyedTimestamp[TextKey, Value],
+        timestamp: KeyedTimestamp,
         **options: Unpack[StreamOptions],
     ) -> Stream[TextKey, Value]: ...
     def stream(
@@ -105,7 +114,7 @@ class Sources:
         topic: str,
         *,
         key: SerdeLike[TextKey] = None,
-        value: SerdeLike[Value] = None,
+        value: type[Value] | Serde[Value],
         timestamp: ValueTimestamp[Value] = None,
         **options: Unpack[TableOptions],
     ) -> Table[TextKey, Value]: ...
@@ -115,8 +124,18 @@ class Sources:
         topic: str,
         *,
         key: SerdeLike[TextKey] = None,
+        value: None = None,
+        timestamp: ValueTimestamp[Any] = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[TextKey, Any]: ...
+    @overload
+    def table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[TextKey] = None,
         value: SerdeLike[Value] = None,
-        timestamp: KeyedTimestamp[TextKey, Value],
+        timestamp: KeyedTimestamp,
         **options: Unpack[TableOptions],
     ) -> Table[TextKey, Value]: ...
     def table(

@@ -123,7 +123,25 @@ class StatelessVerbs(Handle[K, V]):
     @overload
     def flat_map(
         self,
+        mapper: ValueFunction[V, list[tuple[K2, V2]]],
+        *,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> Stream[K2, V2]: ...
+    @overload
+    def flat_map(
+        self,
         mapper: ValueFunction[V, Iterable[tuple[K2, V2]]],
+        *,
+        key: SerdeLike[K2] = None,
+        value: SerdeLike[V2] = None,
+        name: str | None = None,
+    ) -> Stream[K2, V2]: ...
+    @overload
+    def flat_map(
+        self,
+        mapper: PairFunction[K, V, list[tuple[K2, V2]]],
         *,
         key: SerdeLike[K2] = None,
         value: SerdeLike[V2] = None,
@@ -147,7 +165,7 @@ class StatelessVerbs(Handle[K, V]):
         value: SerdeLike[V2] = None,
         name: str | None = None,
     ) -> Stream[K2, V2]: ...
-    def flat_map(
+    def flat_map(  # lists have overloads of their own, since pyright infers Literal[1] from an Iterable of (word, 1)
         self, mapper: AnyFunction, *, key: SerdeLike = None, value: SerdeLike = None, name: str | None = None
     ) -> Stream:
         """Replace each record by any number of key-value pairs that ``mapper`` returns.
