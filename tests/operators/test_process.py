@@ -109,7 +109,7 @@ def test_a_table_is_not_written_by_a_processor() -> None:
     app.stream("clicks", value=str).process(Meddle)
     with (
         TestDriver(app) as driver,
-        pytest.raises(ProcessingError, match="'users' belongs to a table and is read only"),
+        pytest.raises(ProcessingError, match="'users' belongs to a table and is read-only"),
     ):
         driver.topic("clicks").pipe("x", key="u")
 

@@ -86,7 +86,7 @@ def test_deleted_state_is_refused_and_not_taken_for_empty(tmp_path: Path, feed: 
         path.unlink()
     feed(words, "lines", [b"b"])
 
-    with pytest.raises(StateError, match="batch 1 was done last"):
+    with pytest.raises(StateError, match="the last committed batch is 1"):
         words.run("caught-up")
 
 

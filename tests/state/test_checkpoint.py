@@ -1,4 +1,4 @@
-"""State that is shipped and restored: through deltas, snapshots, lost hosts and commits that were never shipped."""
+"""State is uploaded and restored: with deltas, snapshots, lost hosts and commits that were never uploaded."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ Rows = dict[bytes, bytes]
 
 
 class Host:
-    """A host with a state directory of its own."""
+    """A host with its own state directory."""
 
     def __init__(self, directory: Path, checkpoint: Checkpoint) -> None:
         self.state = TaskState(directory, (STORE,), sync=False)
         self._checkpoint = checkpoint
 
     @property
-    def files(self) -> TaskCheckpoint:
+    def checkpoint(self) -> TaskCheckpoint:
         return self._checkpoint.of_task("words/0")
 
     def run(
-        self, batch: int, expected: StateVersion, rows: Rows, deleted: list[bytes], *, ship: bool = True
+        self, batch: int, expected: StateVersion, rows: Rows, deleted: list[bytes], *, upload: bool = True
     ) -> StateVersion:
         """Run a batch as a task does; return the version after it."""
-        files = self.files
-        files.ensure(self.state, expected, batch)
+        checkpoint = self.checkpoint
+        checkpoint.restore(self.state, expected, batch)
         before = self.state.read_version()
 
         def change(txn: Any) -> Changes:
@@ -49,24 +49,17 @@ class Host:
                 for key in deleted:
                     recorded.delete(key, db=store)
                 commit = f"{random.getrandbits(64):016x}"
-                self.state.save(recorded, StateVersion(batch, commit, after=before.commit), b"outbox")
+                self.state.save(recorded, StateVersion(batch, commit, base=before.commit), b"outbox")
             return recorded.changes
 
         changes = self.state.update(change)
-        if ship:
-            files.ship(self.state, before.commit, changes)
-            files.snapshot_if_due(self.state)
+        if upload:
+            checkpoint.upload(self.state, before.commit, changes)
+            checkpoint.snapshot_if_due(self.state)
         return self.state.read_version()
 
     def rows(self) -> Rows:
-        found: Rows = {}
-
-        def look(txn: Any) -> None:
-            with txn.cursor(self.state.database(STORE)) as cursor:
-                found.update(cursor)
-
-        self.state.update(look)
-        return found
+        return dict(self.state.scan(STORE))
 
 
 @pytest.fixture
@@ -75,53 +68,55 @@ def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
     close_environments(tmp_path)
 
 
-def test_another_host_goes_on_from_what_was_shipped(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_another_host_continues_from_the_uploaded_state(checkpoint: Checkpoint, tmp_path: Path) -> None:
     first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
     version = StateVersion()
     for batch in range(1, 12):
         version = first.run(batch, version, {b"k%d" % (batch % 3): b"%d" % batch}, [b"k0"] if batch % 5 == 0 else [])
-    assert {entry.kind for entry in first.files.entries} == {"delta", "snapshot"}
-    assert first.files.entries[0].batch > 1, "what is before the last snapshot but one is gone"
+    assert {file.kind for file in first.checkpoint.files} == {"delta", "snapshot"}
+    assert first.checkpoint.files[0].batch > 1, "files before the second-to-last snapshot are deleted"
     second.run(12, version, {b"new": b"1"}, [])
     assert second.rows() == {**first.rows(), b"new": b"1"}
 
 
-def test_a_batch_that_was_shipped_is_not_applied_again(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    """The host died after it had shipped its commit and, perhaps, published some of its results."""
+def test_an_uploaded_batch_is_not_applied_again(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    """The host died after it had uploaded its commit, and may have published some of its output."""
     first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
-    shipped = first.run(1, StateVersion(), {b"k": b"chance"}, [])
-    assert second.run(1, StateVersion(), {b"k": b"other chance"}, []) == shipped
-    assert second.rows() == {b"k": b"chance"}
+    uploaded = first.run(1, StateVersion(), {b"k": b"first run"}, [])
+    assert second.run(1, StateVersion(), {b"k": b"second run"}, []) == uploaded
+    assert second.rows() == {b"k": b"first run"}
 
 
-def test_a_commit_that_was_never_shipped_is_forgotten(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_a_commit_that_was_never_uploaded_is_discarded(checkpoint: Checkpoint, tmp_path: Path) -> None:
     first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
     done = first.run(1, StateVersion(), {b"k": b"1"}, [])
-    first.run(2, done, {b"k": b"lost"}, [], ship=False)
+    first.run(2, done, {b"k": b"lost"}, [], upload=False)
     third = second.run(2, done, {b"k": b"2"}, [])
     assert first.run(3, third, {b"m": b"3"}, []).batch == 3
     assert first.rows() == {b"k": b"2", b"m": b"3"}
 
 
-def test_a_commit_whose_shipping_failed_is_shipped_whole_by_its_host(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_a_commit_whose_upload_failed_is_uploaded_later_as_a_snapshot(checkpoint: Checkpoint, tmp_path: Path) -> None:
     first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
     done = first.run(1, StateVersion(), {b"k": b"1"}, [])
-    first.run(2, done, {b"k": b"2"}, [], ship=False)
+    first.run(2, done, {b"k": b"2"}, [], upload=False)
     again = first.run(2, done, {b"k": b"never applied"}, [])
     second.run(3, again, {b"m": b"3"}, [])
     assert second.rows() == {b"k": b"2", b"m": b"3"}
 
 
-def test_a_checkpoint_with_a_gap_is_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_a_checkpoint_with_missing_files_is_rejected(checkpoint: Checkpoint, tmp_path: Path) -> None:
     host = Host(tmp_path / "a", checkpoint)
     version = host.run(2, host.run(1, StateVersion(), {b"k": b"1"}, []), {b"k": b"2"}, [])
     for file in (tmp_path / "checkpoint").rglob("000000000001.*"):
         file.unlink()
-    with pytest.raises(StateError, match="the checkpoint has no way to commit"):
+    with pytest.raises(
+        StateError, match=r"the checkpoint cannot restore commit \w+ of task words/0: files are missing"
+    ):
         Host(tmp_path / "b", checkpoint).run(3, version, {}, [])
 
 
-def test_places_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+def test_an_unusable_checkpoint_location_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="checkpoint='nowhere://x' cannot be used"):
         Checkpoint("nowhere://x", "app", "history")
     (tmp_path / "file").write_text("I am a file")
@@ -136,12 +131,12 @@ BATCH = st.tuples(st.integers(0, 2), st.dictionaries(KEYS, st.binary(max_size=3)
 
 @given(st.lists(BATCH, max_size=10))
 @settings(max_examples=25, deadline=None)
-def test_whichever_host_runs_a_batch_the_rows_are_the_same(
+def test_the_rows_are_the_same_whichever_host_runs_a_batch(
     tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[int, Rows, list[bytes]]]
 ) -> None:
-    place = tmp_path_factory.mktemp("hosts")
-    checkpoint = Checkpoint(str(place / "checkpoint"), "app", "history", snapshot_every=3)
-    hosts = [Host(place / str(number), checkpoint) for number in range(3)]
+    directory = tmp_path_factory.mktemp("hosts")
+    checkpoint = Checkpoint(str(directory / "checkpoint"), "app", "history", snapshot_every=3)
+    hosts = [Host(directory / str(number), checkpoint) for number in range(3)]
     version = StateVersion()
     expected: Rows = {}
     last = hosts[0]
@@ -150,4 +145,4 @@ def test_whichever_host_runs_a_batch_the_rows_are_the_same(
         version = last.run(number, version, rows, deleted)
         expected = {key: value for key, value in {**expected, **rows}.items() if key not in deleted}
     assert last.rows() == expected
-    close_environments(place)
+    close_environments(directory)

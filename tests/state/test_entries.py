@@ -1,38 +1,38 @@
-"""A bucket of entries against a plain dictionary."""
+"""A bucket of entries behaves like a plain dictionary."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.state.entries import Bucket
+from millstream.state.entries import Bucket, Position
 
 TIMES = st.integers(0, 12)
-PLACES = st.tuples(TIMES, st.integers(0, 2))
+POSITIONS = st.tuples(TIMES, st.integers(0, 2))
 
 
-@given(st.lists(st.tuples(PLACES, st.sampled_from(["set", "delete", "drop", "move"]))), TIMES, TIMES)
-def test_entries_are_found_by_place_and_by_stretches_of_time(
+@given(st.lists(st.tuples(POSITIONS, st.sampled_from(["set", "delete", "remove", "move"]))), TIMES, TIMES)
+def test_entries_are_found_by_position_and_by_time_range(
     changes: list[tuple[tuple[int, int], str]], low: int, high: int
 ) -> None:
     bucket, model = Bucket("k", b"sk", 0), dict[tuple[int, ...], int]()
-    for number, (place, change) in enumerate(changes):
-        at: tuple[int, ...] = place
-        entry = bucket.entry(at)
-        assert bucket.find(at) is entry
+    for number, (changed, change) in enumerate(changes):
+        position: Position = changed
+        entry = bucket.entry(position)
+        assert bucket.find(position) is entry
         entry.value = number if change == "set" else None
-        if change == "drop":
-            bucket.drop(entry)
-            assert bucket.find(at) is None
-        model.pop(at, None)
+        if change == "remove":
+            bucket.remove(entry)
+            assert bucket.find(position) is None
+        model.pop(position, None)
         if change == "set":
-            model[at] = number
+            model[position] = number
         if change == "move":
-            at = (at[0] + number % 5 - 2, 3 + number)
-            bucket.move(entry, at)
-            assert bucket.find(at) is entry
-            entry.value = model[at] = number
-    assert [one.at for one in bucket.entries] == sorted(one.at for one in bucket.entries)
-    assert bucket.times == [one.at[0] for one in bucket.entries]
-    expected = [(at, value) for at, value in sorted(model.items()) if low <= at[0] <= high]
-    assert [(one.at, one.value) for one in bucket.between(low, high)] == expected
+            position = (position[0] + number % 5 - 2, 3 + number)
+            bucket.move(entry, position)
+            assert bucket.find(position) is entry
+            entry.value = model[position] = number
+    assert [entry.position for entry in bucket.entries] == sorted(entry.position for entry in bucket.entries)
+    assert bucket.times == [entry.position[0] for entry in bucket.entries]
+    expected = [(position, value) for position, value in sorted(model.items()) if low <= position[0] <= high]
+    assert [(entry.position, entry.value) for entry in bucket.between(low, high)] == expected

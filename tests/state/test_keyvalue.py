@@ -48,53 +48,53 @@ def set_rows(state: TaskState, rows: dict[Any, Any], codec: Any = OBJECT_CODEC) 
     state.update(change)
 
 
-def reading(state: TaskState, look: Callable[[KeyValueStore], Any], codec: Any = OBJECT_CODEC) -> Any:
+def read(state: TaskState, look: Callable[[KeyValueStore], Any], codec: Any = OBJECT_CODEC) -> Any:
     return state.update(lambda txn: look(KeyValueStore(txn, state.database("rows"), codec, "rows")))
 
 
 @settings(max_examples=60, deadline=None)
 @given(steps)
-def test_a_store_does_what_a_dict_does(steps: list[tuple[str, Any, Any]]) -> None:
-    """The model is a dict by the type and the value of keys; a commit ends a batch and begins the next."""
+def test_a_store_behaves_like_a_dict(steps: list[tuple[str, Any, Any]]) -> None:
+    """The model is a dict by type and value of the key; a commit ends a batch and starts the next."""
     model: dict[tuple[type, Any], tuple[Any, Any, int]] = {}
     with TemporaryDirectory() as directory:
         state = TaskState(Path(directory) / "task", ("rows",), sync=False)
-        rest = list(enumerate(steps))
-        while rest:
-            rest = reading(state, partial(play, steps=rest, model=model))
-        found = reading(state, lambda store: list(store.items()))
+        remaining = list(enumerate(steps))
+        while remaining:
+            remaining = read(state, partial(run_steps, steps=remaining, model=model))
+        rows = read(state, lambda store: list(store.items()))
         state.close()
-    assert by_key(found) == by_key(list(model.values()))
+    assert by_key(rows) == by_key(list(model.values()))
 
 
 Steps = list[tuple[int, tuple[str, Any, Any]]]
 
 
-def play(store: KeyValueStore, steps: Steps, model: dict[tuple[type, Any], tuple[Any, Any, int]]) -> Steps:
-    """Play steps until a commit; return those that are left."""
+def run_steps(store: KeyValueStore, steps: Steps, model: dict[tuple[type, Any], tuple[Any, Any, int]]) -> Steps:
+    """Run steps until a commit; return the remaining steps."""
     while steps:
         (time, (verb, key, value)), *steps = steps
-        known = (type(key), encode_key(key))
+        model_key = (type(key), encode_key(key))
         if verb == "commit":
             break
         if verb in ("set", "delete"):
             row = store.row(key)
             row.value, row.timestamp = value, time
             store.mark(row)
-            model.pop(known, None)
+            model.pop(model_key, None)
             if value is not None:
-                model[known] = (key, value, time)
+                model[model_key] = (key, value, time)
         elif verb == "flush":
             store.flush()
         elif verb == "scan":
             assert by_key(list(store.items())) == by_key(list(model.values()))
             assert len(store) == len(model)
         elif verb == "get several":
-            found = [row.value for row in store.rows([key, *(key for key, _, _ in model.values()), key])]
-            assert found[1:-1] == [value for _, value, _ in model.values()]
-            assert found[0] == found[-1] == model.get(known, (key, None, 0))[1]
+            values = [row.value for row in store.rows([key, *(key for key, _, _ in model.values()), key])]
+            assert values[1:-1] == [value for _, value, _ in model.values()]
+            assert values[0] == values[-1] == model.get(model_key, (key, None, 0))[1]
         else:
-            assert store.get(key) == model.get(known, (key, None, 0))[1]
+            assert store.get(key) == model.get(model_key, (key, None, 0))[1]
     store.flush()
     return steps
 
@@ -115,52 +115,53 @@ def by_key(rows: list[tuple[Any, Any, int]]) -> list[tuple[bytes, Any, int]]:
 )
 def test_rows_are_scanned_in_the_order_of_their_keys(state: TaskState, keys: list[Any]) -> None:
     set_rows(state, dict.fromkeys(reversed(keys), 1))
-    assert reading(state, lambda store: [key for key, _, _ in store.items()]) == keys
+    assert read(state, lambda store: [key for key, _, _ in store.items()]) == keys
     first, last = encode_key(keys[1]), encode_key(keys[-1])
-    assert reading(state, lambda store: [key for key, _, _ in store.items(first, last)]) == keys[1:-1]
+    assert read(state, lambda store: [key for key, _, _ in store.items(first, last)]) == keys[1:-1]
 
 
 def test_keys_keep_their_types(state: TaskState) -> None:
     keys = [1, True, 1.0, "1", b"1", (1,)]
     for number, key in enumerate(keys):
         set_rows(state, {key: number})
-    found = reading(state, lambda store: [(type(key), value) for key, value, _ in store.items()])
-    assert sorted(found, key=lambda row: row[1]) == [(type(key), number) for number, key in enumerate(keys)]
+    rows = read(state, lambda store: [(type(key), value) for key, value, _ in store.items()])
+    assert sorted(rows, key=lambda row: row[1]) == [(type(key), number) for number, key in enumerate(keys)]
 
 
 @pytest.mark.parametrize("length", [509, 510, 511, 512, 5_000])
-def test_long_keys_are_kept_whole(state: TaskState, length: int) -> None:
-    one, two = "k" * length, "k" * (length - 1) + "l"
-    set_rows(state, {one: 1, two: 2, "short": 3})
-    assert reading(state, lambda store: [store.get(key) for key in (one, two, "short", one + "k")]) == [1, 2, 3, None]
-    assert {key for key, _, _ in reading(state, lambda store: list(store.items()))} == {one, two, "short"}
-    assert state.update(lambda txn: fetch(txn, state.database("rows"), OBJECT_CODEC.decode, two)) == (2, 7)
-    set_rows(state, {one: None})
-    assert reading(state, lambda store: [store.get(one), store.get(two), len(store)]) == [None, 2, 2]
+def test_long_keys_are_not_truncated(state: TaskState, length: int) -> None:
+    first, second = "k" * length, "k" * (length - 1) + "l"
+    set_rows(state, {first: 1, second: 2, "short": 3})
+    keys = (first, second, "short", first + "k")
+    assert read(state, lambda store: [store.get(key) for key in keys]) == [1, 2, 3, None]
+    assert {key for key, _, _ in read(state, lambda store: list(store.items()))} == {first, second, "short"}
+    assert state.update(lambda txn: fetch(txn, state.database("rows"), OBJECT_CODEC.decode, second)) == (2, 7)
+    set_rows(state, {first: None})
+    assert read(state, lambda store: [store.get(first), store.get(second), len(store)]) == [None, 2, 2]
 
 
-def test_changed_rows_are_given_once_with_what_they_were_before(state: TaskState) -> None:
+def test_changed_rows_are_returned_once_with_their_previous_value(state: TaskState) -> None:
     set_rows(state, {"a": 1, "b": 2})
 
     def look(store: KeyValueStore) -> list[Any]:
-        found = []
+        changes = []
         for values in ([10, 11], [12]):
             for value in values:
                 row = store.row("a")
                 row.value = value
                 store.mark(row)
             for row in store.take_changed():
-                found.append((row.key, row.before, row.value))
-                store.settle([row])
-        return [*found, store.take_changed()]
+                changes.append((row.key, row.before, row.value))
+                store.reset_changes([row])
+        return [*changes, store.take_changed()]
 
-    assert reading(state, look) == [("a", 1, 11), ("a", 11, 12), []]
+    assert read(state, look) == [("a", 1, 11), ("a", 11, 12), []]
 
 
-def test_a_row_that_does_not_fit_its_codec_is_named(state: TaskState) -> None:
+def test_the_error_for_a_row_that_cannot_be_encoded_names_the_row(state: TaskState) -> None:
     with pytest.raises(
-        SerdeError, match=r"row 'k' of table 'rows' cannot be written as int64: .*; say what the table"
+        SerdeError, match=r"row 'k' of table 'rows' cannot be written as int64: .*; declare the type"
     ) as caught:
         set_rows(state, {"k": "text"}, INT64)
     assert caught.value.facts == {"table": "rows"}
-    assert reading(state, len) == 0
+    assert read(state, len) == 0

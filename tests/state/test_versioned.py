@@ -1,4 +1,4 @@
-"""The versioned store against a plain model, and that it grows with what is kept, not with what has passed."""
+"""The versioned store behaves like a plain model, and its size depends on the history, not on all past versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from millstream.foundation.object_codec import OBJECT_CODEC
 from millstream.foundation.storage import open_environment
-from millstream.state.versioned import Put, VersionedStore
+from millstream.state.versioned import PutResult, VersionedStore
 
 HISTORY = 100_000
 KEYS = st.sampled_from(["a", "ab", "k" * 600, 1, ("t", 1)])
@@ -23,41 +23,43 @@ CHANGES = st.lists(st.lists(st.tuples(KEYS, TIMES, st.none() | st.integers(0, 9)
 
 @contextmanager
 def stores() -> Iterator[Any]:
-    """Give a function that opens the store in a transaction of its own."""
+    """Yield a function that opens the store in a separate transaction."""
     with TemporaryDirectory() as directory:
-        place = open_environment(Path(directory) / "e", ("newest", "older"), sync=False)
+        environment = open_environment(Path(directory) / "e", ("newest", "older"), sync=False)
 
         @contextmanager
         def opened() -> Iterator[VersionedStore]:
-            with place.write() as txn:
-                store = VersionedStore(txn, place.databases["newest"], place.databases["older"], OBJECT_CODEC, HISTORY)
+            with environment.write() as txn:
+                store = VersionedStore(
+                    txn, environment.databases["newest"], environment.databases["older"], OBJECT_CODEC, HISTORY
+                )
                 yield store
                 store.flush()
 
         yield opened
-        place.close()
+        environment.close()
 
 
 class Model:
-    """All versions that were ever taken, and the rules read off the documentation."""
+    """All versions that were ever added, read by the documented rules."""
 
     def __init__(self) -> None:
         self.versions: dict[str, dict[int, int | None]] = {}
         self.observed = -1
 
-    def put(self, key: Any, value: int | None, time: int) -> Put:
+    def put(self, key: Any, value: int | None, time: int) -> PutResult:
         if time < self.observed - HISTORY:
-            return Put.TOO_OLD
+            return PutResult.TOO_OLD
         self.observed = max(self.observed, time)
-        own = self.versions.setdefault(repr(key), {})
-        newest = max(own, default=-1)
-        own[time] = value
-        return Put.NEWEST if time >= newest else Put.OLDER
+        versions = self.versions.setdefault(repr(key), {})
+        newest = max(versions, default=-1)
+        versions[time] = value
+        return PutResult.NEWEST if time >= newest else PutResult.OLDER
 
     def newest(self, key: Any) -> tuple[Any, int]:
-        own = self.versions.get(repr(key), {})
-        at = max(own, default=-1)
-        return (own[at], at) if own and own[at] is not None else (None, -1)
+        versions = self.versions.get(repr(key), {})
+        at = max(versions, default=-1)
+        return (versions[at], at) if versions and versions[at] is not None else (None, -1)
 
     def as_of(self, key: Any, time: int) -> tuple[Any, int]:
         newest = self.newest(key)
@@ -65,14 +67,14 @@ class Model:
             return newest
         if time < self.observed - HISTORY:
             return None, -1
-        own = self.versions.get(repr(key), {})
-        at = max((at for at in own if at <= time), default=-1)
-        return (own[at], at) if at >= 0 and own[at] is not None else (None, -1)
+        versions = self.versions.get(repr(key), {})
+        at = max((at for at in versions if at <= time), default=-1)
+        return (versions[at], at) if at >= 0 and versions[at] is not None else (None, -1)
 
 
-@settings(deadline=None)  # each example is several transactions, which take long on a busy machine
+@settings(deadline=None)  # each example runs several transactions, which are slow on a busy machine
 @given(CHANGES)
-def test_versions_are_found_by_key_and_time_over_many_transactions(
+def test_versions_are_found_by_key_and_time_across_transactions(
     batches: list[list[tuple[Any, int, int | None]]],
 ) -> None:
     model = Model()
@@ -81,14 +83,14 @@ def test_versions_are_found_by_key_and_time_over_many_transactions(
             with opened() as store:
                 for key, time, value in batch:
                     assert store.put(key, value, time) is model.put(key, value, time)
-                    for asked, at, _ in batch:
-                        assert store.get(asked) == model.newest(asked)
-                        for moment in (at - 1, at, at + 1):
-                            assert store.get_as_of(asked, moment) == model.as_of(asked, moment), (asked, moment)
+                    for read, at, _ in batch:
+                        assert store.get(read) == model.newest(read)
+                        for instant in (at - 1, at, at + 1):
+                            assert store.get_as_of(read, instant) == model.as_of(read, instant), (read, instant)
 
 
 @given(CHANGES)
-def test_all_versions_of_a_key_are_those_that_can_be_asked_for(
+def test_the_versions_of_a_key_are_those_that_can_be_read(
     batches: list[list[tuple[Any, int, int | None]]],
 ) -> None:
     with stores() as opened:
@@ -99,27 +101,27 @@ def test_all_versions_of_a_key_are_those_that_can_be_asked_for(
                 for key, *_ in batch:
                     versions = store.versions(key)
                     ends = [None, *(begin for _, begin, _ in versions)]
-                    assert [end for *_, end in versions] == ends[: len(versions)]  # each ends where the next begins
+                    assert [end for *_, end in versions] == ends[: len(versions)]  # each ends where the next starts
                     for value, begin, end in versions:
-                        for moment in (begin, (begin if end is None else end) - 1, begin + 5):
-                            if begin <= moment and (end is None or moment < end) and moment >= first_known(store):
+                        for instant in (begin, (begin if end is None else end) - 1, begin + 5):
+                            if begin <= instant and (end is None or instant < end) and instant >= first_readable(store):
                                 expected = (None, -1) if value is None else (value, begin)
-                                assert store.get_as_of(key, moment) == expected, (key, moment)
+                                assert store.get_as_of(key, instant) == expected, (key, instant)
 
 
-def first_known(store: VersionedStore) -> int:
+def first_readable(store: VersionedStore) -> int:
     return store._older.observed - HISTORY
 
 
-def test_a_version_at_the_very_edge_of_the_history_is_taken() -> None:
+def test_a_version_exactly_at_the_limit_of_the_history_is_added() -> None:
     with stores() as opened, opened() as store:
-        assert store.put("a", 1, 500_000) is Put.NEWEST
-        assert store.put("b", 2, 500_000 - HISTORY) is Put.NEWEST
-        assert store.put("b", 3, 500_000 - HISTORY - 1) is Put.TOO_OLD
+        assert store.put("a", 1, 500_000) is PutResult.NEWEST
+        assert store.put("b", 2, 500_000 - HISTORY) is PutResult.NEWEST
+        assert store.put("b", 3, 500_000 - HISTORY - 1) is PutResult.TOO_OLD
 
 
-def test_state_grows_with_what_is_kept() -> None:
-    """Over 100 times the history, with rows that change, rows that are deleted, and keys that come once."""
+def test_state_size_depends_on_the_history() -> None:
+    """Over 100 times the history, with rows that change, rows that are deleted, and keys that occur once."""
     sizes: list[tuple[int, int]] = []
     with stores() as opened:
         for number in range(1_000):

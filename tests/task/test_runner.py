@@ -80,7 +80,7 @@ def test_state_of_another_history_is_refused(make_env: MakeEnv, send: Send, expe
     send("n", "1", "2")
     run_task(env, task_input(1, 1))
     with pytest.raises(
-        StateError, match=r"is at batch 1, but batch \d was done last; it was copied, restored or deleted"
+        StateError, match=r"is at batch 1, but the last committed batch is \d; it was copied, restored or deleted"
     ):
         run_task(env, task_input(4, 2, 1, expected))
 

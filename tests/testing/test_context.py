@@ -134,7 +134,7 @@ def test_global_tables_are_read_without_being_declared() -> None:
             self.context.store("countries").put("fr", "France")
 
     with TestContext(Country, tables={"countries": {"de": "Germany"}}) as context:
-        with pytest.raises(DefinitionError, match="'countries' belongs to a table and is read only"):
+        with pytest.raises(DefinitionError, match="'countries' belongs to a table and is read-only"):
             context.process("x")
         assert context.forwarded == [Forwarded(None, {"de": "Germany"}, 0)]
 

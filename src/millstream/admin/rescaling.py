@@ -29,8 +29,8 @@ from millstream.plan.describe import view
 from millstream.plan.layout import Layout
 from millstream.plan.stages import Stage
 from millstream.plan.topology import Plan
-from millstream.state.segments import layout_of
-from millstream.state.stored_keys import key_of_entry, key_of_row, later
+from millstream.state.segments import position_layout
+from millstream.state.stored_keys import key_of_entry, key_of_row, later_time
 from millstream.state.task import StateVersion, TaskState
 from millstream.tables.opening import catalog_of, readers_of
 from millstream.tables.rows import TableEntry, TableReader
@@ -174,7 +174,7 @@ class _Rescaling:
         for physical, stored in state.scan(name):
             key = self._key(name, physical, stored)
             if key is None:
-                whole[physical] = later(stored, whole.get(physical, stored))
+                whole[physical] = later_time(stored, whole.get(physical, stored))
             else:
                 (partition,) = reader.partitions_of(key)
                 parts[partition][physical] = stored
@@ -184,7 +184,7 @@ class _Rescaling:
         windows = self._tables[name].windows
         if windows is None:
             return key_of_row(physical, stored)
-        return key_of_entry(physical, stored, layout_of(windows))
+        return key_of_entry(physical, stored, position_layout(windows))
 
     # Comparing and switching
 

@@ -12,7 +12,7 @@ from millstream.operators.columns import ProcessColumns
 from millstream.operators.runtime import Process, Runtime
 from millstream.plan.stateful import Aggregate, Count, Reduce, WindowedAggregate
 from millstream.plan.tables import TableAggregate
-from millstream.state.segments import layout_of
+from millstream.state.segments import position_layout
 from millstream.state.timed import TimedStore
 from millstream.windows import TimeWindows, UnlimitedWindows
 
@@ -52,5 +52,5 @@ def store_of_windows(node: WindowedAggregate, runtime: Runtime) -> TimedStore:
     """Return the store of a windowed table."""
     exact = isinstance(node.windows, TimeWindows | UnlimitedWindows)
     codec = value_codec(runtime.plan.declared[node].value)
-    layout, final = layout_of(node.windows), node.final
-    return runtime.timed_store(node, codec, layout, node.kept_for, indexed=final, exact=exact, only_in_reach=not final)
+    layout, final = position_layout(node.windows), node.final
+    return runtime.timed_store(node, codec, layout, node.kept_for, indexed=final, exact=exact, skip_expired=not final)

@@ -45,7 +45,7 @@ class Emitter:
             size, keys, values = len(changed), [row.key for row in changed], [row.value for row in changed]
             timestamps = [row.timestamp for row in changed]
             self._forward_columns(ColumnBatch(EndOfBatch(self._context, size), range(size), keys, values, timestamps))
-        self._store.settle(changed)
+        self._store.reset_changes(changed)
 
     def _flush_singly(self, changed: list[StoredRow]) -> None:
         forward, context = self._forward, self._context

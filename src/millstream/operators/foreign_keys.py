@@ -146,10 +146,10 @@ def _result(node: ForeignKeyResult, forward: Process, runtime: Runtime) -> Proce
     def process(key: Any, answer: Answer, timestamp: int) -> None:
         version, data = answer
         row = store.row(key)
-        name = row.name
-        if version < newest.get(name, version):
+        key_bytes = row.key_bytes
+        if version < newest.get(key_bytes, version):
             return
-        newest[name] = version
+        newest[key_bytes] = version
         old, row.value, row.timestamp = row.value, None if data is None else decode(data), timestamp
         if not row.changed:
             store.mark(row)

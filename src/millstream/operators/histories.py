@@ -11,7 +11,7 @@ from millstream.operators.runtime import Process, Runtime
 from millstream.plan.histories import origin_of_history
 from millstream.plan.node import Node
 from millstream.plan.tables import TableFilter, TableMapValues
-from millstream.state.versioned import Put, VersionedStore
+from millstream.state.versioned import PutResult, VersionedStore
 
 LookupAsOf: TypeAlias = Callable[[Any, int], tuple[Any, int]]
 """(key, time) → (value, timestamp) of the version that was valid at that time; (None, -1) if there was none."""
@@ -28,9 +28,9 @@ def version_writer(node: Node, forward: Process, runtime: Runtime) -> Process:
 
     def put(key: Any, new: Any, old: Any, timestamp: int) -> None:
         result = store.put(key, new, timestamp)
-        if result is Put.TOO_OLD:
+        if result is PutResult.TOO_OLD:
             return drop(node, "late")
-        store.passes_older = result is Put.OLDER
+        store.is_forwarding_older = result is PutResult.OLDER
         return forward(key, new, old, timestamp)
 
     return put
@@ -47,7 +47,7 @@ def newest_only(table: Node, process: Process, runtime: Runtime, reader: Node, *
     store, drop = store_with_history(origin, runtime), runtime.drop
 
     def process_newest(key: Any, new: Any, old: Any, timestamp: int) -> None:
-        if not store.passes_older:
+        if not store.is_forwarding_older:
             process(key, new, old, timestamp)
         elif counted:
             drop(reader, "out_of_order")

@@ -57,7 +57,7 @@ def _window(node: WindowedAggregate, runtime: Runtime) -> Lookup:
 
     def look(key: Windowed) -> tuple[Any, int]:
         entry = store.entry(key.key, entry_key(key))
-        return (entry.value, entry.timestamp) if entry.at[0] >= store.expired + reach else (None, -1)
+        return (entry.value, entry.timestamp) if entry.position[0] >= store.expired + reach else (None, -1)
 
     return look
 

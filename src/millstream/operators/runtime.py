@@ -17,7 +17,7 @@ from millstream.plan.node import Node
 from millstream.plan.topology import Plan
 from millstream.records import Headers, Record, Windowed
 from millstream.serdes import Serde
-from millstream.state.buffer import WaitingBuffer
+from millstream.state.buffer import RecordBuffer
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.members import MemberStore
 from millstream.state.timed import TimedStore
@@ -176,7 +176,7 @@ class Runtime(Protocol):
         *,
         indexed: bool = False,
         exact: bool = False,
-        only_in_reach: bool = False,
+        skip_expired: bool = False,
         part: str = "",
     ) -> TimedStore:
         """Return the store of entries by key and time of ``node``, or the one with the name ``part``.
@@ -187,7 +187,7 @@ class Runtime(Protocol):
     def versioned_store(self, node: Node, codec: Serde) -> VersionedStore:
         """Return the store of ``node``, which keeps a table with history."""
 
-    def buffer(self, node: Node, codec: Serde) -> WaitingBuffer:
+    def buffer(self, node: Node, codec: Serde) -> RecordBuffer:
         """Return the buffer in which records of ``node`` wait."""
 
     def open_versioned_store(self, name: str, codec: Serde, history: int) -> VersionedStore:

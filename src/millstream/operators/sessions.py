@@ -6,7 +6,7 @@ from typing import Any
 
 from millstream.operators.runtime import Process
 from millstream.operators.windows import WindowAggregator, windowed
-from millstream.state.entries import At, Bucket, Entry
+from millstream.state.entries import Bucket, Entry, Position
 from millstream.windows import FOREVER, SessionWindows
 
 
@@ -32,10 +32,10 @@ def _session_windows(windows: SessionWindows, aggregation: WindowAggregator) -> 
         bucket = bucket_of(key, timestamp - gap)
         sessions = bucket.between(max(timestamp - gap, store.observed - retention + 1), FOREVER)
         if sessions:
-            sessions = [session for session in sessions if session.at[1] <= timestamp + gap]
-        at = _merged_bounds(sessions, timestamp)
-        if at[0] < close:
-            aggregation.count_late(key, at)
+            sessions = [session for session in sessions if session.position[1] <= timestamp + gap]
+        position = _merged_bounds(sessions, timestamp)
+        if position[0] < close:
+            aggregation.count_late(key, position)
             aggregation.send_late()
         else:
             try:
@@ -43,7 +43,11 @@ def _session_windows(windows: SessionWindows, aggregation: WindowAggregator) -> 
             except Exception as error:
                 return aggregation.handle_error(error, key)
             saved = context.override_headers(()) if context.has_headers else None
-            put(_merged_entry(aggregation, bucket, sessions, at) if sessions else bucket.entry(at), new, at[0])
+            put(
+                _merged_entry(aggregation, bucket, sessions, position) if sessions else bucket.entry(position),
+                new,
+                position[0],
+            )
             if saved is not None:
                 context.restore_headers(saved)
         if aggregation.final:
@@ -53,11 +57,11 @@ def _session_windows(windows: SessionWindows, aggregation: WindowAggregator) -> 
     return process
 
 
-def _merged_bounds(sessions: list[Entry], timestamp: int) -> At:
+def _merged_bounds(sessions: list[Entry], timestamp: int) -> Position:
     """Return end and start of the session that a record and the sessions near it form together."""
     start = end = timestamp
     for session in sessions:
-        session_end, session_start = session.at
+        session_end, session_start = session.position
         if session_end > end:
             end = session_end
         if session_start < start:
@@ -65,19 +69,19 @@ def _merged_bounds(sessions: list[Entry], timestamp: int) -> At:
     return end, start
 
 
-def _merged_entry(aggregation: WindowAggregator, bucket: Bucket, sessions: list[Entry], at: At) -> Entry:
+def _merged_entry(aggregation: WindowAggregator, bucket: Bucket, sessions: list[Entry], position: Position) -> Entry:
     """Return the entry of the merged session, and delete the sessions that it replaces."""
     first = sessions[0]
     if len(sessions) == 1 and aggregation.is_deferred and not first.stored and first.before is None:
-        bucket.move(first, at)  # it was not forwarded yet, so no tombstone is needed
+        bucket.move(first, position)  # it was not forwarded yet, so no tombstone is needed
         aggregation.store.mark(first)
         return first
-    if at[0] != at[1]:  # otherwise it is the existing session, with the same bounds
+    if position[0] != position[1]:  # otherwise it is the existing session, with the same bounds
         for session in sessions:
-            aggregation.put(session, None, session.at[0], session.value)
+            aggregation.put(session, None, session.position[0], session.value)
             if not session.stored:
-                bucket.drop(session)
-    return bucket.entry(at)
+                bucket.remove(session)
+    return bucket.entry(position)
 
 
 def _merged_aggregate(aggregation: WindowAggregator, key: Any, sessions: list[Entry]) -> Any:
@@ -97,6 +101,6 @@ def _emit(aggregation: WindowAggregator, close: int) -> None:
     if close <= store.emitted:
         return
     for entry in store.due(max(0, store.emitted), close - 1):
-        if store.is_kept(entry.at[0]):
+        if store.is_kept(entry.position[0]):
             aggregation.forward_final(entry)
     store.emitted = close

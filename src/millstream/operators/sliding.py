@@ -86,7 +86,7 @@ class WindowUpdate:
         previous: int | None = None
         seen: list[int] = []
         for entry in reversed(self._stored):
-            start, latest = entry.at[0], entry.timestamp
+            start, latest = entry.position[0], entry.timestamp
             seen.append(start)
             if start == time + 1:
                 right_exists = True
@@ -119,7 +119,7 @@ class WindowUpdate:
         previous: int | None = None
         seen: list[int] = []
         for entry in self._stored:
-            start = entry.at[0]
+            start = entry.position[0]
             seen.append(start)
             if start == 0:
                 combined = entry
@@ -152,8 +152,8 @@ class WindowUpdate:
         self._put(entry, self._aggregation.begin() if neighbour is None else neighbour.value, self._time)
 
     def _put(self, entry: Entry, aggregate: Any, timestamp: int) -> None:
-        if entry.at[0] < self._closed:
-            self._aggregation.count_late(self._key, entry.at)
+        if entry.position[0] < self._closed:
+            self._aggregation.count_late(self._key, entry.position)
         else:
             self._set(entry, self._added(self._key, aggregate, self._value), timestamp, aggregate)
 

@@ -56,7 +56,7 @@ class Spans:
             begin, end = end, end + count
             needed = handles if count == len(handles) else [handles[row] for row in in_order[begin:end].tolist()]
             for start in starts:
-                self._store.window(start).expect(needed)
+                self._store.window(start).prefetch(needed)
         is_single = {len(starts) == 1 for starts, _, _, _ in spans}
         return Prefetched(times, span_of_row, spans, is_single=is_single.pop()) if len(is_single) == 1 else None
 

@@ -50,7 +50,7 @@ def _join(node: StreamStreamJoin, forward: Process, runtime: Runtime) -> tuple[P
 
 def _side_store(node: StreamStreamJoin, source: Node, part: str, runtime: Runtime) -> TimedStore:
     codec, kept = value_codec(runtime.plan.declared[source].value), node.within.retention
-    return runtime.timed_store(node, codec, _TIME_AND_NUMBER, kept, only_in_reach=True, part=part)
+    return runtime.timed_store(node, codec, _TIME_AND_NUMBER, kept, skip_expired=True, part=part)
 
 
 class _Shared:
@@ -110,7 +110,7 @@ class _Shared:
         due: list[Entry] = []
         open_sides: set[int] = set()
         for entry in store.walk():
-            timestamp, side = entry.at
+            timestamp, side = entry.position
             self.tracker.time = timestamp
             if timestamp + waits[side] < now:
                 due.append(entry)
@@ -119,10 +119,10 @@ class _Shared:
             if len(open_sides) == 2:
                 break
             if self.node.kind == "left":  # all that follow are open too, only the last one matters
-                self.tracker.time = store.last_time()
+                self.tracker.time = store.latest_time()
                 break
         for entry in due:
-            self.sides[entry.at[1]].forward_alone(entry)
+            self.sides[entry.position[1]].forward_alone(entry)
             entry.value = None
             store.mark(entry)
 
@@ -185,7 +185,7 @@ class _Side:
     def _join_all(self, key: Any, value: Any, timestamp: int, partners: list[Entry]) -> None:
         shared, join = self._shared, self._join
         for partner in partners:
-            partner_timestamp = partner.at[0]
+            partner_timestamp = partner.position[0]
             if shared.unmatched is not None:
                 shared.forget(1 - self._side, key, partner_timestamp)
             try:
@@ -198,7 +198,7 @@ class _Side:
     def forward_alone(self, entry: Entry) -> None:
         """Forward the records of a key and a time, each without partner."""
         for data in entry.value:
-            self._forward_unjoined(entry.key, self._codec.decode(data), entry.at[0])
+            self._forward_unjoined(entry.key, self._codec.decode(data), entry.position[0])
 
     def _forward_unjoined(self, key: Any, value: Any, timestamp: int) -> None:
         try:
@@ -217,7 +217,7 @@ def _appender(store: TimedStore) -> Callable[[Any, Any, int], None]:
         times, number = bucket.times, 0
         if times and times[-1] >= timestamp:
             same = bisect_right(times, timestamp) - 1
-            number = bucket.entries[same].at[1] + 1 if times[same] == timestamp else 0
+            number = bucket.entries[same].position[1] + 1 if times[same] == timestamp else 0
         entry = bucket.entry((timestamp, number))
         entry.value, entry.timestamp = value, timestamp
         mark(entry)

@@ -128,7 +128,7 @@ def _update_loop(  # noqa: C901 - the innermost loop, in which a call costs as m
                 entries = aggregation.open_entries(key, starts, now - open_for)
             for entry in entries:
                 old = entry.value
-                if may_be_hidden and entry.at[0] < store.observed - hidden_after:
+                if may_be_hidden and entry.position[0] < store.observed - hidden_after:
                     old = None
                 at = timestamp if old is None or timestamp > entry.timestamp else entry.timestamp
                 try:
@@ -177,7 +177,7 @@ def _prefetched_loop(
                     mark(entry)
                 if forward is not None:
                     if entry.window is None:
-                        entry.window = windowed_key(entry.key, entry.at)
+                        entry.window = windowed_key(entry.key, entry.position)
                     forward(entry.window, new, None, entry.timestamp)
                 elif entry.headers:
                     entry.headers = ()

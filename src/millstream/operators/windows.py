@@ -18,7 +18,7 @@ from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.records import Windowed
-from millstream.state.entries import At, Entry
+from millstream.state.entries import Entry, Position
 from millstream.windows import SlidingWindows, Windows
 
 Put: TypeAlias = Callable[..., None]
@@ -117,7 +117,7 @@ class WindowAggregator:
                 mark(entry)
             window = entry.window
             if window is None:
-                window = entry.window = windowed_key(entry.key, entry.at)
+                window = entry.window = windowed_key(entry.key, entry.position)
             forward(window, value, old, timestamp)
 
         return put
@@ -128,7 +128,7 @@ class WindowAggregator:
 
     def forward_final(self, entry: Entry) -> None:
         """Forward a final result."""
-        self._forward_finished(self._windowed_key(entry.key, entry.at), entry.value, None, entry.timestamp)
+        self._forward_finished(self._windowed_key(entry.key, entry.position), entry.value, None, entry.timestamp)
 
     def has_nulls(self, batch: ColumnBatch, handles: list[Any]) -> bool:
         """Whether a record has no key, or no value where a value is required; ``handles`` are those of the keys."""
@@ -139,11 +139,11 @@ class WindowAggregator:
     def drop(self, reason: str) -> None:
         self._drop(self.node, reason)
 
-    def count_late(self, key: Any, at: At) -> None:
+    def count_late(self, key: Any, position: Position) -> None:
         """Count a window that closed before the record arrived."""
         self._drop(self.node, "late")
         if self.node.late_to is not None:
-            self._missed.append(self._windowed_key(key, at))
+            self._missed.append(self._windowed_key(key, position))
 
     def open_entries(self, key: Any, starts: list[int], closed: int) -> list[Entry]:
         """Return the entries of the windows that start after ``closed``; count the record as late for the others."""
@@ -181,19 +181,22 @@ class WindowAggregator:
             self._flush_singly(changed)
         elif changed:
             self._forward_columns(self._as_columns(changed))
-        self.store.settle(written)
+        self.store.reset_changes(written)
 
     def _flush_singly(self, changed: list[Entry]) -> None:
         forward, windowed_key, context = self._forward_finished, self._windowed_key, self.context
         for entry in changed:
             saved = context.override_headers(entry.headers) if entry.headers else None
-            forward(windowed_key(entry.key, entry.at), entry.value, entry.before, entry.timestamp)
+            forward(windowed_key(entry.key, entry.position), entry.value, entry.before, entry.timestamp)
             if saved is not None:
                 context.restore_headers(saved)
 
     def _as_columns(self, changed: list[Entry]) -> ColumnBatch:
         windowed_key, size = self._windowed_key, len(changed)
-        keys, values = [windowed_key(entry.key, entry.at) for entry in changed], [entry.value for entry in changed]
+        keys, values = (
+            [windowed_key(entry.key, entry.position) for entry in changed],
+            [entry.value for entry in changed],
+        )
         timestamps = [entry.timestamp for entry in changed]
         return ColumnBatch(EndOfBatch(self.context, size), range(size), keys, values, timestamps)
 

@@ -1,8 +1,9 @@
-"""The checkpoint: state that can be restored on another host.
+"""The checkpoint: task state that can be restored on another host.
 
-Each commit of a task leaves a delta, a file with all that it wrote, and every so often a snapshot of the whole
-environment. A file is named by its commit and by the one it was built on, so the files themselves tell how to get from
-a snapshot to any commit after it. Local paths, S3, HDFS and what else pyarrow knows are written by the same code.
+Each commit of a task uploads a delta, a file with everything that the commit wrote. From time to time a snapshot of the
+whole environment is uploaded. The name of a file contains its commit and the commit it was built on, so the file names
+alone define the chain from a snapshot to any later commit. The same code writes to local paths, S3, HDFS and every
+other file system that pyarrow supports.
 """
 
 from __future__ import annotations
@@ -23,66 +24,69 @@ from millstream.state.task import StateVersion, TaskState
 
 _DELTA, _SNAPSHOT = "delta", "snapshot"
 _NONE = "0"
-_WHOLE_WHEN_CLOSED = ("s3", "gcs", "abfs")
-"""File systems on which an object appears when it is complete; elsewhere a file is written beside and then moved."""
+_ATOMIC_ON_CLOSE = ("s3", "gcs", "abfs")
+"""File systems on which an object appears only when it is complete; elsewhere a temporary file is renamed."""
 
 
-class Entry(NamedTuple):
-    """A file of a task's checkpoint, as its name tells it."""
+class CheckpointFile(NamedTuple):
+    """A file in the checkpoint of a task, described by its name."""
 
     kind: str
     batch: int
     round: int
     commit: str
-    before: str
-    """The commit that a delta was built on; empty for the first one, and for snapshots."""
+    previous: str
+    """The commit that a delta was built on; empty for the first delta and for snapshots."""
 
     @property
     def name(self) -> str:
-        return f"{self.batch:012d}.{self.round}.{self.commit}.{self.before or _NONE}.{self.kind}"
+        return f"{self.batch:012d}.{self.round}.{self.commit}.{self.previous or _NONE}.{self.kind}"
 
     @classmethod
-    def of(cls, name: str) -> Entry | None:
+    def parse(cls, name: str) -> CheckpointFile | None:
         parts = name.split(".")
         if len(parts) != 5 or parts[4] not in (_DELTA, _SNAPSHOT):
             return None
-        batch, round_, commit, before, kind = parts
-        return cls(kind, int(batch), int(round_), commit, "" if before == _NONE else before)
+        batch, round_, commit, previous, kind = parts
+        return cls(kind, int(batch), int(round_), commit, "" if previous == _NONE else previous)
 
 
 class Checkpoint:
-    """The checkpoint of one history of an app."""
+    """The checkpoint of one lineage of an app."""
 
     def __init__(self, uri: str, app: str, lineage: str, *, snapshot_every: int = 100) -> None:
-        self.files, root = _file_system(uri)
+        self.file_system, root = _file_system(uri)
         self.root = f"{root.rstrip('/')}/{app}/{lineage}"
         self.snapshot_every = snapshot_every
 
     def of_task(self, name: str) -> TaskCheckpoint:
-        """Return what there is of a task, such as ``words/3``."""
+        """Return the checkpoint of a task, such as ``words/3``."""
         return TaskCheckpoint(self, name)
 
 
 class TaskCheckpoint:
-    """The files of one task, as they were when it was made."""
+    """The files of one task, listed when the object is created."""
 
     def __init__(self, checkpoint: Checkpoint, task: str) -> None:
-        self._files = checkpoint.files
+        self._file_system = checkpoint.file_system
         self._task = task
         self._directory = f"{checkpoint.root}/{task}"
         self._snapshot_every = checkpoint.snapshot_every
-        found = self._files.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))
-        entries = (Entry.of(one.base_name) for one in found)
-        self.entries = sorted((one for one in entries if one is not None), key=lambda one: one[1:3])
+        infos = self._file_system.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))
+        files = (CheckpointFile.parse(info.base_name) for info in infos)
+        self.files = sorted((file for file in files if file is not None), key=lambda file: file[1:3])
 
-    def ensure(self, state: TaskState, expected: StateVersion, batch: int) -> float:
-        """Bring local state to what a batch expects, or to the batch itself if it was shipped; return the seconds."""
+    def restore(self, state: TaskState, expected: StateVersion, batch: int) -> float:
+        """Bring local state to the commit that a batch expects, or to the batch itself if it was uploaded.
+
+        Return the seconds that this took, 0 if local state is there already.
+        """
         began = time.perf_counter()
-        found = state.read_version()
-        goal = _goal(self.entries, expected, batch)
-        if found.commit == goal or (found.batch == batch and expected.commit in (found.after, found.commit)):
+        stored = state.read_version()
+        target = _target_commit(self.files, expected, batch)
+        if stored.commit == target or (stored.batch == batch and expected.commit in (stored.base, stored.commit)):
             return 0.0
-        snapshot, deltas = _path_to(self.entries, goal, self._task)
+        snapshot, deltas = _chain_to(self.files, target, self._task)
         state.close()
         shutil.rmtree(state.path, ignore_errors=True)
         if snapshot is not None:
@@ -93,65 +97,67 @@ class TaskCheckpoint:
         state.reopen()
         return time.perf_counter() - began
 
-    def ship(self, state: TaskState, before: str, changes: Changes) -> None:
-        """Store what the last commit wrote; only after that may others see anything of it."""
+    def upload(self, state: TaskState, previous: str, changes: Changes) -> None:
+        """Upload the changes of the last commit; its output may be published only after that."""
         version = state.read_version()
-        if version.commit == before:  # served again: if it was not shipped then, its delta is not known any more
-            if all(one.commit != version.commit for one in self.entries):
-                self._snapshot(state, version)
+        if version.commit == previous:  # applied earlier: if it was not uploaded then, its delta is lost
+            if all(file.commit != version.commit for file in self.files):
+                self._upload_snapshot(state, version)
             return
-        self._write(Entry(_DELTA, version.batch, version.round, version.commit, before), pack_changes(changes))
+        delta = CheckpointFile(_DELTA, version.batch, version.round, version.commit, previous)
+        self._write(delta, pack_changes(changes))
 
     def snapshot_if_due(self, state: TaskState) -> None:
-        """Store a snapshot every so many batches, and let go of what is before the one before it."""
+        """Upload a snapshot every ``snapshot_every`` batches, and delete the files before the previous snapshot."""
         version = state.read_version()
-        known = [one for one in self.entries if one.kind == _SNAPSHOT]
-        first = self.entries[0].batch if self.entries else version.batch
-        if version.batch - (known[-1].batch if known else first) < self._snapshot_every:
+        snapshots = [file for file in self.files if file.kind == _SNAPSHOT]
+        first = self.files[0].batch if self.files else version.batch
+        if version.batch - (snapshots[-1].batch if snapshots else first) < self._snapshot_every:
             return
-        self._snapshot(state, version)
-        for old in self.entries:
-            if known and old.batch < known[-1].batch:
-                self._files.delete_file(f"{self._directory}/{old.name}")
+        self._upload_snapshot(state, version)
+        for file in self.files:
+            if snapshots and file.batch < snapshots[-1].batch:
+                self._file_system.delete_file(f"{self._directory}/{file.name}")
 
-    def _snapshot(self, state: TaskState, version: StateVersion) -> None:
+    def _upload_snapshot(self, state: TaskState, version: StateVersion) -> None:
         with tempfile.TemporaryDirectory() as directory:
             state.copy_to(Path(directory))
             data = (Path(directory) / "data.mdb").read_bytes()
-        self._write(Entry(_SNAPSHOT, version.batch, version.round, version.commit, ""), data)
+        self._write(CheckpointFile(_SNAPSHOT, version.batch, version.round, version.commit, ""), data)
 
-    def _write(self, entry: Entry, data: bytes) -> None:
-        target = f"{self._directory}/{entry.name}"
-        beside = target if self._files.type_name in _WHOLE_WHEN_CLOSED else f"{self._directory}/.{entry.name}"
+    def _write(self, file: CheckpointFile, data: bytes) -> None:
+        target = f"{self._directory}/{file.name}"
+        is_atomic = self._file_system.type_name in _ATOMIC_ON_CLOSE
+        path = target if is_atomic else f"{self._directory}/.{file.name}"
         try:
-            self._files.create_dir(self._directory, recursive=True)
-            with self._files.open_output_stream(beside, compression=None) as stream:
+            self._file_system.create_dir(self._directory, recursive=True)
+            with self._file_system.open_output_stream(path, compression=None) as stream:
                 stream.write(data)
-            if self._files.type_name == "local":
-                _force(beside)
-            if beside != target:
-                self._files.move(beside, target)
+            if self._file_system.type_name == "local":
+                _fsync(path)
+            if path != target:
+                self._file_system.move(path, target)
         except (OSError, pa.ArrowException) as error:
             raise StorageError(
-                f"cannot write the checkpoint {target!r}: {error}", hint="check checkpoint= and the rights on it"
+                f"cannot write the checkpoint {target!r}: {error}", hint="check checkpoint= and its permissions"
             ) from error
 
-    def _read(self, entry: Entry) -> bytes:
-        with self._files.open_input_stream(f"{self._directory}/{entry.name}", compression=None) as stream:
+    def _read(self, file: CheckpointFile) -> bytes:
+        with self._file_system.open_input_stream(f"{self._directory}/{file.name}", compression=None) as stream:
             return bytes(stream.read())
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
     try:
-        found: tuple[Any, str] = fs.FileSystem.from_uri(uri if "://" in uri else str(Path(uri).absolute()))
+        resolved: tuple[Any, str] = fs.FileSystem.from_uri(uri if "://" in uri else str(Path(uri).absolute()))
     except (pa.ArrowException, ValueError, OSError) as error:
         raise DefinitionError(
             f"checkpoint={uri!r} cannot be used: {error}", hint="use a path, or a URI such as s3://bucket/folder"
         ) from error
-    return found
+    return resolved
 
 
-def _force(path: str) -> None:
+def _fsync(path: str) -> None:
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
@@ -159,28 +165,32 @@ def _force(path: str) -> None:
         os.close(file)
 
 
-def _goal(entries: list[Entry], expected: StateVersion, batch: int) -> str:
-    """Return the commit to go on from: the newest of the batch itself if it was shipped, or the expected one."""
-    at = expected.commit
+def _target_commit(files: list[CheckpointFile], expected: StateVersion, batch: int) -> str:
+    """Return the commit to continue from: the newest of the batch itself if it was uploaded, else the expected one."""
+    commit = expected.commit
     while True:
-        following = [one for one in entries if one.kind == _DELTA and one.before == at and one.batch == batch]
-        if not following:
-            return at
-        at = following[-1].commit
+        next_deltas = [
+            file for file in files if file.kind == _DELTA and file.previous == commit and file.batch == batch
+        ]
+        if not next_deltas:
+            return commit
+        commit = next_deltas[-1].commit
 
 
-def _path_to(entries: list[Entry], goal: str, place: str) -> tuple[Entry | None, list[Entry]]:
-    """Return a snapshot, or None for the beginning, and the deltas that lead from it to a commit."""
-    deltas = {one.commit: one for one in entries if one.kind == _DELTA}
-    snapshots = {one.commit: one for one in entries if one.kind == _SNAPSHOT}
-    path: list[Entry] = []
-    at = goal
-    while at and at not in snapshots:
-        if at not in deltas:
+def _chain_to(
+    files: list[CheckpointFile], target: str, task: str
+) -> tuple[CheckpointFile | None, list[CheckpointFile]]:
+    """Return a snapshot, None if the chain starts from empty state, and the deltas from there to a commit."""
+    deltas = {file.commit: file for file in files if file.kind == _DELTA}
+    snapshots = {file.commit: file for file in files if file.kind == _SNAPSHOT}
+    chain: list[CheckpointFile] = []
+    commit = target
+    while commit and commit not in snapshots:
+        if commit not in deltas:
             raise StateError(
-                f"the checkpoint has no way to commit {goal[:8]} of task {place}",
-                hint="it was moved or deleted in part; put it back, or reset the app",
+                f"the checkpoint cannot restore commit {target[:8]} of task {task}: files are missing",
+                hint="files of the checkpoint were moved or deleted; put them back, or reset the app",
             )
-        path.append(deltas[at])
-        at = deltas[at].before
-    return snapshots.get(at), path[::-1]
+        chain.append(deltas[commit])
+        commit = deltas[commit].previous
+    return snapshots.get(commit), chain[::-1]

@@ -1,8 +1,8 @@
 """The copy of a global table on a host: all rows of a topic up to certain offsets.
 
-Each batch says up to which offsets. Whoever needs the copy first brings it there, in one transaction that also stores
-the offsets; everybody else finds it done, or waits for that transaction. What a reader sees is a snapshot, and it
-refuses one that ends at other offsets than its batch says.
+Each batch defines the offsets. The first process that needs the copy advances it, in one transaction that also stores
+the offsets; other processes wait for that transaction or find the copy advanced. Readers see a snapshot, and refuse a
+snapshot that ends at other offsets than those of their batch.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from millstream.state.keyvalue import KeyValueStore
 from millstream.state.task import store_database
 
 _META = "meta"
-_MARK = b"mark"
+_VERSION = b"mark"
 
 Offsets: TypeAlias = tuple[int, ...]
-"""For each partition of the topic the offset of the first record that is not in the copy."""
+"""For each partition of the topic, the offset of the first record that is not in the copy."""
 
 Rows: TypeAlias = Iterable[tuple[Any, Any, int]]
 """(key, value, timestamp); a value of None deletes the row."""
 
 
-class CopyMark(msgspec.Struct, frozen=True, array_like=True):
-    """How far a copy goes, and what the batch that brought it there read and dropped."""
+class CopyVersion(msgspec.Struct, frozen=True, array_like=True):
+    """The offsets of a copy, and how many records the batch that advanced it read and dropped."""
 
     offsets: Offsets = ()
     batch: int = 0
@@ -41,15 +41,15 @@ class CopyMark(msgspec.Struct, frozen=True, array_like=True):
     codec: str = ""
 
 
-class Loaded(msgspec.Struct):
-    """What a load of records came to."""
+class LoadResult(msgspec.Struct):
+    """How many records were read and dropped."""
 
     records: int = 0
     dropped: dict[str, int] = {}
 
 
-Load: TypeAlias = Callable[[Offsets, Callable[[Rows], None]], Loaded]
-"""Reads the topic from some offsets on and hands over its rows, in order and in as many portions as it likes."""
+LoadRows: TypeAlias = Callable[[Offsets, Callable[[Rows], None]], LoadResult]
+"""Reads the topic from given offsets and passes its rows to a function, in order and in any number of calls."""
 
 
 class TableCopy:
@@ -59,26 +59,27 @@ class TableCopy:
         self._name = name
         self._codec = codec
         self._environment = open_environment(path, (_META, store_database(name)), sync=sync)
-        self._meta, self._rows = (self._environment.databases[one] for one in (_META, store_database(name)))
+        databases = self._environment.databases
+        self._meta, self._rows = databases[_META], databases[store_database(name)]
 
-    def advance(self, offsets: Offsets, batch: int, load: Load) -> CopyMark:
-        """Bring the copy to the offsets of a batch, if it is not there yet."""
+    def advance(self, offsets: Offsets, batch: int, load: LoadRows) -> CopyVersion:
+        """Advance the copy to the offsets of a batch, unless it is there already."""
         with self._environment.read() as txn:
-            mark = self._mark(txn)
-        if mark.offsets == offsets and mark.codec == self._codec.name:
-            return mark
+            version = self._version(txn)
+        if version.offsets == offsets and version.codec == self._codec.name:
+            return version
         return self._environment.update(lambda txn: self._advance(txn, offsets, batch, load))
 
-    def _advance(self, txn: Any, offsets: Offsets, batch: int, load: Load) -> CopyMark:
-        mark = self._mark(txn)
-        if mark.offsets == offsets and mark.codec == self._codec.name:  # another process was quicker
-            return mark
-        if mark.codec not in ("", self._codec.name):  # rows are of another type now; the topic has them all
+    def _advance(self, txn: Any, offsets: Offsets, batch: int, load: LoadRows) -> CopyVersion:
+        version = self._version(txn)
+        if version.offsets == offsets and version.codec == self._codec.name:  # another process was faster
+            return version
+        if version.codec not in ("", self._codec.name):  # the type of rows has changed; load them all again
             txn.drop(self._rows, delete=False)
-            mark = CopyMark()
-        start = (*mark.offsets, *(0 for _ in offsets[len(mark.offsets) :]))
-        if any(found > wanted for found, wanted in zip(start, offsets, strict=True)):
-            raise self._elsewhere(mark.offsets, offsets)
+            version = CopyVersion()
+        start = (*version.offsets, *(0 for _ in offsets[len(version.offsets) :]))
+        if any(stored > expected for stored, expected in zip(start, offsets, strict=True)):
+            raise self._wrong_offsets(version.offsets, offsets)
 
         def write(rows: Rows) -> None:
             store = KeyValueStore(txn, self._rows, self._codec, self._name)
@@ -88,28 +89,28 @@ class TableCopy:
                 store.mark(row)
             store.flush()
 
-        loaded = load(start, write)
-        entries = int(txn.stat(self._rows)["entries"])
-        mark = CopyMark(offsets, batch, loaded.records, loaded.dropped, entries, self._codec.name)
-        txn.put(_MARK, msgspec.msgpack.encode(mark), db=self._meta)
-        return mark
+        result = load(start, write)
+        row_count = int(txn.stat(self._rows)["entries"])
+        version = CopyVersion(offsets, batch, result.records, result.dropped, row_count, self._codec.name)
+        txn.put(_VERSION, msgspec.msgpack.encode(version), db=self._meta)
+        return version
 
     @contextmanager
     def reading(self, offsets: Offsets) -> Iterator[KeyValueStore]:
-        """Give the rows as they are at these offsets; they cannot be changed."""
+        """Open the rows at these offsets, read-only."""
         with self._environment.read() as txn:
-            found = self._mark(txn).offsets
-            if found != offsets:
-                raise self._elsewhere(found, offsets)
+            stored = self._version(txn).offsets
+            if stored != offsets:
+                raise self._wrong_offsets(stored, offsets)
             yield KeyValueStore(txn, self._rows, self._codec, self._name)
 
-    def _mark(self, txn: Any) -> CopyMark:
-        stored = txn.get(_MARK, db=self._meta)
-        return CopyMark() if stored is None else msgspec.msgpack.decode(stored, type=CopyMark)
+    def _version(self, txn: Any) -> CopyVersion:
+        stored = txn.get(_VERSION, db=self._meta)
+        return CopyVersion() if stored is None else msgspec.msgpack.decode(stored, type=CopyVersion)
 
-    def _elsewhere(self, found: Offsets, wanted: Offsets) -> StateError:
+    def _wrong_offsets(self, stored: Offsets, expected: Offsets) -> StateError:
         return StateError(
-            f"the copy of global table {self._name!r} ends at offsets {found}, but the batch wants {wanted}",
-            hint=f"it belongs to another history of the app; delete {str(self._environment.path)!r} to load it anew",
+            f"the copy of global table {self._name!r} ends at offsets {stored}, but the batch expects {expected}",
+            hint=f"it belongs to another lineage of the app; delete {str(self._environment.path)!r} to load it again",
             table=self._name,
         )

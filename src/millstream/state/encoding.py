@@ -1,4 +1,4 @@
-"""Keys as LMDB can keep them: long ones end in a digest, and stand whole beside the value."""
+"""Keys that fit into LMDB: a long key is cut and ends in a digest, and the full key is stored with the value."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ KEY_LENGTH = struct.Struct(">I")
 _DIGEST = 32
 
 
-def fitted(key: bytes, room: int) -> bytes:
-    """Return ``key`` itself if it is shorter than ``room``, else its beginning and a digest, ``room`` bytes long."""
-    if len(key) < room:
+def shorten_key(key: bytes, limit: int) -> bytes:
+    """Return ``key`` if it is shorter than ``limit``, otherwise its prefix and a digest, ``limit`` bytes in total."""
+    if len(key) < limit:
         return key
-    return key[: room - _DIGEST] + hashlib.sha256(key).digest()
+    return key[: limit - _DIGEST] + hashlib.sha256(key).digest()
 
 
-def is_fitted(name: bytes, room: int) -> bool:
-    """Whether a name stands for a longer key."""
-    return len(name) == room
+def is_shortened(key: bytes, limit: int) -> bool:
+    """Whether a key is the shortened form of a longer one."""
+    return len(key) == limit

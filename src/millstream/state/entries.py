@@ -1,7 +1,7 @@
 """The entries of a timed store in memory.
 
-A key's entries form a bucket, sorted by where they stand. Their times are a list of numbers of their own: finding the
-place of a time, or all entries of a stretch of time, is then one step in C, however many there are.
+The entries of a key form a bucket, sorted by position. Their times are kept in a separate list of numbers, so that
+finding the index of a time, or all entries of a time range, is one bisection in C.
 """
 
 from __future__ import annotations
@@ -13,97 +13,97 @@ import msgspec
 
 from millstream.records import Headers
 
-At: TypeAlias = tuple[int, ...]
-"""Where an entry stands: its time first, then whatever tells it from others of the same time."""
+Position: TypeAlias = tuple[int, ...]
+"""The position of an entry in its bucket: its time, then numbers that distinguish entries with the same time."""
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
-    """An entry in memory; ``value`` None means that there is none.
+    """An entry in memory; ``value`` None means that there is no entry.
 
-    It is a Struct without garbage collection because batches make them by the hundred thousand.
+    It is a Struct without garbage collection because a batch creates hundreds of thousands of entries.
     """
 
     key: Any
-    at: At
-    name: bytes
-    """The key as it stands in keys of the disk."""
+    position: Position
+    key_bytes: bytes
+    """The encoded key, shortened if it is too long for LMDB."""
     value: Any = None
     timestamp: int = -1
     before: Any = None
-    """The value at the start of a round of changes."""
+    """The value before the changes that have not been forwarded yet."""
     changed: bool = False
     stored: bool = False
-    """Whether the disk has it too, perhaps with another value."""
+    """Whether the entry is on disk, possibly with another value."""
     headers: Headers = ()
-    """Those of the last update, if it is passed on later."""
+    """The headers of the last update, if it is forwarded later."""
     window: Any = None
-    """The window as readers see it, once somebody has asked for it."""
+    """The windowed key that is forwarded, cached after its first use."""
 
 
 class Bucket:
-    """The entries of a key from time ``since`` on, in the order of where they stand."""
+    """The entries of a key from time ``since`` on, sorted by position."""
 
-    __slots__ = ("entries", "key", "name", "since", "times")
+    __slots__ = ("entries", "key", "key_bytes", "since", "times")
 
-    def __init__(self, key: Any, name: bytes, since: int) -> None:
+    def __init__(self, key: Any, key_bytes: bytes, since: int) -> None:
         self.key = key
-        self.name = name
+        self.key_bytes = key_bytes
         self.since = since
         self.times: list[int] = []
         self.entries: list[Entry] = []
 
-    def take(self, entry: Entry) -> None:
-        """Put an entry in its place, behind those that stand at the same."""
-        times, entries, time = self.times, self.entries, entry.at[0]
+    def insert(self, entry: Entry) -> None:
+        """Insert an entry at its position, after those with the same position."""
+        times, entries, time = self.times, self.entries, entry.position[0]
         if not times or time > times[-1]:
             times.append(time)
             entries.append(entry)
             return
-        place = bisect_right(times, time)
-        while place and times[place - 1] == time and entries[place - 1].at > entry.at:
-            place -= 1
-        times.insert(place, time)
-        entries.insert(place, entry)
+        index = bisect_right(times, time)
+        while index and times[index - 1] == time and entries[index - 1].position > entry.position:
+            index -= 1
+        times.insert(index, time)
+        entries.insert(index, entry)
 
-    def find(self, at: At) -> Entry | None:
-        """Return the entry at a place, if there is one."""
-        times, entries, time = self.times, self.entries, at[0]
-        place = bisect_left(times, time)
-        while place < len(times) and times[place] == time:
-            if entries[place].at == at:
-                return entries[place]
-            place += 1
+    def find(self, position: Position) -> Entry | None:
+        """Return the entry at a position, or None."""
+        times, entries, time = self.times, self.entries, position[0]
+        index = bisect_left(times, time)
+        while index < len(times) and times[index] == time:
+            if entries[index].position == position:
+                return entries[index]
+            index += 1
         return None
 
-    def entry(self, at: At) -> Entry:
-        """Return the entry at a place, an empty one if there is none."""
+    def entry(self, position: Position) -> Entry:
+        """Return the entry at a position; add an empty one if there is none."""
         times = self.times
-        if not times or at[0] > times[-1]:  # mostly a new one is later than all others
-            entry = Entry(self.key, at, self.name)
-            times.append(at[0])
+        if not times or position[0] > times[-1]:  # a new entry is usually later than all others
+            entry = Entry(self.key, position, self.key_bytes)
+            times.append(position[0])
             self.entries.append(entry)
             return entry
-        found = self.find(at)
-        if found is None:
-            found = Entry(self.key, at, self.name)
-            self.take(found)
-        return found
+        existing = self.find(position)
+        if existing is None:
+            existing = Entry(self.key, position, self.key_bytes)
+            self.insert(existing)
+        return existing
 
-    def move(self, entry: Entry, at: At) -> None:
-        """Put an entry elsewhere, which the disk has not seen yet."""
-        if self.entries[-1] is entry and at[0] >= self.times[-1]:  # mostly it is the last one and goes further
-            entry.at, entry.window, self.times[-1] = at, None, at[0]
+    def move(self, entry: Entry, position: Position) -> None:
+        """Move an entry that is not on disk yet to another position."""
+        if self.entries[-1] is entry and position[0] >= self.times[-1]:  # usually it is the last one and stays last
+            entry.position, entry.window, self.times[-1] = position, None, position[0]
             return
-        self.drop(entry)
-        entry.at, entry.window = at, None
-        self.take(entry)
+        self.remove(entry)
+        entry.position, entry.window = position, None
+        self.insert(entry)
 
-    def drop(self, entry: Entry) -> None:
-        """Let go of an entry: it was taken back before the disk has seen it."""
-        place = bisect_left(self.times, entry.at[0])
-        while self.entries[place] is not entry:
-            place += 1
-        del self.times[place], self.entries[place]
+    def remove(self, entry: Entry) -> None:
+        """Remove an entry that is not on disk yet."""
+        index = bisect_left(self.times, entry.position[0])
+        while self.entries[index] is not entry:
+            index += 1
+        del self.times[index], self.entries[index]
 
     def between(self, low: int, high: int) -> list[Entry]:
         """Return the entries whose time is in ``low`` … ``high``, in order."""
@@ -114,8 +114,8 @@ class Bucket:
         return [entry for entry in self.entries[bisect_left(times, low) : stop] if entry.value is not None]
 
 
-class Clock:
-    """The latest time that an operator has seen."""
+class StreamClock:
+    """The stream time of an operator: the latest time that it has seen."""
 
     __slots__ = ("time",)
 

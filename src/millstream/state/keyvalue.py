@@ -1,4 +1,4 @@
-"""The key-value store: one row per key, decoded at most once per batch, written in key order at its end."""
+"""The key-value store: one row per key, decoded at most once per batch and written in key order at its end."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from millstream.errors import SerdeError
 from millstream.foundation.object_codec import decode_key, encode_key, hashable_keys
 from millstream.records import Headers
 from millstream.serdes import Serde
-from millstream.state.encoding import KEY_LENGTH, fitted, is_fitted
+from millstream.state.encoding import KEY_LENGTH, is_shortened, shorten_key
 
-_ROOM = 511  # what LMDB allows
+_KEY_LIMIT = 511  # the longest key that LMDB allows
 _timestamp = struct.Struct(">q")
-_name_of = attrgetter("name")
+_key_bytes_of = attrgetter("key_bytes")
 
 
 class StoredRow(msgspec.Struct, eq=False, gc=False):
-    """A row in memory; ``value`` None means that there is none.
+    """A row in memory; ``value`` None means that there is no row.
 
-    It is a Struct without garbage collection because batches make them by the ten thousand.
+    It is a Struct without garbage collection because a batch creates tens of thousands of rows.
     """
 
     key: Any
-    name: bytes
+    key_bytes: bytes
     """The encoded key."""
     value: Any
     timestamp: int
     before: Any
-    """Its value at the start of a round of changes."""
+    """The value before the changes that have not been forwarded yet."""
     changed: bool = False
     headers: Headers = ()
-    """Those of the last update, if it is passed on later."""
+    """The headers of the last update, if it is forwarded later."""
 
 
 class KeyValueStore:
     """Rows of a table inside one transaction.
 
-    Operators change rows through ``row`` and ``mark``; nothing reaches the disk before ``flush``.
+    Operators change rows through ``row`` and ``mark``; nothing is written before ``flush``.
     """
 
     def __init__(self, txn: Any, database: Any, codec: Serde, name: str = "") -> None:
@@ -56,21 +56,21 @@ class KeyValueStore:
 
     def row(self, key: Any) -> StoredRow:
         """Return the row of a key, an empty one if there is none; changes to it must be marked."""
-        # text and numbers are their own handles; other keys are told apart by their bytes, as True == 1 == 1.0
+        # text and integers are used as they are; other keys as bytes, because True == 1 == 1.0
         kind = type(key)
         row = self._rows.get(key if kind is str or kind is int else encode_key(key))
         return self._load(key) if row is None else row
 
     def rows(self, keys: list[Any]) -> list[StoredRow]:
-        """Return the rows of many keys; those that are not in memory yet are read at one go, which is quicker."""
-        handles = hashable_keys(keys)
-        missing = set(handles).difference(self._rows)
+        """Return the rows of many keys; rows that are not in memory are read in one pass, which is faster."""
+        hashables = hashable_keys(keys)
+        missing = set(hashables).difference(self._rows)
         if missing:
             self._load_all(missing)
-        return list(map(self._rows.__getitem__, handles))
+        return list(map(self._rows.__getitem__, hashables))
 
     def find(self, key: Any) -> tuple[Any, int]:
-        """Return value and timestamp of a key; the value of a missing row is None and its timestamp -1."""
+        """Return value and timestamp of a key, (None, -1) if there is no row."""
         kind = type(key)
         row = self._rows.get(key if kind is str or kind is int else encode_key(key))
         if row is None:
@@ -78,19 +78,19 @@ class KeyValueStore:
         return (None, -1) if row.value is None else (row.value, row.timestamp)
 
     def mark(self, row: StoredRow) -> None:
-        """Remember that a row has changed."""
+        """Mark a row as changed."""
         if not row.changed:
             row.changed = True
             self._changed.append(row)
 
     def take_changed(self) -> list[StoredRow]:
-        """Return the rows that changed since the last call; ``before`` of each is what it was then."""
+        """Return the rows that changed since the last call; ``before`` is the value at that time."""
         changed, self._changed = self._changed, []
         self._write(changed)
         return changed
 
     def get(self, key: Any) -> Any:
-        """Return the value of a key or None."""
+        """Return the value of a key, or None."""
         return self.row(key).value
 
     def items(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[Any, Any, int]]:
@@ -103,79 +103,79 @@ class KeyValueStore:
         return int(self._txn.stat(self._database)["entries"])
 
     def flush(self) -> None:
-        """Write all changed rows, in key order, which is what LMDB likes best."""
+        """Write all changed rows in key order, the order in which LMDB writes fastest."""
         self._write(self._changed)
 
     def release(self) -> None:
-        """Forget what is in memory, when all has been written: it is on the disk from now on."""
+        """Release the memory; all changes must have been written."""
         self._rows.clear()
         self._changed.clear()
 
     def write_through(self) -> None:
-        """Write all changed rows once and for all; for stores whose changes nobody waits for."""
-        self.settle(self.take_changed())
+        """Write all changed rows; for stores whose changes are not forwarded."""
+        self.reset_changes(self.take_changed())
 
     def _load(self, key: Any) -> StoredRow:
-        """Take a row into memory."""
-        name, value, timestamp = encode_key(key), None, -1
-        stored = self._txn.get(name if len(name) < _ROOM else _physical(name), db=self._database)
+        """Read a row into memory."""
+        key_bytes, value, timestamp = encode_key(key), None, -1
+        stored = self._txn.get(key_bytes if len(key_bytes) < _KEY_LIMIT else _physical(key_bytes), db=self._database)
         if stored is not None:
             try:
-                value, timestamp = _read(name, stored, self._decode)
+                value, timestamp = _read(key_bytes, stored, self._decode)
             except Exception as error:
-                raise self._problem("read", key, error) from error
-        row = StoredRow(key, name, value, timestamp, value)
-        self._rows[key if type(key) is str or type(key) is int else name] = row
+                raise self._serde_error("read", key, error) from error
+        row = StoredRow(key, key_bytes, value, timestamp, value)
+        self._rows[key if type(key) is str or type(key) is int else key_bytes] = row
         return row
 
-    def _load_all(self, handles: Iterable[Any]) -> None:
-        names = {handle if type(handle) is bytes else encode_key(handle): handle for handle in handles}
+    def _load_all(self, hashables: Iterable[Any]) -> None:
+        missing = {hashable if type(hashable) is bytes else encode_key(hashable): hashable for hashable in hashables}
         rows, decode, unpack, skip = self._rows, self._decode, _timestamp.unpack_from, _timestamp.size
         with self._txn.cursor(self._database) as cursor:
-            found = cursor.getmulti(sorted(name for name in names if len(name) < _ROOM))
-        for name, stored in found:
-            handle = names.pop(name)
-            key = decode_key(name) if type(handle) is bytes else handle
+            stored_rows = cursor.getmulti(sorted(key_bytes for key_bytes in missing if len(key_bytes) < _KEY_LIMIT))
+        for key_bytes, stored in stored_rows:
+            hashable = missing.pop(key_bytes)
+            key = decode_key(key_bytes) if type(hashable) is bytes else hashable
             try:
                 value = decode(stored[skip:])
             except Exception as error:
-                raise self._problem("read", key, error) from error
-            rows[handle] = StoredRow(key, name, value, unpack(stored)[0], value)
-        for name, handle in names.items():
-            key = decode_key(name) if type(handle) is bytes else handle
-            if len(name) < _ROOM:
-                rows[handle] = StoredRow(key, name, None, -1, None)
+                raise self._serde_error("read", key, error) from error
+            rows[hashable] = StoredRow(key, key_bytes, value, unpack(stored)[0], value)
+        for key_bytes, hashable in missing.items():
+            key = decode_key(key_bytes) if type(hashable) is bytes else hashable
+            if len(key_bytes) < _KEY_LIMIT:
+                rows[hashable] = StoredRow(key, key_bytes, None, -1, None)
             else:
                 self._load(key)
 
-    def _problem(self, verb: str, key: Any, error: Exception) -> SerdeError:
+    def _serde_error(self, verb: str, key: Any, error: Exception) -> SerdeError:
         return SerdeError(
             f"row {key!r:.60} of table {self._name!r} cannot be {verb} as {self._serde.name}: {error}",
-            hint="say what the table holds with value=, for example value=MyType",
+            hint="declare the type of the table's values with value=, for example value=MyType",
             table=self._name,
         )
 
     def _write(self, rows: list[StoredRow]) -> None:
         encode, pack = self._encode, _timestamp.pack
         puts: list[tuple[bytes, bytes]] = []
-        for row in sorted(rows, key=_name_of):
-            name = row.name
+        for row in sorted(rows, key=_key_bytes_of):
+            key_bytes = row.key_bytes
             if row.value is None:
-                self._txn.delete(_physical(name), db=self._database)
+                self._txn.delete(_physical(key_bytes), db=self._database)
                 continue
             try:
                 data = pack(row.timestamp) + encode(row.value)
             except Exception as error:
-                raise self._problem("written", row.key, error) from error
-            if len(name) >= _ROOM:
-                name, data = _physical(name), KEY_LENGTH.pack(len(name)) + name + data
-            puts.append((name, data))
+                raise self._serde_error("written", row.key, error) from error
+            if len(key_bytes) >= _KEY_LIMIT:
+                key_bytes, data = _physical(key_bytes), KEY_LENGTH.pack(len(key_bytes)) + key_bytes + data
+            puts.append((key_bytes, data))
         if puts:
             with self._txn.cursor(self._database) as cursor:
                 cursor.putmulti(puts)
 
-    def settle(self, rows: list[StoredRow]) -> None:
-        """Start a new round of changes for rows that have been written and passed on."""
+    def reset_changes(self, rows: list[StoredRow]) -> None:
+        """Mark rows as unchanged, after they were written and forwarded."""
         for row in rows:
             row.changed = False
             row.before = row.value
@@ -204,19 +204,19 @@ def fetch(txn: Any, database: Any, decode: Any, key: Any) -> tuple[Any, int] | N
 
 
 def _physical(key: bytes) -> bytes:
-    """Return the key under which LMDB keeps a row."""
-    return fitted(key, _ROOM)
+    """Return the LMDB key of a row."""
+    return shorten_key(key, _KEY_LIMIT)
 
 
 def logical_key(physical: bytes, stored: bytes) -> bytes:
     """Return the encoded key of a stored row."""
-    if not is_fitted(physical, _ROOM):
+    if not is_shortened(physical, _KEY_LIMIT):
         return physical
     (length,) = KEY_LENGTH.unpack_from(stored)
     return stored[KEY_LENGTH.size : KEY_LENGTH.size + length]
 
 
 def _read(key: bytes, stored: bytes, decode: Any) -> tuple[Any, int]:
-    skip = 0 if len(key) < _ROOM else KEY_LENGTH.size + len(key)
+    skip = 0 if len(key) < _KEY_LIMIT else KEY_LENGTH.size + len(key)
     (timestamp,) = _timestamp.unpack_from(stored, skip)
     return decode(stored[skip + _timestamp.size :]), timestamp

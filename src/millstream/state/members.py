@@ -1,4 +1,4 @@
-"""The store behind foreign-key joins: members of groups, which come one by one and are asked for group by group."""
+"""The store of foreign-key joins: members of groups, written one at a time and read group by group."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 import msgspec
 
 from millstream.foundation.object_codec import encode_key
-from millstream.state.encoding import fitted
+from millstream.state.encoding import shorten_key
 
-_LONGEST_NAME = 240  # group and member together must fit into a key of LMDB
+_KEY_LIMIT = 240  # group and member together must fit into an LMDB key
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(tuple[bytes, Any]).decode
 
 
 class _Group:
-    """What is known of a group in memory; ``whole`` says whether that is all of it."""
+    """The members of a group in memory; ``is_complete`` if all of them were loaded."""
 
-    __slots__ = ("changed", "members", "prefix", "whole")
+    __slots__ = ("changed", "is_complete", "members", "prefix")
 
     def __init__(self, prefix: bytes) -> None:
         self.prefix = prefix
         self.members: dict[bytes, Any] = {}
         self.changed: set[bytes] = set()
-        self.whole = False
+        self.is_complete = False
 
 
 class MemberStore:
@@ -36,19 +36,19 @@ class MemberStore:
         self._changed: list[_Group] = []
 
     def put(self, group: Any, member: bytes, value: Any) -> None:
-        """Set the value of a member; None takes it out of the group."""
-        found = self._group(group)
-        found.members[member] = value
-        if not found.changed:
-            self._changed.append(found)
-        found.changed.add(member)
+        """Set the value of a member; None removes it from the group."""
+        loaded = self._group(group)
+        loaded.members[member] = value
+        if not loaded.changed:
+            self._changed.append(loaded)
+        loaded.changed.add(member)
 
     def members(self, group: Any) -> list[tuple[bytes, Any]]:
-        """Return the members of a group, by key."""
-        found = self._group(group)
-        if not found.whole:
-            self._load(found)
-        members = found.members
+        """Return the members of a group, sorted by key."""
+        loaded = self._group(group)
+        if not loaded.is_complete:
+            self._load(loaded)
+        members = loaded.members
         return [(member, value) for member in sorted(members) if (value := members[member]) is not None]
 
     def flush(self) -> None:
@@ -57,11 +57,11 @@ class MemberStore:
         for group in self._changed:
             for member in group.changed:
                 value = group.members[member]
-                name = group.prefix + (member if len(member) < _LONGEST_NAME else fitted(member, _LONGEST_NAME))
+                physical = group.prefix + (member if len(member) < _KEY_LIMIT else shorten_key(member, _KEY_LIMIT))
                 if value is None:
-                    self._txn.delete(name, db=self._database)
+                    self._txn.delete(physical, db=self._database)
                 else:
-                    puts.append((name, _pack((member, value))))
+                    puts.append((physical, _pack((member, value))))
             group.changed.clear()
         self._changed.clear()
         if puts:
@@ -70,7 +70,7 @@ class MemberStore:
                 cursor.putmulti(puts)
 
     def release(self) -> None:
-        """Forget what is in memory, when all has been written: it is on the disk from now on."""
+        """Release the memory; all changes must have been written."""
         self._groups.clear()
         self._changed.clear()
 
@@ -78,22 +78,22 @@ class MemberStore:
         return int(self._txn.stat(self._database)["entries"])
 
     def _group(self, group: Any) -> _Group:
-        # text and numbers are their own handles; other keys are told apart by their bytes, as True == 1 == 1.0
+        # text and integers are used as they are; other keys as bytes, because True == 1 == 1.0
         kind = type(group)
-        handle = group if kind is str or kind is int else encode_key(group)
-        found = self._groups.get(handle)
-        if found is None:
-            name = fitted(encode_key(group), _LONGEST_NAME)
-            found = self._groups[handle] = _Group(len(name).to_bytes(2, "big") + name)
-        return found
+        hashable = group if kind is str or kind is int else encode_key(group)
+        loaded = self._groups.get(hashable)
+        if loaded is None:
+            key_bytes = shorten_key(encode_key(group), _KEY_LIMIT)
+            loaded = self._groups[hashable] = _Group(len(key_bytes).to_bytes(2, "big") + key_bytes)
+        return loaded
 
     def _load(self, group: _Group) -> None:
         with self._txn.cursor(self._database) as cursor:
             if cursor.set_range(group.prefix):
-                for name, stored in cursor:
-                    if not name.startswith(group.prefix):
+                for physical, stored in cursor:
+                    if not physical.startswith(group.prefix):
                         break
                     member, value = _unpack(stored)
                     if member not in group.changed:
                         group.members[member] = value
-        group.whole = True
+        group.is_complete = True

@@ -1,4 +1,4 @@
-"""Stores as user code sees them: dict-like rows, entries by time, sessions."""
+"""The stores that user code works with: dict-like rows, entries by time, sessions, versions."""
 
 from __future__ import annotations
 
@@ -8,58 +8,58 @@ from typing import Any, Protocol
 from millstream.errors import DefinitionError
 from millstream.foundation.object_codec import encode_key
 from millstream.records import Windowed
-from millstream.state.entries import Entry
+from millstream.state.entries import Entry, Position
 from millstream.state.keyvalue import KeyValueStore, StoredRow
 from millstream.state.timed import TimedStore
-from millstream.state.versioned import Put, VersionedStore
+from millstream.state.versioned import PutResult, VersionedStore
 from millstream.windows import FOREVER
 
 
 class Timestamped(Protocol):
-    """Tells the timestamp of the record at hand."""
+    """Has the timestamp of the current record."""
 
     @property
     def timestamp(self) -> int: ...
 
 
 class _StoreView:
-    """What all views have: a name, whether it may be written, and how trouble of the engine is made known.
+    """The common part of all views: the name, whether the store is writable, and how engine errors are reported.
 
-    ``trouble`` is told errors that are not the user's, so that user code that catches everything cannot hide them.
+    ``report_error`` receives errors of the engine, so that user code that catches all exceptions cannot hide them.
     """
 
     def __init__(
-        self, name: str, context: Timestamped, trouble: Callable[[Exception], None], *, writable: bool
+        self, name: str, context: Timestamped, report_error: Callable[[Exception], None], *, writable: bool
     ) -> None:
         self.name = name
         self._context = context
-        self._trouble = trouble
+        self._report_error = report_error
         self._writable = writable
 
     def _check(self, key: Any, *, writing: bool) -> None:
         if writing and not self._writable:
             raise DefinitionError(
-                f"store {self.name!r} belongs to a table and is read only",
-                hint="send a record to the table's topic instead, or keep a store of your own",
+                f"store {self.name!r} belongs to a table and is read-only",
+                hint="send a record to the table's topic, or use a separate store",
                 store=self.name,
             )
         if key is None:
-            raise DefinitionError(f"store {self.name!r} has no place for the key None", hint="leave such records out")
+            raise DefinitionError(f"store {self.name!r} does not accept the key None", hint="skip records without key")
 
-    def _settled(self, store: KeyValueStore | TimedStore) -> None:
-        """Have everything written, so that a scan sees it."""
+    def _write_changes(self, store: KeyValueStore | TimedStore) -> None:
+        """Write all changes, so that a scan sees them."""
         try:
             if self._writable:
                 store.write_through()
             else:
                 store.flush()
         except Exception as error:
-            self._trouble(error)
+            self._report_error(error)
             raise
 
 
 class KeyValueView(_StoreView):
-    """One value for each key, used like a dict; None stands for no value."""
+    """One value for each key, used like a dict; None means no value."""
 
     def __init__(self, store: KeyValueStore, name: str, *arguments: Any, writable: bool = True) -> None:
         super().__init__(name, *arguments, writable=writable)
@@ -77,28 +77,28 @@ class KeyValueView(_StoreView):
         self._store.mark(row)
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Set the value of a key that has none; returns the one it has, else None."""
-        found = self.get(key)
-        if found is None:
+        """Set the value of a key that has none; return the existing value, or None."""
+        existing = self.get(key)
+        if existing is None:
             self.put(key, value)
-        return found
+        return existing
 
     def delete(self, key: Any) -> Any:
         """Delete a key and return its value, or None."""
-        found = self.get(key)
+        value = self.get(key)
         self.put(key, None)
-        return found
+        return value
 
     def timestamp_of(self, key: Any) -> int | None:
-        """Return when a value was written: the timestamp of a table's row, or of the record that wrote it here."""
+        """Return the timestamp of a row: that of the record that wrote it; None if there is no row."""
         row = self._row(key)
         return None if row.value is None else row.timestamp
 
     def items(
         self, *, start: Any = None, stop: Any = None, prefix: str | None = None, reverse: bool = False
     ) -> Iterator[tuple[Any, Any]]:
-        """Yield keys and values in the order of keys; ``stop`` is not included, ``prefix`` is for text keys."""
-        self._settled(self._store)
+        """Yield keys and values in key order; ``stop`` is not included, ``prefix`` is for text keys."""
+        self._write_changes(self._store)
         first = b"" if start is None else encode_key(start)
         last = None if stop is None else encode_key(stop)
         if prefix is not None:
@@ -126,7 +126,7 @@ class KeyValueView(_StoreView):
         return (key for key, _ in self.items())
 
     def __len__(self) -> int:
-        self._settled(self._store)
+        self._write_changes(self._store)
         return len(self._store)
 
     def _row(self, key: Any, *, writing: bool = False) -> StoredRow:
@@ -136,33 +136,33 @@ class KeyValueView(_StoreView):
 
 
 class _TimedView(_StoreView):
-    """Entries by key and time, of which those older than the retention are out of reach."""
+    """Entries by key and time; entries older than the retention cannot be read."""
 
     def __init__(self, store: TimedStore, name: str, *arguments: Any, writable: bool = True) -> None:
         super().__init__(name, *arguments, writable=writable)
         self._store = store
 
-    def _put(self, key: Any, at: tuple[int, ...], value: Any) -> None:
+    def _put(self, key: Any, position: Position, value: Any) -> None:
         self._check(key, writing=True)
-        entry = self._store.entry(key, at)
+        entry = self._store.entry(key, position)
         entry.value, entry.timestamp = value, self._context.timestamp
         self._store.mark(entry)
 
-    def _get(self, key: Any, at: tuple[int, ...]) -> Any:
+    def _get(self, key: Any, position: Position) -> Any:
         self._check(key, writing=False)
-        return None if at[0] <= self._store.expired else self._store.entry(key, at).value
+        return None if position[0] <= self._store.expired else self._store.entry(key, position).value
 
     def _between(self, key: Any, low: int, high: int) -> list[Entry]:
         self._check(key, writing=False)
         return self._store.between(key, max(low, self._store.expired + 1), high)
 
     def _all(self) -> Iterator[Entry]:
-        self._settled(self._store)
-        return (entry for entry in self._store.all() if entry.at[0] > self._store.expired)
+        self._write_changes(self._store)
+        return (entry for entry in self._store.all() if entry.position[0] > self._store.expired)
 
 
 class WindowView(_TimedView):
-    """Values by key and time in milliseconds; of a windowed table the time is the start of the window."""
+    """Values by key and time in milliseconds; for a windowed table the time is the start of the window."""
 
     def put(self, key: Any, value: Any, at: int) -> None:
         """Set the value of a key at a time; None deletes it."""
@@ -173,12 +173,14 @@ class WindowView(_TimedView):
         return self._get(key, (at,))
 
     def between(self, key: Any, since: int = 0, until: int = FOREVER) -> list[tuple[int, Any]]:
-        """Return (time, value) of a key in the order of time, both ends included."""
-        return [(entry.at[0], entry.value) for entry in self._between(key, since, until)]
+        """Return (time, value) of a key in time order, both ends included."""
+        return [(entry.position[0], entry.value) for entry in self._between(key, since, until)]
 
     def items(self, since: int = 0, until: int = FOREVER) -> Iterator[tuple[Any, int, Any]]:
         """Yield (key, time, value) of all keys, both ends included."""
-        return ((entry.key, entry.at[0], entry.value) for entry in self._all() if since <= entry.at[0] <= until)
+        return (
+            (entry.key, entry.position[0], entry.value) for entry in self._all() if since <= entry.position[0] <= until
+        )
 
 
 class SessionView(_TimedView):
@@ -193,15 +195,19 @@ class SessionView(_TimedView):
         return self._get(key, (end, start))
 
     def find(self, key: Any, *, earliest_end: int = 0, latest_start: int = FOREVER) -> list[tuple[Windowed, Any]]:
-        """Return the sessions of a key that end and start not before and not after the given times, by their end."""
-        found = self._between(key, earliest_end, FOREVER)
+        """Return the sessions of a key that end at ``earliest_end`` or later and start at ``latest_start`` or earlier.
+
+        They are sorted by their end.
+        """
         return [
-            (Windowed(key, entry.at[1], entry.at[0]), entry.value) for entry in found if entry.at[1] <= latest_start
+            (Windowed(key, entry.position[1], entry.position[0]), entry.value)
+            for entry in self._between(key, earliest_end, FOREVER)
+            if entry.position[1] <= latest_start
         ]
 
     def items(self) -> Iterator[tuple[Windowed, Any]]:
         """Yield all sessions."""
-        return ((Windowed(entry.key, entry.at[1], entry.at[0]), entry.value) for entry in self._all())
+        return ((Windowed(entry.key, entry.position[1], entry.position[0]), entry.value) for entry in self._all())
 
 
 class VersionedView(_StoreView):
@@ -212,9 +218,9 @@ class VersionedView(_StoreView):
         self._store = store
 
     def put(self, key: Any, value: Any, timestamp: int) -> bool:
-        """Say which value is valid from a time on, None for none; False if that lies before the history."""
+        """Set the value that is valid from a time on, None to delete it; False if the time is before the history."""
         self._check(key, writing=True)
-        return self._store.put(key, value, timestamp) is not Put.TOO_OLD
+        return self._store.put(key, value, timestamp) is not PutResult.TOO_OLD
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the newest value of a key, or ``default``."""
@@ -229,7 +235,7 @@ class VersionedView(_StoreView):
         return default if value is None else value
 
     def timestamp_of(self, key: Any) -> int | None:
-        """Return from when on the newest value is valid."""
+        """Return the time from which the newest value is valid."""
         self._check(key, writing=False)
         value, timestamp = self._store.get(key)
         return None if value is None else timestamp

@@ -1,4 +1,4 @@
-"""A transaction that remembers what is written by it: the state delta of a batch."""
+"""A transaction that records its writes: the state delta of a batch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import msgspec
 from millstream.foundation.storage import open_environment
 
 Changes = dict[tuple[str, bytes], bytes | None]
-"""By database and key: the value that was written last, None if the key was deleted."""
+"""The last value written by database and key, None if the key was deleted."""
 
 Rows = list[tuple[str, bytes, bytes | None]]
-"""The same as a list, which is how it is stored."""
+"""The same as a list, as it is stored."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Rows).decode
 
 
 def rows_of(changes: Changes) -> Rows:
-    """Return changes in the form in which they are stored."""
+    """Return changes as they are stored."""
     return [(database, key, value) for (database, key), value in changes.items()]
 
 
@@ -36,22 +36,22 @@ def unpack_changes(data: bytes) -> Rows:
 
 
 def write_rows(path: Path, rows: Rows, *, sync: bool = True) -> None:
-    """Make changes that were recorded elsewhere, in one commit of the environment at ``path``."""
-    opened = open_environment(path, tuple(dict.fromkeys(database for database, _, _ in rows)), sync=sync)
+    """Apply recorded changes to the environment at ``path``, in one commit."""
+    environment = open_environment(path, tuple(dict.fromkeys(database for database, _, _ in rows)), sync=sync)
 
     def change(txn: Any) -> None:
         for database, key, value in rows:
-            handle = opened.databases[database]
+            handle = environment.databases[database]
             if value is None:
                 txn.delete(key, db=handle)
             else:
                 txn.put(key, value, db=handle)
 
-    opened.update(change)
+    environment.update(change)
 
 
 class RecordedTransaction:
-    """An LMDB write transaction as stores use it; reads go straight through."""
+    """An LMDB write transaction as stores use it; reads are passed through."""
 
     __slots__ = ("_names", "_txn", "changes", "get", "stat")
 
@@ -75,7 +75,7 @@ class RecordedTransaction:
 
 
 class RecordedCursor:
-    """A cursor of such a transaction."""
+    """A cursor of a recorded transaction."""
 
     __slots__ = (
         "_changes", "_cursor", "_name", "getmulti", "item", "key", "last", "next", "prev", "set_range", "value",

@@ -1,6 +1,6 @@
-"""Commits of tasks that are written down together first, and reach each task's own environment later.
+"""Task commits that are stored in the journal first and applied to the environment of each task later.
 
-A commit names the one that it was built on, so that the state itself tells which of them it has.
+A commit names the commit it was built on, so the state itself shows which commits it contains.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from millstream.state.task import TaskState
 
 
 class TaskCommit(msgspec.Struct, frozen=True, array_like=True):
-    """What a batch, or one round of it, has changed in the state of a task, such as ``words/3``."""
+    """The changes that a batch, or one round of it, made to the state of a task, such as ``words/3``."""
 
     task: str
-    before: str
+    previous: str
     commit: str
     rows: Rows
 
@@ -39,25 +39,26 @@ def unpack_commits(data: bytes) -> list[TaskCommit]:
 
 
 def redo(state_dir: Path, commits: Iterable[TaskCommit], *, sync: bool = True) -> None:
-    """Bring the state of tasks up to their last commit; doing it twice is the same as once."""
+    """Bring the state of tasks to their last commit; this is idempotent."""
     by_task: dict[str, list[TaskCommit]] = {}
-    for one in commits:
-        by_task.setdefault(one.task, []).append(one)
-    for task, own in by_task.items():
+    for commit in commits:
+        by_task.setdefault(commit.task, []).append(commit)
+    for task, task_commits in by_task.items():
         path = state_dir / task
-        rows = [row for one in own[_known(path, own, sync=sync) :] for row in one.rows]
+        missing = task_commits[_count_applied(path, task_commits, sync=sync) :]
+        rows = [row for commit in missing for row in commit.rows]
         if rows:
             write_rows(path, rows, sync=sync)
 
 
-def _known(path: Path, commits: list[TaskCommit], *, sync: bool) -> int:
-    """Return how many of a task's commits its state has already."""
-    found = TaskState(path, (), sync=sync).read_version()
-    chain = [commits[0].before, *(one.commit for one in commits)]
-    if found.commit not in chain:
+def _count_applied(path: Path, commits: list[TaskCommit], *, sync: bool) -> int:
+    """Return how many of a task's commits its state already contains."""
+    stored = TaskState(path, (), sync=sync).read_version()
+    chain = [commits[0].previous, *(commit.commit for commit in commits)]
+    if stored.commit not in chain:
         raise StateError(
-            f"state in {str(path)!r} is at batch {found.batch}, which the journal does not know",
+            f"state in {str(path)!r} is at batch {stored.batch}, which is not in the journal",
             hint="it was copied, restored or deleted by hand; put it back, or reset the app",
-            found=found.batch,
+            stored=stored.batch,
         )
-    return chain.index(found.commit)
+    return chain.index(stored.commit)

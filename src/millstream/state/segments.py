@@ -1,7 +1,7 @@
-"""How entries by key and time lie on the disk, and how they are read from there.
+"""How entries by key and time are stored and read.
 
-They lie in segments of time, so that what has expired goes at one stroke, and within a segment by key and time. Beside
-them there may be an index by time and key, and there are some numbers that belong to the store as a whole.
+Entries are stored in segments of time, so that expired entries are deleted segment by segment, and within a segment by
+key and position. There can also be an index by position and key, and there are a few numbers for the whole store.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from collections.abc import Iterator
 from typing import Any
 
 from millstream.foundation.object_codec import decode_key, encode_key
-from millstream.state.encoding import KEY_LENGTH, fitted, is_fitted
+from millstream.state.encoding import KEY_LENGTH, is_shortened, shorten_key
 from millstream.state.entries import Entry
 from millstream.windows import SessionWindows, Windows
 
 ENTRIES, INDEX = b"d", b"t"
 SEGMENT = struct.Struct(">cQ")
-STAMP = struct.Struct(">q")
+TIMESTAMP = struct.Struct(">q")
 ONE_TIME, TWO_TIMES = struct.Struct(">Q"), struct.Struct(">QQ")
-LONGEST_NAME = 400
+KEY_LIMIT = 400
 OBSERVED, EMITTED, STREAM_TIME = b"m.observed", b"m.emitted", b"m.stream-time."
 
 
-def layout_of(windows: Windows) -> struct.Struct:
-    """Return how the places of a kind of windows are packed: by start, sessions by end and start."""
+def position_layout(windows: Windows) -> struct.Struct:
+    """Return how positions are packed for a kind of window: the start, for sessions the end and the start."""
     return TWO_TIMES if isinstance(windows, SessionWindows) else ONE_TIME
 
 
-def name_of(key: Any) -> bytes:
-    """Return a key as it stands in keys of the disk."""
+def stored_key(key: Any) -> bytes:
+    """Return the encoded key as used in LMDB keys: shortened if it is too long."""
     encoded = encode_key(key)
-    return encoded if len(encoded) < LONGEST_NAME else fitted(encoded, LONGEST_NAME)
+    return encoded if len(encoded) < KEY_LIMIT else shorten_key(encoded, KEY_LIMIT)
 
 
-def beside(key: Any) -> bytes:
-    """Return what is stored before an entry whose key is too long to stand in that of the disk."""
+def long_key_prefix(key: Any) -> bytes:
+    """Return the prefix of a stored value whose key is shortened: the full encoded key and its length."""
     encoded = encode_key(key)
     return KEY_LENGTH.pack(len(encoded)) + encoded
 
@@ -43,7 +43,7 @@ def beside(key: Any) -> bytes:
 def scan_timed(
     txn: Any, database: Any, decode: Any, layout: struct.Struct, prefix: bytes = ENTRIES
 ) -> Iterator[tuple[bytes, Entry]]:
-    """Yield stored entries, with the bytes of their keys, by segment, key and time."""
+    """Yield stored entries with their LMDB keys, by segment, key and position."""
     size = layout.size
     with txn.cursor(database) as cursor:
         if not cursor.set_range(prefix):
@@ -51,43 +51,43 @@ def scan_timed(
         for physical, stored in cursor:
             if not physical.startswith(prefix):
                 return
-            name = key = physical[SEGMENT.size : -size]
+            key_bytes = key = physical[SEGMENT.size : -size]
             skip = 0
-            if is_fitted(name, LONGEST_NAME):
+            if is_shortened(key_bytes, KEY_LIMIT):
                 (length,) = KEY_LENGTH.unpack_from(stored)
                 skip = KEY_LENGTH.size + length
                 key = stored[KEY_LENGTH.size : skip]
-            (timestamp,) = STAMP.unpack_from(stored, skip)
-            value = decode(stored[skip + STAMP.size :])
-            yield physical, Entry(decode_key(key), layout.unpack(physical[-size:]), name, value, timestamp)
+            (timestamp,) = TIMESTAMP.unpack_from(stored, skip)
+            value = decode(stored[skip + TIMESTAMP.size :])
+            yield physical, Entry(decode_key(key), layout.unpack(physical[-size:]), key_bytes, value, timestamp)
 
 
 def scan_key(txn: Any, database: Any, decode: Any, layout: struct.Struct, key: Any) -> Iterator[Entry]:
     """Yield the stored entries of one key by time."""
-    name = name_of(key)
-    length = SEGMENT.size + len(name) + layout.size
-    for segment in stored_segments(txn, database):
-        for physical, entry in scan_timed(txn, database, decode, layout, segment + name):
+    key_bytes = stored_key(key)
+    length = SEGMENT.size + len(key_bytes) + layout.size
+    for segment in segment_prefixes(txn, database):
+        for physical, entry in scan_timed(txn, database, decode, layout, segment + key_bytes):
             if len(physical) == length:
                 yield entry
 
 
-def stored_segments(txn: Any, database: Any) -> Iterator[bytes]:
-    """Yield how the keys of each segment on the disk begin."""
+def segment_prefixes(txn: Any, database: Any) -> Iterator[bytes]:
+    """Yield the key prefix of each stored segment."""
     with txn.cursor(database) as cursor:
-        place = SEGMENT.pack(ENTRIES, 0)
-        while cursor.set_range(place):
-            found = cursor.key()[: SEGMENT.size]
-            if found[:1] != ENTRIES:
+        start = SEGMENT.pack(ENTRIES, 0)
+        while cursor.set_range(start):
+            prefix = cursor.key()[: SEGMENT.size]
+            if prefix[:1] != ENTRIES:
                 return
-            yield found
-            place = SEGMENT.pack(ENTRIES, SEGMENT.unpack(found)[1] + 1)
+            yield prefix
+            start = SEGMENT.pack(ENTRIES, SEGMENT.unpack(prefix)[1] + 1)
 
 
 def stored_number(txn: Any, database: Any, name: bytes) -> int:
-    """Return a number of the whole store, -1 if there is none."""
+    """Return a number that belongs to the whole store, -1 if it is not stored."""
     stored = txn.get(name, db=database)
-    return -1 if stored is None else int(STAMP.unpack(stored)[0])
+    return -1 if stored is None else int(TIMESTAMP.unpack(stored)[0])
 
 
 def observed_time(txn: Any, database: Any) -> int:
@@ -95,12 +95,12 @@ def observed_time(txn: Any, database: Any) -> int:
     return stored_number(txn, database, OBSERVED)
 
 
-def clock_time(txn: Any, database: Any) -> int:
-    """Return the latest stream time of the operators that share a store, by which late is decided; -1 for none."""
+def stream_time(txn: Any, database: Any) -> int:
+    """Return the latest stream time of the operators that share a store, -1 if there is none."""
     with txn.cursor(database) as cursor:
-        found = cursor.set_range(STREAM_TIME)
+        has_time = cursor.set_range(STREAM_TIME)
         times = [-1]
-        while found and cursor.key().startswith(STREAM_TIME):
-            times.append(int(STAMP.unpack(cursor.value())[0]))
-            found = cursor.next()
+        while has_time and cursor.key().startswith(STREAM_TIME):
+            times.append(int(TIMESTAMP.unpack(cursor.value())[0]))
+            has_time = cursor.next()
     return max(times)

@@ -1,4 +1,4 @@
-"""Whose row is it: the keys of what lies in a store, found without decoding values."""
+"""The logical keys of stored rows and entries, read without decoding their values."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import struct
 from typing import Any
 
 from millstream.foundation.object_codec import decode_key
-from millstream.state.encoding import KEY_LENGTH, is_fitted
+from millstream.state.encoding import KEY_LENGTH, is_shortened
 from millstream.state.keyvalue import logical_key
-from millstream.state.segments import ENTRIES, INDEX, LONGEST_NAME, SEGMENT, STAMP
+from millstream.state.segments import ENTRIES, INDEX, KEY_LIMIT, SEGMENT, TIMESTAMP
 
 
 def key_of_row(physical: bytes, stored: bytes) -> Any:
@@ -17,18 +17,18 @@ def key_of_row(physical: bytes, stored: bytes) -> Any:
 
 
 def key_of_entry(physical: bytes, stored: bytes, layout: struct.Struct) -> Any:
-    """Return the key of a stored entry or of its line in the index, or None for what belongs to the whole store."""
+    """Return the key of a stored entry or index entry, None for numbers that belong to the whole store."""
     if physical[:1] == INDEX:
         return decode_key(stored)
     if physical[:1] != ENTRIES:
         return None
-    name = physical[SEGMENT.size : -layout.size]
-    if is_fitted(name, LONGEST_NAME):
+    key_bytes = physical[SEGMENT.size : -layout.size]
+    if is_shortened(key_bytes, KEY_LIMIT):
         (length,) = KEY_LENGTH.unpack_from(stored)
-        name = stored[KEY_LENGTH.size : KEY_LENGTH.size + length]
-    return decode_key(name)
+        key_bytes = stored[KEY_LENGTH.size : KEY_LENGTH.size + length]
+    return decode_key(key_bytes)
 
 
-def later(one: bytes, other: bytes) -> bytes:
-    """Return the later of two times that belong to whole stores."""
-    return max(one, other, key=STAMP.unpack)
+def later_time(first: bytes, second: bytes) -> bytes:
+    """Return the later of two stored times."""
+    return max(first, second, key=TIMESTAMP.unpack)

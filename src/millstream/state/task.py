@@ -23,15 +23,15 @@ _TIMERS = b"timers"
 
 
 class StateVersion(msgspec.Struct, frozen=True, array_like=True):
-    """The last round of the last batch that a task has committed; ``commit`` is random, so that two histories differ.
+    """The last round of the last batch that a task has committed.
 
-    ``after`` is the commit that the batch was built on.
+    ``commit`` is random, so that different lineages never match. ``base`` is the commit that the batch was built on.
     """
 
     batch: int = 0
     commit: str = ""
     stream_time: int = -1
-    after: str = ""
+    base: str = ""
     round: int = 0
 
 
@@ -45,33 +45,33 @@ class TaskState:
         self.reopen()
 
     def reopen(self) -> None:
-        """Open the environment, again after its files were replaced."""
+        """Open the environment, also after its files were replaced."""
         self._environment: Environment = open_environment(self.path, self._databases, sync=self._sync)
 
     def read_version(self) -> StateVersion:
-        """Return the version that was committed last."""
+        """Return the last committed version."""
         with self._environment.read() as txn:
             return self.version(txn)
 
     def recorded(self, txn: Any) -> RecordedTransaction:
-        """Return a transaction that remembers what is written by it."""
+        """Return a transaction that records its writes."""
         return RecordedTransaction(txn, self._environment.databases)
 
     def copy_to(self, directory: Path) -> None:
-        """Copy the state as it was committed last into an empty directory, while others go on."""
+        """Copy the last committed state into an empty directory; other processes are not blocked."""
         with self._environment.read() as txn:
             self._environment.copy(directory, txn)
 
     def update(self, change: Callable[[Any], T]) -> T:
-        """Run ``change`` in one transaction; it may be run again if the map had to grow."""
+        """Run ``change`` in one transaction; it may run again if the map had to grow."""
         return self._environment.update(change)
 
     def writing(self) -> AbstractContextManager[Any]:
-        """A transaction for as many batches as one likes; it commits at the end of the block."""
+        """Return a transaction for any number of batches; it commits at the end of the block."""
         return self._environment.write()
 
     def grow(self) -> None:
-        """Make room for more, after a transaction that was too large for the map."""
+        """Grow the map, after a transaction that was too large for it."""
         self._environment.grow()
 
     def version(self, txn: Any) -> StateVersion:
@@ -79,21 +79,21 @@ class TaskState:
         stored = txn.get(_VERSION, db=self._environment.databases[_META])
         return StateVersion() if stored is None else msgspec.msgpack.decode(stored, type=StateVersion)
 
-    def has_applied(self, found: StateVersion, batch: int, round: int, expected: StateVersion) -> bool:
-        """Whether a round of a batch is in the state already; refuses state that another history has written."""
-        if found.batch == batch and expected.commit in (found.after, found.commit):
-            return found.round >= round
-        if (found.batch, found.commit) == (expected.batch, expected.commit):
+    def has_applied(self, stored: StateVersion, batch: int, round: int, expected: StateVersion) -> bool:
+        """Whether the state already contains a round of a batch; raises if another lineage has written the state."""
+        if stored.batch == batch and expected.commit in (stored.base, stored.commit):
+            return stored.round >= round
+        if (stored.batch, stored.commit) == (expected.batch, expected.commit):
             return False
         raise StateError(
-            f"state in {str(self.path)!r} is at batch {found.batch}, but batch {expected.batch} was done last",
+            f"state in {str(self.path)!r} is at batch {stored.batch}, but the last committed batch is {expected.batch}",
             hint="it was copied, restored or deleted by hand; put it back, or reset the app",
-            found=found.batch,
+            stored=stored.batch,
             expected=expected.batch,
         )
 
     def save(self, txn: Any, version: StateVersion, outbox: bytes, timers: bytes | None = None) -> None:
-        """Store version, outbox and changed timers with the state of the same transaction."""
+        """Store version, outbox and changed timers in the transaction that changes the stores."""
         meta = self._environment.databases[_META]
         txn.put(_VERSION, msgspec.msgpack.encode(version), db=meta)
         txn.put(_OUTBOX + b"%d" % version.round, outbox, db=meta)
@@ -101,7 +101,7 @@ class TaskState:
             txn.put(_TIMERS, timers, db=meta)
 
     def timers(self, txn: Any) -> bytes | None:
-        """Return the timers of processors as they were stored."""
+        """Return the stored timers of processors."""
         stored = txn.get(_TIMERS, db=self._environment.databases[_META])
         return None if stored is None else bytes(stored)
 
@@ -124,18 +124,18 @@ class TaskState:
         return self._environment.databases[store_database(store)]
 
     def bytes_of(self, txn: Any, store: str) -> int:
-        """Return how much of the disk a store takes, as a transaction sees it."""
-        found = txn.stat(self.database(store))
-        return int(found["psize"] * (found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]))
+        """Return the size of a store on disk, as a transaction sees it."""
+        stats = txn.stat(self.database(store))
+        return int(stats["psize"] * (stats["branch_pages"] + stats["leaf_pages"] + stats["overflow_pages"]))
 
     def scan(self, store: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yield what lies in a store, as it lies there."""
+        """Yield the raw keys and values of a store."""
         with self._environment.read() as txn, txn.cursor(self.database(store)) as cursor:
             yield from cursor
 
     @property
     def is_open(self) -> bool:
-        """Whether this process can still use it."""
+        """Whether this process can still use the environment."""
         return self._environment.is_open
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Timers: which methods of processors are to be called when. They are state, since they outlive a batch."""
+"""Timers: when which methods of processors are called. They are part of the state because they outlive a batch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Fire: TypeAlias = Callable[[str, int], None]
 
 
 class Schedule(msgspec.Struct, array_like=True):
-    """A method that is called again and again; ``due`` is when it is called next.
+    """A method that is called periodically; ``due`` is the time of the next call.
 
-    A cancelled one is remembered if the class declares it, lest the next batch begins it anew.
+    A cancelled schedule is kept if its class declares it, so that the next batch does not start it again.
     """
 
     node: str
@@ -31,15 +31,20 @@ class Schedule(msgspec.Struct, array_like=True):
     due: int
     declared: bool = False
     cancelled: bool = False
-    turn: int = 0
-    """Which comes first of those that are due at the same time, when a batch begins."""
+    order: int = 0
+    """The order, at the start of a batch, among schedules that are due at the same time."""
 
-    def follows(self, wanted: Punctuation) -> bool:
-        """Whether it is what was asked for."""
-        return (self.method, self.every, self.on, self.start) == (wanted.method, wanted.every, wanted.on, wanted.start)
+    def matches(self, punctuation: Punctuation) -> bool:
+        """Whether the schedule is that of a punctuation."""
+        return (self.method, self.every, self.on, self.start) == (
+            punctuation.method,
+            punctuation.every,
+            punctuation.on,
+            punctuation.start,
+        )
 
-    def move_on(self, now: int) -> None:
-        """Go to the next time on the grid after ``now``; what was missed is left out."""
+    def advance(self, now: int) -> None:
+        """Set ``due`` to the first interval boundary after ``now``; missed calls are skipped."""
         self.due += self.every * max(1, (now - self.due) // self.every + 1)
 
 
@@ -48,21 +53,22 @@ _decode = msgspec.msgpack.Decoder(list[Schedule]).decode
 
 
 class Timers:
-    """The timers of a task; ``stream_due`` and ``wall_due`` say when the next ones have to be called."""
+    """The timers of a task; ``stream_due`` and ``wall_due`` are the times of the next calls."""
 
     def __init__(self, stored: bytes | None, wall_time: int, nodes: Collection[str] = ()) -> None:
         """Keep the timers of all ``nodes``, also of those that are attached in another round of the batch."""
         self._nodes = frozenset(nodes)
-        self._schedules = {(one.node, one.name): one for one in ([] if stored is None else _decode(stored))}
-        self._before = stored
+        schedules = [] if stored is None else _decode(stored)
+        self._schedules = {(schedule.node, schedule.name): schedule for schedule in schedules}
+        self._stored = stored
         self.wall_time = wall_time
-        """From when on what is scheduled on the wall clock counts."""
+        """The wall-clock time from which new schedules count."""
         self._fires: dict[str, Fire] = {}
         self._queues: dict[Clock, list[tuple[int, int, Schedule]]] = {"stream": [], "wall": []}
         self._number = 0
         self.stream_due = FOREVER
         self.wall_due = FOREVER
-        for schedule in sorted(self._schedules.values(), key=attrgetter("turn")):
+        for schedule in sorted(self._schedules.values(), key=attrgetter("order")):
             self._enqueue(schedule)
 
     @property
@@ -70,64 +76,66 @@ class Timers:
         return bool(self._fires)
 
     def attach(self, node: str, fire: Fire, declared: tuple[Punctuation, ...]) -> None:
-        """Let a node in; what its class declares begins, unless it did so before."""
+        """Register a node; start the punctuations that its class declares, unless they were started before."""
         self._fires[node] = fire
-        names = {wanted.name for wanted in declared}
-        for schedule in [one for one in self._schedules.values() if one.node == node and one.declared]:
-            if schedule.name not in names:  # the class has changed
+        names = {punctuation.name for punctuation in declared}
+        for schedule in list(self._schedules.values()):
+            is_removed = schedule.name not in names  # the class has changed
+            if schedule.node == node and schedule.declared and is_removed:
                 self._remove(schedule)
-        for wanted in declared:
-            found = self._schedules.get((node, wanted.name))
-            if found is None or not found.follows(wanted):
-                self._begin(node, wanted, declared=True)
+        for punctuation in declared:
+            existing = self._schedules.get((node, punctuation.name))
+            if existing is None or not existing.matches(punctuation):
+                self._start(node, punctuation, declared=True)
 
-    def schedule(self, node: str, wanted: Punctuation) -> None:
-        """Begin to call a method, unless it is called in just this way already."""
-        found = self._schedules.get((node, wanted.name))
-        if found is None or found.cancelled or not found.follows(wanted):
-            self._begin(node, wanted, declared=found is not None and found.declared)
+    def schedule(self, node: str, punctuation: Punctuation) -> None:
+        """Start a punctuation, unless the same one is active."""
+        existing = self._schedules.get((node, punctuation.name))
+        if existing is None or existing.cancelled or not existing.matches(punctuation):
+            self._start(node, punctuation, declared=existing is not None and existing.declared)
 
     def cancel(self, node: str, name: str) -> bool:
-        """Stop to call a method."""
-        found = self._schedules.get((node, name))
-        if found is None or found.cancelled:
+        """Stop a punctuation; False if it is not active."""
+        schedule = self._schedules.get((node, name))
+        if schedule is None or schedule.cancelled:
             return False
-        self._remove(found)
-        if found.declared:
-            self._schedules[node, name] = found
+        self._remove(schedule)
+        if schedule.declared:
+            self._schedules[node, name] = schedule
         return True
 
     def active(self, node: str) -> tuple[str, ...]:
-        """Return the names of a node's schedules."""
-        return tuple(one.name for one in self.schedules_of(node))
+        """Return the names of a node's active schedules."""
+        return tuple(schedule.name for schedule in self.schedules_of(node))
 
     def schedules_of(self, node: str) -> list[Schedule]:
-        """Return a node's schedules that are active."""
-        return [one for one in self._schedules.values() if one.node == node and not one.cancelled]
+        """Return a node's active schedules."""
+        schedules = self._schedules.values()
+        return [schedule for schedule in schedules if schedule.node == node and not schedule.cancelled]
 
     def fire(self, on: Clock, now: int) -> None:
         """Call all methods that are due, the earliest first, each at most once."""
         queue, called = self._queues[on], set[tuple[str, str]]()
-        again: list[Schedule] = []
+        restarted: list[Schedule] = []
         while queue and queue[0][0] <= now:
             schedule = heapq.heappop(queue)[2]
             name = schedule.node, schedule.name
             if schedule.cancelled or schedule.node not in self._fires:
                 continue
-            if name in called:  # it was cancelled and begun again by what was called
-                again.append(schedule)
+            if name in called:  # one of the called methods cancelled it and scheduled it again
+                restarted.append(schedule)
                 continue
             called.add(name)
             self._fires[schedule.node](schedule.method, now)
             if not schedule.cancelled:
-                schedule.move_on(now)
+                schedule.advance(now)
                 self._enqueue(schedule)
-        for schedule in again:
+        for schedule in restarted:
             self._enqueue(schedule)
-        self._look(on)
+        self._update_due(on)
 
     def next_wall_times(self) -> dict[str, int]:
-        """Return for each node when the wall clock has to call it next."""
+        """Return the next wall-clock time at which each node is called."""
         kept = [schedule for schedule in self._schedules.values() if self._keeps(schedule)]
         times = dict.fromkeys([*self._fires, *(schedule.node for schedule in kept)], FOREVER)
         for schedule in kept:
@@ -140,38 +148,44 @@ class Timers:
         return schedule.node in self._fires or schedule.node in self._nodes
 
     def changes(self) -> bytes | None:
-        """Return what has to be stored, or None if nothing has changed."""
+        """Return the schedules to store, or None if they are stored already."""
         waiting = sorted((number, schedule) for queue in self._queues.values() for _, number, schedule in queue)
-        for turn, (_, schedule) in enumerate(waiting):
-            schedule.turn = turn
+        for order, (_, schedule) in enumerate(waiting):
+            schedule.order = order
         kept = [schedule for schedule in self._schedules.values() if self._keeps(schedule)]
         data = _encode(kept)
-        return data if data != self._before and (kept or self._before is not None) else None
+        return data if data != self._stored and (kept or self._stored is not None) else None
 
-    def _begin(self, node: str, wanted: Punctuation, *, declared: bool) -> None:
-        found = self._schedules.get((node, wanted.name))
-        if found is not None:
-            self._remove(found)
-        first = 0 if wanted.on == "stream" else self.wall_time + wanted.every
-        due = first if wanted.start is None else wanted.start
+    def _start(self, node: str, punctuation: Punctuation, *, declared: bool) -> None:
+        existing = self._schedules.get((node, punctuation.name))
+        if existing is not None:
+            self._remove(existing)
+        first = 0 if punctuation.on == "stream" else self.wall_time + punctuation.every
         schedule = Schedule(
-            node, wanted.name, wanted.method, wanted.every, wanted.on, wanted.start, due, declared=declared
+            node,
+            punctuation.name,
+            punctuation.method,
+            punctuation.every,
+            punctuation.on,
+            punctuation.start,
+            due=first if punctuation.start is None else punctuation.start,
+            declared=declared,
         )
-        self._schedules[node, wanted.name] = schedule
+        self._schedules[node, punctuation.name] = schedule
         self._enqueue(schedule)
 
     def _remove(self, schedule: Schedule) -> None:
         schedule.cancelled = True
         self._schedules.pop((schedule.node, schedule.name), None)
-        self._look(schedule.on)
+        self._update_due(schedule.on)
 
     def _enqueue(self, schedule: Schedule) -> None:
         if not schedule.cancelled:
-            self._number += 1  # equal times go in the order in which they were scheduled
+            self._number += 1  # schedules with the same time are called in the order in which they were added
             heapq.heappush(self._queues[schedule.on], (schedule.due, self._number, schedule))
-        self._look(schedule.on)
+        self._update_due(schedule.on)
 
-    def _look(self, on: Clock) -> None:
+    def _update_due(self, on: Clock) -> None:
         queue = self._queues[on]
         while queue and queue[0][2].cancelled:
             heapq.heappop(queue)

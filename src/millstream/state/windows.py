@@ -1,6 +1,6 @@
-"""The store behind tumbling, hopping and unlimited windows: entries that are asked for by key and exact time.
+"""The store of tumbling, hopping and unlimited windows: entries that are read by key and exact time.
 
-In memory the entries of a time are one dictionary by key. Those of many keys are read from the disk at one go.
+In memory the entries of a time are one dictionary by key. The entries of many keys are read from disk in one pass.
 """
 
 from __future__ import annotations
@@ -11,109 +11,116 @@ from operator import attrgetter
 from typing import Any
 
 from millstream.foundation.object_codec import decode_key, encode_key
-from millstream.state.entries import At, Entry
-from millstream.state.segments import ENTRIES, INDEX, LONGEST_NAME, SEGMENT, STAMP, beside, name_of
+from millstream.state.entries import Entry, Position
+from millstream.state.segments import ENTRIES, INDEX, KEY_LIMIT, SEGMENT, TIMESTAMP, long_key_prefix, stored_key
 from millstream.state.timed import TimedStore
 
-_name_of = attrgetter("name")
+_key_bytes_of = attrgetter("key_bytes")
 
 
 class WindowStore(TimedStore):
-    """Entries of which a key has one at most at each time; nothing else tells them apart."""
+    """A timed store in which a key has at most one entry at each time."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._windows: dict[int, Window] = {}
 
     def window(self, time: int) -> Window:
-        """Return the entries at a time by handle of the key: ``window[handle]`` is never missing."""
+        """Return the entries at a time by hashable key; a missing entry is read or created when it is looked up."""
         window = self._windows.get(time)
         if window is None:
             window = self._windows[time] = Window(self, time)
         return window
 
-    def entry(self, key: Any, at: At) -> Entry:
-        return self.window(at[0])[key if type(key) is str or type(key) is int else encode_key(key)]
+    def entry(self, key: Any, position: Position) -> Entry:
+        return self.window(position[0])[key if type(key) is str or type(key) is int else encode_key(key)]
 
     def between(self, key: Any, low: int, high: int) -> list[Entry]:
         self._write(self._changed)
-        found = [self.entry(key, one.at) for one in self._scanned(key) if low <= one.at[0] <= high]
-        return [entry for entry in found if entry.value is not None]
+        positions = [entry.position for entry in self._scan_key(key) if low <= entry.position[0] <= high]
+        return [entry for position in positions if (entry := self.entry(key, position)).value is not None]
 
     def release(self) -> None:
         self._windows.clear()
         super().release()
 
     def _write(self, entries: list[Entry]) -> None:
-        """Write entries time by time, and of each time in the order of the disk."""
+        """Write entries time by time, for each time in the order of their LMDB keys."""
         by_time: defaultdict[int, list[Entry]] = defaultdict(list)
-        for entry in self._lasting(entries):
-            by_time[entry.at[0]].append(entry)
+        for entry in self._without_expired(entries):
+            by_time[entry.position[0]].append(entry)
         first_kept = max(0, self.expired) // self.segment_length
         with self._txn.cursor(self._database) as cursor:
             for time in sorted(by_time):
-                number, place = time // self.segment_length, self._layout.pack(time)
+                number, position = time // self.segment_length, self._layout.pack(time)
                 segment = SEGMENT.pack(ENTRIES, number)
-                kept = [one for one in by_time[time] if one.value is not None] if number >= first_kept else []
+                kept = [entry for entry in by_time[time] if entry.value is not None] if number >= first_kept else []
                 if len(kept) < len(by_time[time]):
                     for entry in by_time[time]:
                         if entry.value is None or number < first_kept:
-                            self._remove(entry, segment, place)
-                cursor.putmulti(self._rows(kept, segment, place))
+                            self._remove(entry, segment, position)
+                cursor.putmulti(self._rows(kept, segment, position))
                 if self._indexed:
-                    index = [(INDEX + place + entry.name, encode_key(entry.key)) for entry in kept]
+                    index = [(INDEX + position + entry.key_bytes, encode_key(entry.key)) for entry in kept]
                     cursor.putmulti(sorted(index))
 
-    def _rows(self, entries: list[Entry], segment: bytes, place: bytes) -> list[tuple[bytes, bytes]]:
-        encode, stamp = self._encode, STAMP.pack
+    def _rows(self, entries: list[Entry], segment: bytes, position: bytes) -> list[tuple[bytes, bytes]]:
+        encode, pack_timestamp = self._encode, TIMESTAMP.pack
         rows: list[tuple[bytes, bytes]] = []
-        for entry in sorted(entries, key=_name_of):
-            entry.stored, name = True, entry.name
-            data = stamp(entry.timestamp) + encode(entry.value)
-            rows.append((segment + name + place, data if len(name) < LONGEST_NAME else beside(entry.key) + data))
+        for entry in sorted(entries, key=_key_bytes_of):
+            entry.stored, key_bytes = True, entry.key_bytes
+            data = pack_timestamp(entry.timestamp) + encode(entry.value)
+            if len(key_bytes) >= KEY_LIMIT:
+                data = long_key_prefix(entry.key) + data
+            rows.append((segment + key_bytes + position, data))
         return rows
 
-    def read_at(self, time: int, names: Collection[bytes]) -> list[tuple[bytes, bytes]]:
-        """Return (name, bytes) of the entries at a time that are on the disk."""
+    def read_at(self, time: int, keys: Collection[bytes]) -> list[tuple[bytes, bytes]]:
+        """Return (key bytes, value bytes) of the stored entries at a time."""
         if time > self._last_stored:
             return []
-        prefix, place = SEGMENT.pack(ENTRIES, time // self.segment_length), self._layout.pack(time)
-        if len(names) == 1:
-            [name] = names
-            stored = self._txn.get(prefix + name + place, db=self._database)
-            return [] if stored is None else [(name, stored)]
-        begin, end = len(prefix), -len(place)
+        prefix, position = SEGMENT.pack(ENTRIES, time // self.segment_length), self._layout.pack(time)
+        if len(keys) == 1:
+            [key_bytes] = keys
+            stored = self._txn.get(prefix + key_bytes + position, db=self._database)
+            return [] if stored is None else [(key_bytes, stored)]
+        begin, end = len(prefix), -len(position)
         with self._txn.cursor(self._database) as cursor:
-            found = cursor.getmulti([prefix + name + place for name in sorted(names)])
-        return [(physical[begin:end], stored) for physical, stored in found]
+            rows = cursor.getmulti([prefix + key_bytes + position for key_bytes in sorted(keys)])
+        return [(physical[begin:end], stored) for physical, stored in rows]
 
 
 class Window(dict[Any, Entry]):
-    """The entries at one time by handle of the key: text and numbers stand for themselves, others for their bytes."""
+    """The entries at one time by hashable key: text and integers as they are, other keys as bytes."""
 
     def __init__(self, store: WindowStore, time: int) -> None:
         self._store = store
         self._time = time
-        self._at = (time,)
+        self._position = (time,)
 
-    def __missing__(self, handle: Any) -> Entry:
-        self._read([handle])
-        return self[handle]
+    def __missing__(self, hashable: Any) -> Entry:
+        self._read([hashable])
+        return self[hashable]
 
-    def expect(self, handles: Collection[Any]) -> None:
-        """Read what is not yet here, all at one go, which is quicker than one by one."""
-        missing = set(handles).difference(self)
+    def prefetch(self, hashables: Collection[Any]) -> None:
+        """Read the entries that are not in memory in one pass, which is faster than one at a time."""
+        missing = set(hashables).difference(self)
         if missing:
             self._read(missing)
 
-    def _read(self, handles: Collection[Any]) -> None:
-        names = {name_of(decode_key(handle) if type(handle) is bytes else handle): handle for handle in handles}
-        at, decode, stamp, size = self._at, self._store.codec.decode, STAMP.unpack_from, STAMP.size
-        for name, data in self._store.read_at(self._time, names):
-            handle = names.pop(name)
-            key = decode_key(handle) if type(handle) is bytes else handle
-            skip = 0 if len(name) < LONGEST_NAME else len(beside(key))
+    def _read(self, hashables: Collection[Any]) -> None:
+        missing = {
+            stored_key(decode_key(hashable) if type(hashable) is bytes else hashable): hashable
+            for hashable in hashables
+        }
+        position, decode = self._position, self._store.codec.decode
+        unpack_timestamp, size = TIMESTAMP.unpack_from, TIMESTAMP.size
+        for key_bytes, data in self._store.read_at(self._time, missing):
+            hashable = missing.pop(key_bytes)
+            key = decode_key(hashable) if type(hashable) is bytes else hashable
+            skip = 0 if len(key_bytes) < KEY_LIMIT else len(long_key_prefix(key))
             value = decode(data[skip + size :])
-            self[handle] = Entry(key, at, name, value, stamp(data, skip)[0], value, False, True)
-        for name, handle in names.items():
-            self[handle] = Entry(decode_key(handle) if type(handle) is bytes else handle, at, name)
+            self[hashable] = Entry(key, position, key_bytes, value, unpack_timestamp(data, skip)[0], value, False, True)
+        for key_bytes, hashable in missing.items():
+            key = decode_key(hashable) if type(hashable) is bytes else hashable
+            self[hashable] = Entry(key, position, key_bytes)

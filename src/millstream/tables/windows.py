@@ -12,7 +12,7 @@ from millstream.foundation.type_variables import Key, Value
 from millstream.records import Windowed
 from millstream.serdes import Serde
 from millstream.state.entries import Entry
-from millstream.state.segments import clock_time, layout_of, observed_time, scan_key, scan_timed
+from millstream.state.segments import observed_time, position_layout, scan_key, scan_timed, stream_time
 from millstream.tables.rows import Row, TableEntry, TableReader
 from millstream.windows import FOREVER, SessionWindows, SlidingWindows
 
@@ -24,7 +24,7 @@ class WindowTableReader(TableReader[Windowed[Key], Value]):
         super().__init__(directory, entry, key, value)
         assert entry.windows is not None
         self._windows = entry.windows
-        self._layout = layout_of(entry.windows)
+        self._layout = position_layout(entry.windows)
         self._retention = entry.retention
         self._inclusive = entry.inclusive
         self.has_sessions = isinstance(entry.windows, SessionWindows)
@@ -137,15 +137,15 @@ class WindowTableReader(TableReader[Windowed[Key], Value]):
     def stream_time(self, partition: int) -> int | None:
         """Return the stream time that closes the windows of a partition, or None before its first record."""
         for txn, database in self._snapshot(self._directory / str(partition)):
-            time = clock_time(txn, database)
+            time = stream_time(txn, database)
             return None if time < 0 else time
         return None
 
     def _unexpired(self, entries: Iterable[Entry], observed: int) -> Iterator[Row[Windowed[Key], Value]]:
         expired = observed - self._retention
         for entry in entries:
-            if entry.at[0] > expired or (self._inclusive and entry.at[0] == expired):
-                yield Row(self._windows.named(entry.key, entry.at), entry.value, entry.timestamp)
+            if entry.position[0] > expired or (self._inclusive and entry.position[0] == expired):
+                yield Row(self._windows.named(entry.key, entry.position), entry.value, entry.timestamp)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.scan())

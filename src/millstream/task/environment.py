@@ -15,7 +15,7 @@ from millstream.foundation.names import producer_prefix
 from millstream.plan.layout import Layout
 from millstream.plan.stages import Stage
 from millstream.state.checkpoint import Checkpoint
-from millstream.state.copies import CopyMark, TableCopy
+from millstream.state.copies import CopyVersion, TableCopy
 from millstream.state.task import TaskState
 from millstream.task.global_tables import advance_copy, global_tables_report, open_copy
 from millstream.task.policy import Policies
@@ -41,7 +41,7 @@ class TaskEnvironment:
     new_topic: TopicConfig | None = None
     """Settings for output topics that do not exist yet; None: do not create them."""
     checkpoint: Checkpoint | None = None
-    """Where changes of state are shipped, so that other hosts can continue from it."""
+    """The location to which state changes are uploaded, so that other hosts can continue from them."""
     sampling: Sampling = field(default_factory=Sampling)
     """Decides which batches are measured step by step."""
     _topics: dict[str, TopicConfig] = field(default_factory=dict)
@@ -63,11 +63,13 @@ class TaskEnvironment:
 
     def refresh_global_tables(self, offsets: Mapping[str, tuple[int, ...]], batch: int) -> TaskReport | None:
         """Advance the copies of global tables to the offsets of a batch; return a report if the batch changed them."""
-        marks: dict[str, CopyMark] = {}
+        versions: dict[str, CopyVersion] = {}
         for topic, node in self.layout.plan.global_tables.items():
             copy = self.global_table(topic)
-            marks[node.name or ""] = advance_copy(node, copy, offsets.get(topic, ()), batch, self.broker, self.policies)
-        return global_tables_report(marks, batch)
+            versions[node.name or ""] = advance_copy(
+                node, copy, offsets.get(topic, ()), batch, self.broker, self.policies
+            )
+        return global_tables_report(versions, batch)
 
     def global_table(self, topic: str) -> TableCopy:
         """Return this host's copy of the global table of a topic."""

@@ -10,7 +10,7 @@ from millstream.broker import Broker
 from millstream.foundation.blocks import rows_of
 from millstream.foundation.object_codec import value_codec
 from millstream.plan.sources import GlobalTableSource
-from millstream.state.copies import CopyMark, Load, Loaded, Offsets, Rows, TableCopy
+from millstream.state.copies import CopyVersion, LoadResult, LoadRows, Offsets, Rows, TableCopy
 from millstream.task.inputs import DecodedChunk, Decoder
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
@@ -27,7 +27,7 @@ def open_copy(node: GlobalTableSource, state_dir: Path, *, sync: bool) -> TableC
 
 def advance_copy(
     node: GlobalTableSource, copy: TableCopy, offsets: Offsets, batch: int, broker: Broker, policies: Policies
-) -> CopyMark:
+) -> CopyVersion:
     """Advance a copy to the offsets of a batch; drop records without a key, apply the error policy to bad ones.
 
     Dropped records are counted. There are no dead letters: a copy is loaded on each host, and again if it was lost.
@@ -35,10 +35,10 @@ def advance_copy(
     return copy.advance(offsets, batch, _loader(node, offsets, broker, policies))
 
 
-def _loader(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies: Policies) -> Load:
+def _loader(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies: Policies) -> LoadRows:
     topic = node.topics[0]
 
-    def load(start: Offsets, write: Callable[[Rows], None]) -> Loaded:
+    def load(start: Offsets, write: Callable[[Rows], None]) -> LoadResult:
         dropped: Counter[str] = Counter()
 
         def reject(_chunk: DecodedChunk, _row: int, error: Exception) -> None:
@@ -57,23 +57,23 @@ def _loader(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies:
                 keyless = decoded.keys.count(None)
                 if keyless:
                     dropped[f"{node.name}: null_key"] += keyless
-        return Loaded(records, dict(dropped))
+        return LoadResult(records, dict(dropped))
 
     return load
 
 
-def global_tables_report(marks: Mapping[str, CopyMark], batch: int) -> TaskReport | None:
+def global_tables_report(versions: Mapping[str, CopyVersion], batch: int) -> TaskReport | None:
     """Report what a batch did to global tables, None if nothing; the same for each call with that batch."""
-    changed = {name: mark for name, mark in marks.items() if mark.batch == batch}
+    changed = {name: version for name, version in versions.items() if version.batch == batch}
     if not changed:
         return None
     dropped: Counter[str] = Counter()
-    for mark in changed.values():
-        dropped.update(mark.dropped)
+    for version in changed.values():
+        dropped.update(version.dropped)
     return TaskReport(
         task=NO_TASK,
         version=batch,
-        records_in=sum(mark.records for mark in changed.values()),
+        records_in=sum(version.records for version in changed.values()),
         dropped=dict(dropped),
-        rows={name: mark.rows for name, mark in changed.items()},
+        rows={name: version.rows for name, version in changed.items()},
     )

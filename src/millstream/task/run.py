@@ -22,7 +22,7 @@ from millstream.plan.stages import BUFFER, HISTORY, part_name
 from millstream.plan.stateless import Repartition
 from millstream.records import Headers, Windowed
 from millstream.serdes import JSON, READABLE, Serde
-from millstream.state.buffer import WaitingBuffer
+from millstream.state.buffer import RecordBuffer
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.members import MemberStore
 from millstream.state.task import TaskState
@@ -64,7 +64,7 @@ class TaskRun:
         self.records_in = 0
         self.latest_times = state.latest_times(txn)
         """The latest timestamp of each partition of a topic; only for sources that need it."""
-        self.stores: dict[str, KeyValueStore | TimedStore | VersionedStore | WaitingBuffer | MemberStore] = {}
+        self.stores: dict[str, KeyValueStore | TimedStore | VersionedStore | RecordBuffer | MemberStore] = {}
         self._env = env
         self._input = task_input
         self._state = state
@@ -126,11 +126,11 @@ class TaskRun:
             store = self.stores[name] = VersionedStore(self._txn, newest, older, codec, history, name)
         return store
 
-    def buffer(self, node: Node, codec: Serde) -> WaitingBuffer:
+    def buffer(self, node: Node, codec: Serde) -> RecordBuffer:
         name = part_name(node, BUFFER)
         store = self.stores.get(name)
-        if not isinstance(store, WaitingBuffer):
-            store = self.stores[name] = WaitingBuffer(self._txn, self._state.database(name), codec)
+        if not isinstance(store, RecordBuffer):
+            store = self.stores[name] = RecordBuffer(self._txn, self._state.database(name), codec)
         return store
 
     def member_store(self, node: Node, part: str) -> MemberStore:
@@ -227,7 +227,7 @@ class TaskRun:
         """Close what was opened besides the task's own state; free rows without waiting for the garbage collector."""
         self._open.close()
         for store in self.stores.values():
-            if not isinstance(store, WaitingBuffer):  # it freed everything when it was written
+            if not isinstance(store, RecordBuffer):  # it freed everything when it was written
                 store.release()
 
     def _flush(self, *, last: bool) -> None:

@@ -50,12 +50,12 @@ class TaskCommitter:
     """Commit each task by itself, then publish its output."""
 
     def commit(self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, apply: Apply) -> Applied:
-        """Commit one transaction; with a checkpoint, restore missing state before and ship the changes after."""
+        """Commit one transaction; with a checkpoint, restore missing state before and upload the changes after."""
         if env.checkpoint is None:
             return state.update(apply)
         stage, partition = env.stage(task_input.task)
         checkpoint = env.checkpoint.of_task(f"{stage.name}/{partition}")
-        restore_seconds = checkpoint.ensure(state, task_input.expected, task_input.batch)
+        restore_seconds = checkpoint.restore(state, task_input.expected, task_input.batch)
         before = state.read_version().commit
 
         def change(txn: Any) -> tuple[Applied, Changes]:
@@ -63,7 +63,7 @@ class TaskCommitter:
             return apply(recorded), recorded.changes
 
         (report, blocks), changes = state.update(change)
-        checkpoint.ship(state, before, changes)
+        checkpoint.upload(state, before, changes)
         checkpoint.snapshot_if_due(state)
         report.restore_seconds = restore_seconds
         return report, blocks
@@ -136,8 +136,8 @@ def _apply(env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: A
     seconds = time.perf_counter() - began
     if run.probe is not None:
         env.sampling.note(task_input.task, seconds)
-    base = stored.after if stored.batch == task_input.batch else stored.commit
-    version = StateVersion(task_input.batch, uuid.uuid4().hex, run.context.stream_time, after=base, round=stage.round)
+    base = stored.base if stored.batch == task_input.batch else stored.commit
+    version = StateVersion(task_input.batch, uuid.uuid4().hex, run.context.stream_time, base=base, round=stage.round)
     report = TaskReport(
         task=task_input.task,
         stage=stage.name,
