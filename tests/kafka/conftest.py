@@ -1,4 +1,4 @@
-"""A real broker for all tests of this folder; where Kafka cannot be had they are skipped, and say why."""
+"""A real broker for all tests in this folder; without Kafka they are skipped with a reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.kafka.certificates import Certificates
 from tests.kafka.secure import secure_cluster
@@ -49,7 +49,7 @@ def certificates(artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> C
 
 @pytest.fixture(scope="session")
 def secure(certificates: Certificates) -> Iterator[Cluster]:
-    """A broker with every kind of door."""
+    """A broker with every kind of secure listener."""
     with secure_cluster(certificates) as cluster:
         yield cluster
 
@@ -58,13 +58,13 @@ _numbers = count()
 
 
 def settle(broker: KafkaBroker, bootstrap: str, *topics: str) -> None:
-    """Wait until what was committed can be read: Kafka acknowledges a commit a moment before readers see it."""
+    """Wait until committed records can be read: Kafka acknowledges a commit shortly before readers see it."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for topic in topics:
-        for partition, there in enumerate(broker.offsets(topic)):
-            place = Place(topic, partition)
-            last = admin.list_offsets({place: OffsetSpec.latest()})[place].result().offset
-            end = there.end
+        for partition, offsets in enumerate(broker.offsets(topic)):
+            key = KafkaPartition(topic, partition)
+            last = admin.list_offsets({key: OffsetSpec.latest()})[key].result().offset
+            end = offsets.end
             while end < last:
                 end = broker.offsets(topic)[partition].end
 
@@ -96,16 +96,14 @@ def send(kafka: KafkaBroker) -> Send:
 
 @pytest.fixture
 def read(kafka: KafkaBroker) -> Read:
-    """Return ``(offset, value)`` of a range, by default of everything that is there."""
+    """Return ``(offset, value)`` of a range, by default of all records."""
 
     def read(topic: str, partition: int = 0, start: int | None = None, end: int | None = None) -> list[tuple[int, str]]:
-        there = kafka.offsets(topic)[partition]
-        chunks = kafka.read(
-            topic, partition, there.begin if start is None else start, there.end if end is None else end
-        )
+        offsets = kafka.offsets(topic)[partition]
+        start, end = offsets.begin if start is None else start, offsets.end if end is None else end
         return [
             (offset, (value or b"").decode())
-            for chunk in chunks
+            for chunk in kafka.read(topic, partition, start, end)
             for offset, value in zip(chunk.offsets, chunk.block.column(1).to_pylist(), strict=True)
         ]
 
@@ -114,7 +112,7 @@ def read(kafka: KafkaBroker) -> Read:
 
 @pytest.fixture
 def transact(cluster: Cluster) -> Transact:
-    """Begin a transaction of another program with some records in it, and return its producer."""
+    """Start a transaction of another program with some records, and return its producer."""
 
     def transact(
         topic: str, *values: str, partition: int = 0, key: str | None = None, time: int | None = None

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a broker that can hold single requests back: time goes wrong on purpose."""
+"""A TCP proxy in front of a broker that can delay single requests and drop responses."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Self
 
 END_TXN = 26
 _NONE = -1
-_HEADER = struct.Struct(">ih")  # length, then the number of the request
+_HEADER = struct.Struct(">ih")  # length, then the API key of the request
 
 
 class Proxy:
-    """Passes requests on, one by one, and holds or swallows what it is told to.
+    """Forwards requests one by one, and delays requests or drops responses of a kind.
 
-    The client must reach the broker through it alone, so the broker has to advertise the proxy's address.
+    The client must reach the broker only through the proxy, so the broker has to advertise the proxy's address.
     """
 
     def __init__(self, port: int, target: int) -> None:
         self.held = threading.Event()
-        """A request is held, or an answer was swallowed."""
+        """Set when a request is held or a response was dropped."""
         self._held_kind = self._swallowed_kind = _NONE
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", port))
@@ -38,12 +38,12 @@ class Proxy:
         self._held_kind = request
 
     def release(self) -> None:
-        """Let what was held go on to the broker, and hold nothing more."""
+        """Forward the held requests to the broker, and hold no more."""
         self._held_kind = _NONE
         self._released.set()
 
     def swallow(self, request: int) -> None:
-        """Pass the next request of a kind on, but cut the connection when its answer comes."""
+        """Forward the next request of a kind, but close the connection when its response arrives."""
         self.held.clear()
         self._swallowed_kind = request
 
@@ -53,12 +53,12 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._released.set()
-        _cut(self._listener)  # only this wakes whoever waits for the next client
+        _cut(self._listener)  # wakes the thread that waits for the next client
         self._accepting.join()
         self._listener.close()
         _cut(*self._sockets)
-        for each in self._sockets:
-            each.close()
+        for connection in self._sockets:
+            connection.close()
 
     def _accept(self) -> None:
         while not self._closing.is_set():
@@ -68,38 +68,38 @@ class Proxy:
                 return
             try:
                 broker = socket.create_connection(("127.0.0.1", self._target))
-            except OSError:  # it is down: so are we
+            except OSError:  # the broker is down
                 client.close()
                 continue
             self._sockets += [client, broker]
-            deaf = threading.Event()
-            threading.Thread(target=self._forward, args=(client, broker, deaf), daemon=True).start()
-            threading.Thread(target=self._answer, args=(broker, client, deaf), daemon=True).start()
+            is_dropping = threading.Event()
+            threading.Thread(target=self._forward, args=(client, broker, is_dropping), daemon=True).start()
+            threading.Thread(target=self._answer, args=(broker, client, is_dropping), daemon=True).start()
 
-    def _forward(self, client: socket.socket, broker: socket.socket, deaf: threading.Event) -> None:
-        """Pass on requests one by one; each begins with its length and its number."""
-        waiting = b""
+    def _forward(self, client: socket.socket, broker: socket.socket, is_dropping: threading.Event) -> None:
+        """Forward requests one by one; each starts with its length and its API key."""
+        buffered = b""
         try:
             while part := client.recv(65_536):
-                waiting += part
-                while len(waiting) >= _HEADER.size and len(waiting) >= (size := _HEADER.unpack_from(waiting)[0] + 4):
-                    request, waiting = waiting[:size], waiting[size:]
+                buffered += part
+                while len(buffered) >= _HEADER.size and len(buffered) >= (size := _HEADER.unpack_from(buffered)[0] + 4):
+                    request, buffered = buffered[:size], buffered[size:]
                     kind = _HEADER.unpack_from(request)[1]
                     if kind == self._held_kind:
                         self.held.set()
                         self._released.wait()
                     if kind == self._swallowed_kind:
                         self._swallowed_kind = _NONE
-                        deaf.set()
+                        is_dropping.set()
                     broker.sendall(request)
         except OSError:
             pass
         _cut(client, broker)
 
-    def _answer(self, broker: socket.socket, client: socket.socket, deaf: threading.Event) -> None:
+    def _answer(self, broker: socket.socket, client: socket.socket, is_dropping: threading.Event) -> None:
         try:
             while part := broker.recv(65_536):
-                if deaf.is_set():
+                if is_dropping.is_set():
                     self.held.set()
                     break
                 client.sendall(part)
@@ -109,7 +109,7 @@ class Proxy:
 
 
 def _cut(*ends: socket.socket) -> None:
-    """Shut sockets down, so that whoever waits for one, in any thread, is woken."""
+    """Shut sockets down, which wakes all threads that wait for them."""
     for end in ends:
-        with suppress(OSError):  # the other thread was here first
+        with suppress(OSError):  # the other thread has already shut it down
             end.shutdown(socket.SHUT_RDWR)

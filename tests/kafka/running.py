@@ -1,4 +1,4 @@
-"""Runs an app to its end in this process, on any broker, without Spark."""
+"""Run an app until it has caught up in this process, on any broker, without Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millstream.foundation.storage import close_environments
 
 
 def run_to_end(app: App, broker: Broker) -> None:
-    """Process everything that is there, with the same loop and tasks as on Spark."""
+    """Process all records, with the same loop and tasks as on Spark."""
     journal = Journal(journal_dir(app.data_dir, app.id))
     assembly = assemble(app, broker, lineage=journal.lineage(), new_topic=None)
     try:

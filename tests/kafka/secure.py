@@ -1,4 +1,4 @@
-"""A broker with every kind of door, and the keys to them."""
+"""A broker with every kind of secure listener, and credentials for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _JAAS = "org.apache.kafka.common.security"
 
 
 def token() -> str:
-    """An unsigned token, as a broker without an identity provider takes it."""
+    """Return an unsigned token, as accepted by a broker without an identity provider."""
     now = int(time.time())
     parts = ({"alg": "none"}, {"sub": "carol", "iat": now, "exp": now + 60})
     encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
@@ -24,7 +24,7 @@ def token() -> str:
 
 
 def secure_cluster(certificates: Certificates) -> Cluster:
-    """Return a cluster whose listeners are SASL over TLS, TLS with client certificates, and three bad certificates."""
+    """Return a cluster with listeners for SASL over TLS, TLS with client certificates, and three bad certificates."""
     sasl = "listener.name.sasl."
     scram = f'{_JAAS}.scram.ScramLoginModule required username="x" password="x";'
     properties: dict[str, object] = {
@@ -46,17 +46,17 @@ def secure_cluster(certificates: Certificates) -> Cluster:
         "listener.name.expired.ssl.keystore.location": certificates.broker("expired", expired=True),
         "listener.name.stranger.ssl.keystore.location": certificates.broker("stranger", stranger=True),
     }
-    doors = {"SASL": "SASL_SSL", "MTLS": "SSL", "WRONGHOST": "SSL", "EXPIRED": "SSL", "STRANGER": "SSL"}
+    listeners = {"SASL": "SASL_SSL", "MTLS": "SSL", "WRONGHOST": "SSL", "EXPIRED": "SSL", "STRANGER": "SSL"}
     users = [
         f"{mechanism}=[name={user},password={PASSWORD}]"
         for user in ("alice", "bob")
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
     ]
     arguments = [part for user in users for part in ("--add-scram", user)]
-    return Cluster(listeners=doors, properties=properties, format_arguments=arguments)
+    return Cluster(listeners=listeners, properties=properties, format_arguments=arguments)
 
 
 def sasl_url(cluster: Cluster, ca: Path, mechanism: str, secret: str, user: str = "alice") -> str:
-    """Return the URL of the SASL door for a mechanism; ``secret`` says where the secret is."""
-    key = f"token={secret}" if mechanism == "OAUTHBEARER" else f"user={user}&password={secret}"
-    return f"kafka://{cluster.addresses('SASL')}?tls=true&ca={ca}&sasl={mechanism}&{key}"
+    """Return the URL of the SASL listener for a mechanism; ``secret`` is a reference."""
+    credentials = f"token={secret}" if mechanism == "OAUTHBEARER" else f"user={user}&password={secret}"
+    return f"kafka://{cluster.addresses('SASL')}?tls=true&ca={ca}&sasl={mechanism}&{credentials}"

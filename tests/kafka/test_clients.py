@@ -36,7 +36,9 @@ def test_an_apps_producer_and_consumer(cluster: Cluster, topic: str, tmp_path: P
         assert [record.value for record in consumer] == [None]
 
 
-def test_a_named_producer_stores_once(cluster: Cluster, kafka: KafkaBroker, topic: str, tmp_path: Path) -> None:
+def test_a_named_producer_appends_exactly_once(
+    cluster: Cluster, kafka: KafkaBroker, topic: str, tmp_path: Path
+) -> None:
     app = App("clients", broker=cluster.url, data_dir=tmp_path)
     with app.producer(name=topic) as producer:
         for number in range(3):
@@ -46,7 +48,7 @@ def test_a_named_producer_stores_once(cluster: Cluster, kafka: KafkaBroker, topi
     assert sum(len(chunk.offsets) for chunk in kafka.read(topic, 0, 0, kafka.offsets(topic)[0].end)) == 3
 
 
-def test_without_acknowledgement_no_offset_is_told(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_without_acknowledgement_no_offset_is_reported(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     deliveries: list[Delivery] = []
     with App("clients", broker=cluster.url, data_dir=tmp_path).producer(acks="none") as producer:
         producer.send(topic, 1, on_delivery=deliveries.append)
@@ -65,14 +67,14 @@ def test_the_commands_work_on_a_cluster(cluster: Cluster, name: str, tmp_path: P
     assert [line.split()[-1] for line in run("consume", name, "--from-beginning").splitlines()] == ["1", "2"]
     assert len(run("consume", name, "--from-beginning", "--group", name, "--max", "2").splitlines()) == 2
     assert name in run("topics", "list")
-    assert "?" in run("topics", "describe", name)  # clients are not told how many bytes there are
+    assert "?" in run("topics", "describe", name)  # Kafka does not report sizes to clients
     assert name in run("groups", "list")
     assert name in run("groups", "describe", name)
     assert not (tmp_path / "none").exists()
 
 
-def test_a_cluster_that_is_not_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("millstream.kafka.clients.REQUEST_SECONDS", 1.0)
     result = CliRunner().invoke(root, ["topics", "list", "--broker", "kafka://127.0.0.1:1"])
     assert result.exit_code != 0
-    assert "no broker of '127.0.0.1:1' answers; is Kafka running there?" in result.output
+    assert "no broker of '127.0.0.1:1' responds; check that Kafka is running there" in result.output

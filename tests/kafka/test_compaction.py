@@ -1,4 +1,4 @@
-"""Gaps that compaction leaves: a broker compacts a topic, and all that is left of it is read, by any ranges."""
+"""Gaps left by compaction: a broker compacts a topic, and the remaining records are read in any ranges."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from millstream.testing.kafka import Cluster
 RECORDS = 300
 KEYS = 12
 LATER = 1_000_000
-"""How much later the first record of the segment comes that is still written to, which is not compacted."""
+"""How much later the first record of the active segment is, which Kafka does not compact."""
 SETTINGS = {
     "cleanup.policy": "compact",
-    "segment.ms": "500000",  # by the records' own times, so that a later record begins a new segment
+    "segment.ms": "500000",  # by record timestamps, so that a later record starts a new segment
     "min.cleanable.dirty.ratio": "0.001",
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
 
 
-def is_there(kafka: KafkaBroker, topic: str) -> bool:
-    """Whether the broker knows a topic, which the controller has answered for before."""
+def exists(kafka: KafkaBroker, topic: str) -> bool:
+    """Whether the broker knows a topic, which may be later than the controller's response."""
     with suppress(UnknownTopicError):
         return kafka.topic(topic).partitions == 1
     return False
@@ -38,12 +38,12 @@ def is_there(kafka: KafkaBroker, topic: str) -> bool:
 def compacted(
     cluster: Cluster, kafka: KafkaBroker, name: str, send: Send, transact: Transact, read: Read
 ) -> tuple[str, int, list[tuple[int, str]]]:
-    """A topic of which compaction has left the last record of each key, when it begins, and what is left of it."""
-    began = int(time() * 1000)  # now, which is also the time of markers of transactions
+    """A compacted topic with the last record of each key, its first timestamp, and its remaining records."""
+    began = int(time() * 1000)  # now, which is also the timestamp of transaction markers
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(name, 1, 1, config=SETTINGS)])[name].result()
     deadline = monotonic() + 60
-    while not is_there(kafka, name):
+    while not exists(kafka, name):
         assert monotonic() < deadline
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
@@ -55,7 +55,7 @@ def compacted(
         first = send(name, *texts, times=list(range(began + number, began + number + len(texts))))
         last |= {text.split(":")[0]: (first + row, text.split(":")[1]) for row, text in enumerate(texts)}
         number += len(texts)
-        if chance.random() < 0.2:  # markers of transactions are no records, but have offsets
+        if chance.random() < 0.2:  # transaction markers are not records, but have offsets
             transact(name, "never", key="k0", time=began + number).abort_transaction(30)
     first = send(name, "k1:new", "k2:new", times=[began + LATER] * 2)
     settle(kafka, cluster.bootstrap, name)

@@ -1,4 +1,4 @@
-"""kill -9 of the driver at random moments, on Kafka: a reader of committed records sees nothing lost or doubled."""
+"""kill -9 of the driver at random times, on Kafka: readers of committed records see nothing lost or duplicated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRIALS = int(os.environ.get("MILLSTREAM_KAFKA_TRIALS", "2"))
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.spark, pytest.mark.timeout(180 * (TRIALS + 1))]
 
 
-def test_a_killed_driver_loses_and_doubles_nothing(artifacts: None, tmp_path: Path) -> None:
+def test_a_killed_driver_neither_loses_nor_duplicates_records(artifacts: None, tmp_path: Path) -> None:
     seed = int(os.environ.get("MILLSTREAM_SEED", random.randrange(1_000_000)))
     print(f"seed {seed}, {TRIALS} trials")
     with Cluster() as cluster, KafkaBroker(cluster.url) as broker:

@@ -1,4 +1,4 @@
-"""The dashboard and the API for an app whose broker is Kafka: every page, records, groups, letters, changes."""
+"""The dashboard and the API for an app on Kafka: every page, records, groups, dead letters, changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from millstream.testing.kafka import Cluster
 
 APP = "dashboard-app"
 RIDES, VENDORS, RATIOS = "dashboard-rides", "dashboard-vendors", "dashboard-ratios"
-TIPS = "dashboard-tips"  # which tests may write to
+TIPS = "dashboard-tips"  # tests may write to it
 
 
 def rides_app(url: str, data_dir: Path) -> App:
@@ -44,7 +44,7 @@ def rides_app(url: str, data_dir: Path) -> App:
 
 @pytest.fixture(scope="module")
 def data_dir(cluster: Cluster, kafka: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run an app over sixty rides, of which two have no amount, something that is no ride, and a tip that is none."""
+    """Run an app over sixty rides, two of them without an amount, an invalid ride and an invalid tip."""
     data_dir = tmp_path_factory.mktemp("dashboard")
     data_dir.chmod(0o700)
     for topic in (RIDES, VENDORS, RATIOS, TIPS, f"{APP}.dead-letters"):
@@ -76,7 +76,7 @@ def served(cluster: Cluster, data_dir: Path) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "expected"),
     [
         ("/", APP),
         (f"/topology?app={APP}", "per_vendor"),
@@ -93,17 +93,17 @@ def served(cluster: Cluster, data_dir: Path) -> Iterator[Served]:
         ("/alerts", "Alerts"),
     ],
 )
-def test_every_page_is_there(served: Served, path: str, told: str) -> None:
-    assert told in served.page(path)
+def test_every_page_shows_the_app(served: Served, path: str, expected: str) -> None:
+    assert expected in served.page(path)
 
 
-def test_topics_are_told_with_their_groups_and_without_a_size_that_nobody_knows(served: Served) -> None:
+def test_topics_are_listed_with_their_groups_and_without_sizes(served: Served) -> None:
     topics = {one["topic"]: one for one in served.get("/api/topics")}
     rides = topics[RIDES]
     assert (rides["partitions"], rides["records"], rides["bytes"]) == (2, 61, None)
     assert {one["group"] for one in rides["groups"]} == {APP, "dashboard-audit"}
     assert {one["group"]: one["lag"] for one in rides["groups"]}[APP] == 0
-    assert topics[VENDORS]["groups"] == []  # markers of publications are no readers
+    assert topics[VENDORS]["groups"] == []  # the groups of markers are not listed
     detail = served.get(f"/api/topics/{RIDES}")
     assert [one["bytes"] for one in detail["partitions"]] == [None, None]
 
@@ -120,7 +120,7 @@ def test_records_are_read_by_offset_time_and_key(served: Served) -> None:
     assert one["value"] == {"vendor": "<b>v2</b>", "amount": 17}
 
 
-def test_groups_are_told_and_moved_after_a_dry_run(served: Served, kafka: KafkaBroker) -> None:
+def test_groups_are_listed_and_reset_after_a_dry_run(served: Served, kafka: KafkaBroker) -> None:
     names = [one["group"] for one in served.get("/api/groups")]
     assert {APP, "dashboard-audit"} <= set(names)
     assert not [name for name in names if name.endswith(".eos")]
@@ -136,7 +136,7 @@ def test_groups_are_told_and_moved_after_a_dry_run(served: Served, kafka: KafkaB
     kafka.commit("dashboard-audit", {TopicPartition(RIDES, 0): 3})
 
 
-def test_a_topic_is_made_written_to_changed_and_deleted(served: Served) -> None:
+def test_a_topic_is_created_written_changed_and_deleted(served: Served) -> None:
     name = "dashboard-made"
     assert served.post("/api/topics", {"topic": name, "partitions": 3}).status_code == 200
     written = served.post(f"/api/topics/{name}/records", {"key": "a", "value": {"n": 1}}).json()
@@ -153,7 +153,7 @@ def test_letters_are_listed_and_one_is_sent_back(served: Served, cluster: Cluste
     found = served.get(f"/api/apps/{APP}/dead-letters")
     assert len(found["dead_letters"]) == 4
     assert {"ZeroDivisionError" in one["error"] for one in found["dead_letters"]} == {True, False}
-    assert found["waiting"] >= 4  # ends of transactions have offsets too
+    assert found["waiting"] >= 4  # transaction markers have offsets too
     before = sum(one.end for one in kafka.offsets(TIPS))
     place = next(one["position"] for one in found["dead_letters"] if one["topic"] == TIPS)
     sent = served.post(f"/api/apps/{APP}/dead-letters/replay", {"positions": [place]})
@@ -162,7 +162,7 @@ def test_letters_are_listed_and_one_is_sent_back(served: Served, cluster: Cluste
     assert sum(one.end for one in kafka.offsets(TIPS)) > before
 
 
-def test_new_records_and_progress_are_told_live(cluster: Cluster, kafka: KafkaBroker, data_dir: Path) -> None:
+def test_new_records_and_progress_are_streamed(cluster: Cluster, kafka: KafkaBroker, data_dir: Path) -> None:
     kafka.create_topic("dashboard-live", TopicConfig(partitions=1))
     server = WebServer(data_dir, cluster.url, WebAddress(port=0))
     tail = urllib.request.urlopen(f"{server.url}/api/live/topics/dashboard-live?seconds=60", timeout=60)
@@ -182,7 +182,7 @@ def test_new_records_and_progress_are_told_live(cluster: Cluster, kafka: KafkaBr
         progress.close()
 
 
-def test_without_its_broker_an_app_is_still_seen(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_app_is_shown_without_its_broker(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("millstream.kafka.clients.REQUEST_SECONDS", 0.5)
     alone = serving(data_dir, broker_url="kafka://127.0.0.1:1")
     refused = alone.client.get("/api/topics")

@@ -1,4 +1,4 @@
-"""The examples run on Kafka by one environment variable, unchanged, and leave nothing behind."""
+"""The examples run unchanged on Kafka with one environment variable, and clean up after themselves."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_the_word_count_runs_by_an_environment_variable(cluster: Cluster, kafka:
     words: Counter[str] = Counter()
     for sent in word_count.data():
         words.update(sent.value.split())
-    found = [line.split() for line in ran.stdout.splitlines() if line.startswith("  ")]
-    assert {word: int(count) for word, count, _bar in found} == words
-    assert {*kafka.topic_names(), *kafka.group_names()} <= before, "it could not be run again"
+    lines = [line.split() for line in ran.stdout.splitlines() if line.startswith("  ")]
+    assert {word: int(count) for word, count, _bar in lines} == words
+    assert {*kafka.topic_names(), *kafka.group_names()} <= before, "topics or groups were left behind"
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -48,7 +48,7 @@ def test_an_example_runs_on_kafka(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In this process, where Spark runs already: its start would take longer than the example."""
+    """Run in this process, where Spark is already started: its start would take longer than the example."""
     module = importlib.import_module(f"examples.{example}")
     apps = [each for each in vars(module).values() if isinstance(each, App)]
     for app in apps:
@@ -56,7 +56,7 @@ def test_an_example_runs_on_kafka(
         monkeypatch.setattr(app, "broker_url", cluster.url)
     consumer = App.consumer
 
-    def settled(app: App, *arguments: Any, **options: Any) -> Consumer:  # what was just committed is waited for
+    def settled(app: App, *arguments: Any, **options: Any) -> Consumer:  # waits for committed records
         settle(kafka, cluster.bootstrap, *kafka.topic_names())
         return consumer(app, *arguments, **options)
 
@@ -71,4 +71,4 @@ def test_an_example_runs_on_kafka(
     shown = capsys.readouterr().out
     assert EXPECTED.get(example, "") in shown
     assert len(shown.strip().splitlines()) >= 3, shown
-    assert {*kafka.topic_names(), *kafka.group_names()} <= before, "it has left something behind"
+    assert {*kafka.topic_names(), *kafka.group_names()} <= before, "topics or groups were left behind"

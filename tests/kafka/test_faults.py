@@ -1,4 +1,4 @@
-"""Brokers that die, requests that come late, answers that get lost: each sequence is published once, in order."""
+"""Killed brokers, delayed requests and lost responses: each sequence is published once, in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUICK = "socket.timeout.ms=2000&reconnect.backoff.max.ms=200"
 
 
 class Site(NamedTuple):
-    """A broker of its own with a proxy before it, which ``through`` goes through and ``direct`` does not."""
+    """A separate broker with a proxy in front of it; ``through`` uses the proxy, ``direct`` does not."""
 
     cluster: Cluster
     proxy: Proxy
@@ -47,7 +47,7 @@ class Site(NamedTuple):
         return self.seen(topic)
 
     def seen(self, topic: str) -> list[int]:
-        """Return what a reader of committed records can see now."""
+        """Return the values that a reader of committed records sees now."""
         end = self.direct.offsets(topic)[0].end
         return [
             int(value) for chunk in self.direct.read(topic, 0, 0, end) for value in chunk.block.column(1).to_pylist()
@@ -67,8 +67,8 @@ def site(artifacts: None) -> Iterator[Site]:
 
 
 @pytest.fixture
-def out(site: Site, name: str) -> str:
-    """A topic in which sequence 1 is published already, by a producer that is kept."""
+def out_topic(site: Site, name: str) -> str:
+    """A topic in which sequence 1 has been published by a cached producer."""
     site.direct.create_topic(name, TopicConfig(partitions=1))
     site.publish(site.through, name, 1)
     return name
@@ -82,119 +82,117 @@ def restart(cluster: Cluster) -> None:
 
 
 def abort_hanging(cluster: Cluster) -> None:
-    """Do what docs/kafka.md says, with Kafka's own tool: end what its coordinator takes for ended."""
+    """Abort hanging transactions with Kafka's own tool, as described in docs/kafka.md."""
 
     def tool(*arguments: str) -> str:
         command = ["--bootstrap-server", cluster.bootstrap, *arguments]
         return run_java("org.apache.kafka.tools.TransactionsCommand", command)
 
-    found = tool("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0").splitlines()[1:]
-    assert found
-    for topic, partition, _, _, _, start, *_ in map(str.split, found):
+    rows = tool("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0").splitlines()[1:]
+    assert rows
+    for topic, partition, _, _, _, start, *_ in map(str.split, rows):
         tool("abort", "--topic", topic, "--partition", partition, "--start-offset", start)
 
 
-def test_a_late_end_of_a_transaction_does_not_end_the_next_one(site: Site, out: str) -> None:
+def test_a_delayed_end_of_a_transaction_does_not_end_the_next_one(site: Site, out_topic: str) -> None:
     site.proxy.hold(END_TXN)
-    done = site.publishing(out, 2)
+    done = site.publishing(out_topic, 2)
     assert site.proxy.held.wait(60)
-    threading.Timer(3.0, site.proxy.release).start()  # longer than the client waits for an answer
+    threading.Timer(3.0, site.proxy.release).start()  # longer than the client waits for a response
     done.result(60)
     for sequence in (3, 4):
-        site.publish(site.through, out, sequence)
-    assert site.read(out) == [1, 2, 3, 4]
+        site.publish(site.through, out_topic, sequence)
+    assert site.read(out_topic) == [1, 2, 3, 4]
 
 
-def test_an_answer_to_a_commit_that_gets_lost(site: Site, out: str) -> None:
+def test_a_lost_response_to_a_commit(site: Site, out_topic: str) -> None:
     site.proxy.swallow(END_TXN)
-    site.publishing(out, 2).result(60)
+    site.publishing(out_topic, 2).result(60)
     assert site.proxy.held.is_set()
-    site.publish(site.through, out, 3)
-    assert site.read(out) == [1, 2, 3]
+    site.publish(site.through, out_topic, 3)
+    assert site.read(out_topic) == [1, 2, 3]
 
 
-def test_a_zombie_that_wakes_up_is_fenced_and_skips(site: Site, out: str) -> None:
+def test_a_zombie_is_fenced_and_skips(site: Site, out_topic: str) -> None:
     site.proxy.hold(END_TXN)
-    zombie = site.publishing(out, 2)
+    zombie = site.publishing(out_topic, 2)
     assert site.proxy.held.wait(60)
-    site.publish(site.direct, out, 2)
-    site.publish(site.direct, out, 3)
+    site.publish(site.direct, out_topic, 2)
+    site.publish(site.direct, out_topic, 3)
     site.proxy.release()
     zombie.result(60)
-    site.publish(site.through, out, 3)
-    site.publish(site.through, out, 4)
-    assert site.read(out) == [1, 2, 3, 4]
+    site.publish(site.through, out_topic, 3)
+    site.publish(site.through, out_topic, 4)
+    assert site.read(out_topic) == [1, 2, 3, 4]
 
 
-def test_a_transaction_that_takes_too_long_is_begun_again(site: Site, out: str) -> None:
+def test_a_transaction_that_times_out_is_retried(site: Site, out_topic: str) -> None:
     with KafkaBroker(f"{site.through.url}&transaction.timeout.ms=2000") as hasty:
-        site.publish(hasty, out, 2)
+        site.publish(hasty, out_topic, 2)
         site.proxy.hold(END_TXN)
-        done = site.pool.submit(site.publish, hasty, out, 3)
+        done = site.pool.submit(site.publish, hasty, out_topic, 3)
         assert site.proxy.held.wait(60)
         threading.Timer(4.0, site.proxy.release).start()  # the coordinator has aborted it by then
         done.result(60)
-        site.publish(hasty, out, 4)
-    assert site.read(out) == [1, 2, 3, 4]
+        site.publish(hasty, out_topic, 4)
+    assert site.read(out_topic) == [1, 2, 3, 4]
 
 
-def test_the_broker_dies_between_records_and_commit(site: Site, out: str) -> None:
+def test_the_broker_dies_between_records_and_commit(site: Site, out_topic: str) -> None:
     site.proxy.hold(END_TXN)
-    done = site.publishing(out, 2)
+    done = site.publishing(out_topic, 2)
     assert site.proxy.held.wait(60)
     restart(site.cluster)
     site.proxy.release()
     done.result(60)
-    site.publish(site.through, out, 3)
-    assert site.read(out) == [1, 2, 3]
+    site.publish(site.through, out_topic, 3)
+    assert site.read(out_topic) == [1, 2, 3]
 
 
 @pytest.mark.timeout(240)
-def test_the_broker_dies_between_commit_and_answer(site: Site, out: str) -> None:
-    """Kafka may lose the end of the marker's offset for good: who has heard the answer goes on all the same."""
+def test_the_broker_dies_between_commit_and_response(site: Site, out_topic: str) -> None:
+    """Kafka may lose the completion of the marker's offset; the process with the acknowledgement can still continue."""
     site.proxy.swallow(END_TXN)
-    done = site.publishing(out, 2)
+    done = site.publishing(out_topic, 2)
     assert site.proxy.held.wait(60)
     restart(site.cluster)
     problem = done.exception(100)
-    if problem is not None:  # no answer was heard, and the end was lost: then nothing is guessed
-        assert "is it stuck?" in str(problem)
-        assert site.seen(out) in ([1], [1, 2])
+    if problem is not None:  # no acknowledgement, and the completion was lost: nothing is assumed
+        assert "a transaction may be hanging" in str(problem)
+        assert site.seen(out_topic) in ([1], [1, 2])
         return
-    site.publish(site.through, out, 3)
-    assert site.read(out) == [1, 2, 3]
+    site.publish(site.through, out_topic, 3)
+    assert site.read(out_topic) == [1, 2, 3]
 
 
 @pytest.mark.timeout(240)
-def test_the_end_of_a_transaction_that_nobody_has_heard_of(
-    site: Site, out: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another process comes after the restart. If Kafka has lost the end, it stops, and Kafka's tool helps it on."""
-    monkeypatch.setattr("millstream.kafka.committed_offsets._TRY_SECONDS", 3.0)
-    monkeypatch.setattr("millstream.kafka.exactly_once_appends._TRY_SECONDS", 1.0)
-    monkeypatch.setattr("millstream.kafka.exactly_once_appends._LEAST_ATTEMPTS", 1)
+def test_a_hanging_transaction_can_be_aborted(site: Site, out_topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Kafka has lost the completion, another process stops after the restart until the transaction is aborted."""
+    monkeypatch.setattr("millstream.kafka.committed_offsets._RETRY_TIMEOUT_SECONDS", 3.0)
+    monkeypatch.setattr("millstream.kafka.exactly_once_appends._RETRY_TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr("millstream.kafka.exactly_once_appends._MIN_ATTEMPTS", 1)
     site.proxy.swallow(END_TXN)
-    done = site.publishing(out, 2)
+    done = site.publishing(out_topic, 2)
     assert site.proxy.held.wait(60)
     restart(site.cluster)
     with KafkaBroker(site.cluster.url) as other:
-        problem = site.pool.submit(site.publish, other, out, 2).exception(100)
+        problem = site.pool.submit(site.publish, other, out_topic, 2).exception(100)
         if problem is not None:
-            print("the end was lost")
-            assert "is it stuck?" in str(problem)
+            print("the completion was lost")
+            assert "a transaction may be hanging" in str(problem)
             done.exception(100)
-            assert site.seen(out) == [1]  # one leader for all: either all ends are lost or none
+            assert site.seen(out_topic) == [1]  # one broker: all completions are lost or none
             abort_hanging(site.cluster)
-            site.publish(other, out, 2)
+            site.publish(other, out_topic, 2)
         done.exception(100)
-        site.publish(other, out, 3)
-    assert site.read(out) == [1, 2, 3]
+        site.publish(other, out_topic, 3)
+    assert site.read(out_topic) == [1, 2, 3]
 
 
-@pytest.mark.skipif(not ROUNDS, reason="three brokers that die in turn take minutes: set MILLSTREAM_KAFKA_ROUNDS")
+@pytest.mark.skipif(not ROUNDS, reason="killing three brokers in turn takes minutes: set MILLSTREAM_KAFKA_ROUNDS")
 @pytest.mark.timeout(300 + 60 * ROUNDS)
 def test_brokers_die_in_turn_while_two_processes_publish(artifacts: None, name: str) -> None:
-    """Three brokers, three copies: leader, coordinator and controller die, whichever they are at the time."""
+    """Three brokers, three replicas: leader, coordinator and controller are killed at random."""
     seed = random.randrange(1_000_000)
     print(f"seed {seed}, {ROUNDS} rounds")
     chance = random.Random(seed)
@@ -207,12 +205,12 @@ def test_brokers_die_in_turn_while_two_processes_publish(artifacts: None, name: 
             killing.set()
             last = published.result(200)
         settle(one, cluster.bootstrap, name)
-        found = [
+        rows = [
             int(value)
             for chunk in one.read(name, 0, 0, one.offsets(name)[0].end)
             for value in chunk.block.column(1).to_pylist()
         ]
-    assert found == list(range(1, last + 1))
+    assert rows == list(range(1, last + 1))
     assert last >= ROUNDS
 
 
@@ -222,12 +220,12 @@ def _publish_until(stop: threading.Event, brokers: tuple[KafkaBroker, ...], topi
         sequence += 1
         block = block_of([None], [str(sequence).encode()], [sequence])
         for broker in chance.sample(brokers, chance.randrange(1, 3)):
-            _published(broker, topic, sequence, block)
+            _publish_with_retries(broker, topic, sequence, block)
     return sequence
 
 
-def _published(broker: KafkaBroker, topic: str, sequence: int, block: Block) -> None:
-    """Publish until it is done, as the batch loop does."""
+def _publish_with_retries(broker: KafkaBroker, topic: str, sequence: int, block: Block) -> None:
+    """Publish with retries, as the batch loop does."""
     while True:
         try:
             return broker.append_once(f"one@{topic}.0", sequence, [Output(topic, 0, block)])

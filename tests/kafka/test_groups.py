@@ -1,4 +1,4 @@
-"""Consumer groups: offsets that anybody may move, and members that share partitions."""
+"""Consumer groups: changing committed offsets, and members that share partitions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from millstream.testing.kafka import Cluster
 def until(condition: Callable[[], bool]) -> None:
     deadline = monotonic() + 60
     while not condition():
-        assert monotonic() < deadline, "it has not happened"
+        assert monotonic() < deadline, "timed out"
 
 
-def test_offsets_of_a_group_without_members_are_anybodys(kafka: KafkaBroker, topic: str, send: Send) -> None:
+def test_the_offsets_of_a_group_without_members_can_be_changed(kafka: KafkaBroker, topic: str, send: Send) -> None:
     send(topic, "a", "b")
     kafka.commit(topic, {TopicPartition(topic, 0): 2})
     assert kafka.committed(topic) == {TopicPartition(topic, 0): 2}
@@ -34,7 +34,7 @@ def test_offsets_of_a_group_without_members_are_anybodys(kafka: KafkaBroker, top
         kafka.group(topic)
 
 
-def test_members_share_partitions_and_go_on_where_others_stopped(cluster: Cluster, topic: str) -> None:
+def test_members_share_partitions_and_continue_from_committed_offsets(cluster: Cluster, topic: str) -> None:
     with KafkaBroker(cluster.url) as one, KafkaBroker(cluster.url) as two:
         with Producer(one, value=int) as producer:
             for number in range(100):
@@ -61,7 +61,7 @@ def test_members_share_partitions_and_go_on_where_others_stopped(cluster: Cluste
         assert sum(one.committed(topic).values()) == 100
 
 
-def test_a_commit_for_what_others_own_is_refused(kafka: KafkaBroker, topic: str) -> None:
+def test_a_commit_for_partitions_of_other_members_is_refused(kafka: KafkaBroker, topic: str) -> None:
     member = kafka.join_group(topic, [topic])
     until(lambda: len(member.refresh(lambda lost: None)) == 2)
     member.commit({TopicPartition(topic, 0): 0})

@@ -1,4 +1,4 @@
-"""The real Java tools and libraries beside us, on the same topics."""
+"""Interoperability with the Java tools and libraries on the same topics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
 @pytest.fixture(scope="module")
 def classes(artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled Java programs; the compiler is one of the jars, so that a runtime is enough."""
+    """The compiled Java programs; the compiler is one of the jars, so no JDK is required."""
     target = tmp_path_factory.mktemp("classes")
     source = Path(__file__).parent / "java" / "Interop.java"
     compiler = [java_program(), "-cp", f"{kafka_jars()}/*", "org.eclipse.jdt.internal.compiler.batch.Main"]
@@ -43,22 +43,22 @@ def java(classes: Path, *arguments: str) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
-def test_murmur2_is_that_of_the_java_client(classes: Path) -> None:
+def test_murmur2_equals_the_java_client(classes: Path) -> None:
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
     chance = random.Random(seed)
     keys = [chance.randbytes(length) for length in (*range(34), 100, 255)] + ["ключ".encode(), b"\0", b"\xff" * 7]
-    found = java(classes, "Interop", "murmur2", *(base64.b64encode(key).decode() for key in keys))
-    assert [int(line) & 0xFFFFFFFF for line in found] == [murmur2(key) for key in keys]
+    hashes = java(classes, "Interop", "murmur2", *(base64.b64encode(key).decode() for key in keys))
+    assert [int(line) & 0xFFFFFFFF for line in hashes] == [murmur2(key) for key in keys]
     assert list(partitions_of(keys * 3, 7)) == [partition_of(key, 7) for key in keys * 3]
 
 
-def test_records_of_a_java_producer_lie_where_ours_would(
+def test_a_java_producer_chooses_the_same_partitions(
     classes: Path, cluster: Cluster, kafka: KafkaBroker, name: str
 ) -> None:
     kafka.create_topic(name, TopicConfig(partitions=5))
-    told = java(classes, "Interop", "produce", cluster.bootstrap, name, "40")
-    assert [int(line) for line in told] == [partition_of(f"k{number}".encode(), 5) for number in range(40)]
+    partitions = java(classes, "Interop", "produce", cluster.bootstrap, name, "40")
+    assert [int(line) for line in partitions] == [partition_of(f"k{number}".encode(), 5) for number in range(40)]
     app = App("reader", broker=cluster.url)
     with app.consumer(topics=[name], stop_at_end=True) as consumer:
         records = {record.key: record for record in consumer}
@@ -74,11 +74,11 @@ def test_the_console_consumer_reads_what_an_app_has_committed(
     command += ["org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", cluster.bootstrap]
     command += ["--topic", f"{name}-out", "--from-beginning", "--max-messages", "3", "--timeout-ms", "60000"]
     command += ["--isolation-level", "read_committed", "--formatter-property", "print.key=true"]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    assert sorted(shown) == ['a\t"X"', 'b\t"Y"', 'c\t"Z"']
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert sorted(lines) == ['a\t"X"', 'b\t"Y"', 'c\t"Z"']
 
 
-def test_kafka_streams_joins_our_output_with_a_topic_of_ours(
+def test_kafka_streams_joins_the_output_of_an_app_with_a_topic_of_its_producer(
     classes: Path, cluster: Cluster, kafka: KafkaBroker, name: str, tmp_path: Path, read: Read
 ) -> None:
     kafka.create_topic(f"{name}-table", TopicConfig(partitions=3))
@@ -106,7 +106,7 @@ def running(classes: Path, *arguments: str) -> Iterator[None]:
 
 
 def _shout(cluster: Cluster, kafka: KafkaBroker, name: str, directory: Path) -> None:
-    """Run an app that writes three records to ``NAME-out``, of as many partitions as ``NAME-table``."""
+    """Run an app that writes three records to ``NAME-out``, which has as many partitions as ``NAME-table``."""
     for topic in ("in", "out"):
         kafka.create_topic(f"{name}-{topic}", TopicConfig(partitions=3))
     app = App(name, broker=cluster.url, data_dir=directory, config=Config(partitions=3))

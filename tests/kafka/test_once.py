@@ -17,7 +17,7 @@ def output(topic: str, *values: str, partition: int = 0) -> Output:
 
 
 @pytest.fixture
-def read(cluster: Cluster, kafka: KafkaBroker, read: Read) -> Read:  # what was just committed is waited for
+def read(cluster: Cluster, kafka: KafkaBroker, read: Read) -> Read:  # waits for committed records
     def settled(topic: str, partition: int = 0) -> list[tuple[int, str]]:
         settle(kafka, cluster.bootstrap, topic)
         return read(topic, partition)
@@ -25,18 +25,18 @@ def read(cluster: Cluster, kafka: KafkaBroker, read: Read) -> Read:  # what was 
     return settled
 
 
-def values(found: list[tuple[int, str]]) -> list[str]:
-    return [value for _, value in found]
+def values(rows: list[tuple[int, str]]) -> list[str]:
+    return [value for _, value in rows]
 
 
-def test_a_repeated_sequence_is_left_out(cluster: Cluster, kafka: KafkaBroker, topic: str, read: Read) -> None:
+def test_a_repeated_sequence_is_skipped(cluster: Cluster, kafka: KafkaBroker, topic: str, read: Read) -> None:
     producer = f"one@{topic}.0"
     kafka.append_once(producer, 1, [output(topic, "a"), output(topic, "b", partition=1)])
     kafka.append_once(producer, 1, [output(topic, "a"), output(topic, "b", partition=1)])
     with KafkaBroker(cluster.url) as other:  # as another process would
         other.append_once(producer, 1, [output(topic, "a")])
         other.append_once(producer, 2, [output(topic, "c")])
-    kafka.append_once(producer, 2, [output(topic, "c")])  # with the producer that the other one has fenced
+    kafka.append_once(producer, 2, [output(topic, "c")])  # with the producer that was fenced
     kafka.append_once(producer, 4, [output(topic, "d")])
     assert values(read(topic)) == ["a", "c", "d"]
     assert values(read(topic, 1)) == ["b"]
@@ -50,13 +50,15 @@ def test_two_processes_in_turn_publish_each_sequence_once(cluster: Cluster, topi
     assert values(read(topic)) == [str(sequence) for sequence in range(1, 9)]
 
 
-def test_producers_of_different_names_do_not_meet(kafka: KafkaBroker, topic: str, read: Read) -> None:
+def test_producers_with_different_names_are_independent(kafka: KafkaBroker, topic: str, read: Read) -> None:
     for producer in (f"one@{topic}.0", f"one@{topic}.1", f"{topic}-free"):
         kafka.append_once(producer, 1, [output(topic, producer)])
     assert len(read(topic)) == 3
 
 
-def test_the_marker_stays_when_the_outputs_change(cluster: Cluster, kafka: KafkaBroker, topic: str, read: Read) -> None:
+def test_the_marker_is_found_when_the_outputs_change(
+    cluster: Cluster, kafka: KafkaBroker, topic: str, read: Read
+) -> None:
     other_topic = topic + "-other"
     kafka.create_topic(other_topic, TopicConfig(partitions=1))
     kafka.append_once(f"one@{topic}.0", 1, [output(topic, "a")])
@@ -67,14 +69,14 @@ def test_the_marker_stays_when_the_outputs_change(cluster: Cluster, kafka: Kafka
     assert values(read(topic)) + values(read(other_topic)) == ["a", "b"]
 
 
-def test_nothing_to_say_is_no_transaction(kafka: KafkaBroker, topic: str) -> None:
+def test_without_records_there_is_no_transaction(kafka: KafkaBroker, topic: str) -> None:
     kafka.append_once(f"one@{topic}.0", 1, [])
     kafka.append_once(f"one@{topic}.0", 1, [output(topic)])
     assert kafka.offsets(topic)[0].end == 0
     assert kafka.committed(f"{topic}.0.eos") == {}
 
 
-def test_another_lineage_is_refused_by_name(kafka: KafkaBroker, topic: str, read: Read) -> None:
+def test_another_lineage_is_refused(kafka: KafkaBroker, topic: str, read: Read) -> None:
     kafka.append_once(f"one@{topic}.0", 7, [output(topic, "a")])
     with pytest.raises(StateError, match=f"millstream groups delete {topic}.0.eos"):
         kafka.append_once(f"two@{topic}.0", 1, [output(topic, "b")])
@@ -83,19 +85,19 @@ def test_another_lineage_is_refused_by_name(kafka: KafkaBroker, topic: str, read
     assert values(read(topic)) == ["a", "b"]
 
 
-def test_what_cannot_be_published_leaves_nothing(kafka: KafkaBroker, topic: str, name: str, read: Read) -> None:
+def test_a_failed_append_leaves_no_records(kafka: KafkaBroker, topic: str, name: str, read: Read) -> None:
     with pytest.raises(RecordTooLargeError, match=topic):
         kafka.append_once(f"one@{topic}.0", 1, [output(topic, "small"), output(topic, "x" * 2_000_000)])
     kafka.append_once(f"one@{topic}.0", 1, [output(topic, "b")])
     assert values(read(topic)) == ["b"]
 
 
-def test_the_marker_tells_what_it_is(kafka: KafkaBroker, topic: str) -> None:
+def test_the_marker_is_stored_as_a_committed_offset(kafka: KafkaBroker, topic: str) -> None:
     kafka.append_once(f"one@{topic}.0", 41, [output(topic, "a", partition=1)])
-    assert [(each.partition, at) for each, at in kafka.committed(f"{topic}.0.eos").items()] == [(0, 42)]
+    assert [(key.partition, offset) for key, offset in kafka.committed(f"{topic}.0.eos").items()] == [(0, 42)]
 
 
-def test_a_producer_that_is_fenced_amid_many_records_begins_again(
+def test_a_producer_that_is_fenced_while_sending_many_records_retries(
     cluster: Cluster, kafka: KafkaBroker, topic: str, read: Read
 ) -> None:
     many = [str(number) for number in range(150_000)]

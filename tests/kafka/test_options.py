@@ -1,4 +1,4 @@
-"""Every option that may be set is known to the client."""
+"""Every allowed option is supported by the client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEXTS = {
 
 
 @pytest.mark.parametrize("name", sorted(ALLOWED))
-def test_the_client_takes_it(name: str) -> None:
+def test_the_client_accepts_the_option(name: str) -> None:
     try:
         consumer = Consumer({"group.id": "g", name: _TEXTS.get(name, "10000")})
     except Exception as error:

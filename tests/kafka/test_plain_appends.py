@@ -17,14 +17,14 @@ def test_offsets_of_the_first_records_are_returned(kafka: KafkaBroker, topic: st
     assert kafka.append([Output(topic, 1, blocks[0]), Output(topic, 0, blocks[1])]) == [0, 2]
 
 
-def test_times_long_past_and_far_away_are_kept(kafka: KafkaBroker, topic: str) -> None:
+def test_timestamps_far_in_the_past_and_future_are_kept(kafka: KafkaBroker, topic: str) -> None:
     times = [0, 1, 4_070_908_800_000]  # 1970 and 2099
     kafka.append([Output(topic, 0, block_of([None] * 3, [b"x"] * 3, times))])
-    found = [time for chunk in kafka.read(topic, 0, 0, 3) for time in chunk.block.column(2).to_pylist()]
-    assert found == [1, *times[1:]]  # the client cannot send the very first millisecond
+    timestamps = [time for chunk in kafka.read(topic, 0, 0, 3) for time in chunk.block.column(2).to_pylist()]
+    assert timestamps == [1, *times[1:]]  # the client cannot send the timestamp 0
 
 
-def test_without_acknowledgement_nothing_is_waited_for(kafka: KafkaBroker, topic: str, read: Read) -> None:
+def test_without_acknowledgement_an_append_does_not_wait(kafka: KafkaBroker, topic: str, read: Read) -> None:
     assert kafka.append([Output(topic, 0, block_of([None], [b"a"], [0]))], acks="none") == [-1]
     assert kafka.wait({}, 0) is False
     while kafka.offsets(topic)[0].end == 0:
@@ -32,14 +32,14 @@ def test_without_acknowledgement_nothing_is_waited_for(kafka: KafkaBroker, topic
     assert read(topic) == [(0, "a")]
 
 
-def test_a_record_of_the_largest_size_fits_and_a_larger_one_does_not(kafka: KafkaBroker, name: str) -> None:
+def test_a_record_of_the_maximum_size_fits_and_a_larger_one_does_not(kafka: KafkaBroker, name: str) -> None:
     kafka.create_topic(name, TopicConfig(partitions=1, max_record_bytes=10_000))
     kafka.append([Output(name, 0, block_of([b"k"], [b"x" * 9_999], [0]))])
     with pytest.raises(RecordTooLargeError, match="too large"):
         kafka.append([Output(name, 0, block_of([b"k"], [b"x" * 11_000], [0]))])
 
 
-def test_many_small_records_fit_whatever_the_limit_of_one(kafka: KafkaBroker, name: str) -> None:
+def test_many_small_records_may_exceed_the_limit_of_a_record(kafka: KafkaBroker, name: str) -> None:
     kafka.create_topic(name, TopicConfig(partitions=1, max_record_bytes=2_000))
     assert kafka.append([Output(name, 0, block_of([None] * 5_000, [b"x" * 100] * 5_000, [0] * 5_000))]) == [0]
     assert kafka.offsets(name)[0].end == 5_000

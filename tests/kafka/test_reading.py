@@ -1,4 +1,4 @@
-"""Ranges of partitions: whatever lies between the records, each of them is read once and in order."""
+"""Ranges of partitions: each record is read once and in order, across gaps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millstream.foundation.blocks import block_of, headers_of
 from millstream.kafka import KafkaBroker
 
 
-def test_records_come_back_whole(kafka: KafkaBroker, topic: str) -> None:
+def test_records_round_trip(kafka: KafkaBroker, topic: str) -> None:
     headers = [(("a", b"1"), ("a", None)), ()]
     kafka.append([Output(topic, 1, block_of([b"k", None], [b"", None], [5, 2**40], headers))])
     chunks = list(kafka.read(topic, 1, 0, 2))
@@ -29,7 +29,7 @@ def test_records_come_back_whole(kafka: KafkaBroker, topic: str) -> None:
     assert chunks[-1].next_offset == 2
 
 
-def test_ranges_follow_each_other_and_may_begin_anywhere(topic: str, send: Send, read: Read) -> None:
+def test_ranges_can_be_consecutive_and_start_anywhere(topic: str, send: Send, read: Read) -> None:
     send(topic, *(f"{number}" for number in range(100)))
     chance = random.Random(3)
     for _ in range(20):
@@ -40,14 +40,14 @@ def test_ranges_follow_each_other_and_may_begin_anywhere(topic: str, send: Send,
 
 
 def wait_for_end(kafka: KafkaBroker, topic: str, end: int) -> None:
-    """Wait until the broker has written the end of a transaction, which it does after it has answered."""
+    """Wait until the broker has written the end of a transaction, which it does after its response."""
     deadline = monotonic() + 30
     while kafka.offsets(topic)[0].end < end:
         assert monotonic() < deadline
     assert kafka.offsets(topic)[0].end == end
 
 
-def test_aborted_records_and_control_records_are_passed_over(
+def test_aborted_records_and_control_records_are_skipped(
     kafka: KafkaBroker, topic: str, send: Send, read: Read, transact: Transact
 ) -> None:
     send(topic, "a")
@@ -61,11 +61,11 @@ def test_aborted_records_and_control_records_are_passed_over(
     wait_for_end(kafka, topic, end)
     expected = [(0, "a"), (4, "b"), (6, "c")]
     for cut in range(end + 1):
-        found = read(topic, start=0, end=cut) + read(topic, start=cut, end=end)
-        assert found == expected, f"cut at {cut}"
+        rows = read(topic, start=0, end=cut) + read(topic, start=cut, end=end)
+        assert rows == expected, f"cut at {cut}"
 
 
-def test_an_open_transaction_hides_what_follows(
+def test_an_open_transaction_hides_later_records(
     kafka: KafkaBroker, topic: str, send: Send, read: Read, transact: Transact
 ) -> None:
     send(topic, "a")
@@ -78,7 +78,7 @@ def test_an_open_transaction_hides_what_follows(
     assert read(topic) == [(0, "a"), (1, "b"), (2, "c")]
 
 
-def test_several_ranges_are_read_side_by_side(kafka: KafkaBroker, topic: str, send: Send) -> None:
+def test_several_ranges_are_read_concurrently(kafka: KafkaBroker, topic: str, send: Send) -> None:
     for partition in (0, 1):
         send(topic, *("x" * 100 for _ in range(15_000)), partition=partition)
     readers = [kafka.read(topic, partition, 0, 15_000) for partition in (0, 1, 0)]
@@ -90,7 +90,7 @@ def test_several_ranges_are_read_side_by_side(kafka: KafkaBroker, topic: str, se
     assert read == [15_000] * 3
 
 
-def test_a_range_that_is_given_up_leaves_nothing_behind(kafka: KafkaBroker, topic: str, send: Send, read: Read) -> None:
+def test_an_abandoned_range_does_not_affect_later_reads(kafka: KafkaBroker, topic: str, send: Send, read: Read) -> None:
     send(topic, *(str(number) for number in range(50)))
     for _ in range(3):
         reader = kafka.read(topic, 0, 10, 50)
@@ -99,11 +99,11 @@ def test_a_range_that_is_given_up_leaves_nothing_behind(kafka: KafkaBroker, topi
         assert read(topic, start=0, end=2) == [(0, "0"), (1, "1")]
 
 
-def test_records_that_are_gone_are_an_error(kafka: KafkaBroker, topic: str, send: Send, read: Read) -> None:
+def test_deleted_records_raise_an_error(kafka: KafkaBroker, topic: str, send: Send, read: Read) -> None:
     send(topic, "a", "b", "c")
     kafka.delete_before(topic, 0, 2)
     assert kafka.offsets(topic)[0].begin == 2
-    with pytest.raises(OffsetOutOfRangeError, match="records are gone"):
+    with pytest.raises(OffsetOutOfRangeError, match="the records do not exist"):
         read(topic, start=0, end=3)
     assert read(topic) == [(2, "c")]
 
@@ -115,7 +115,9 @@ def test_a_missing_topic_or_partition_is_named(kafka: KafkaBroker, topic: str) -
         kafka.read("nowhere", 0, 0, 1)
 
 
-def test_a_topic_that_was_made_anew_is_read_anew(kafka: KafkaBroker, topic: str, send: Send, read: Read) -> None:
+def test_a_topic_that_was_created_again_is_read_from_its_start(
+    kafka: KafkaBroker, topic: str, send: Send, read: Read
+) -> None:
     send(topic, "a", "b")
     assert read(topic) == [(0, "a"), (1, "b")]
     kafka.delete_topic(topic)

@@ -1,4 +1,4 @@
-"""Doors: who gets in, who does not, and what is said about it."""
+"""Security: authentication, certificates and ACLs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from millstream.testing.kafka import Cluster
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
 
 
-SAMPLE = int(os.environ.get("MILLSTREAM_KAFKA_RIGHTS", "1"))
-"""How many rights are taken away, one by one: each costs some seconds, and there are eight of them."""
+SAMPLE = int(os.environ.get("MILLSTREAM_KAFKA_ACLS", "1"))
+"""Number of ACLs that are revoked, one by one: each of the eight takes some seconds."""
 
 
 @pytest.fixture(autouse=True)
@@ -45,17 +45,17 @@ def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def url(request: pytest.FixtureRequest, secure: Cluster, certificates: Certificates) -> str:
-    """The URL of a door, by the way in."""
+    """The URL of the listener for a mechanism."""
     if request.param == "mTLS":
         certificate, key = certificates.client("dora")
-        door = secure.addresses("MTLS")
-        return f"kafka://{door}?tls=true&ca={certificates.ca}&certificate={certificate}&private_key={key}"
+        listener = secure.addresses("MTLS")
+        return f"kafka://{listener}?tls=true&ca={certificates.ca}&certificate={certificate}&private_key={key}"
     secret = "call:tests.kafka.secure:token" if request.param == "OAUTHBEARER" else "env:KAFKA_SECRET"
     return sasl_url(secure, certificates.ca, request.param, secret)
 
 
 @pytest.mark.parametrize("url", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "mTLS"], indirect=True)
-def test_every_way_in_serves_for_everything(secure: Cluster, url: str, name: str) -> None:
+def test_every_mechanism_allows_all_operations(secure: Cluster, url: str, name: str) -> None:
     output = Output(name, 0, block_of([b"k"], [b"v"], [1]))
     with KafkaBroker(url) as broker:
         broker.create_topic(name, TopicConfig(partitions=1))
@@ -69,9 +69,9 @@ def test_every_way_in_serves_for_everything(secure: Cluster, url: str, name: str
         assert PASSWORD not in broker.url
 
 
-@pytest.mark.parametrize("door", ["WRONGHOST", "EXPIRED", "STRANGER"])
-def test_a_certificate_that_is_not_right_is_not_trusted(secure: Cluster, certificates: Certificates, door: str) -> None:
-    url = f"kafka://{secure.addresses(door)}?tls=true&ca={certificates.ca}"
+@pytest.mark.parametrize("listener", ["WRONGHOST", "EXPIRED", "STRANGER"])
+def test_an_invalid_certificate_is_not_trusted(secure: Cluster, certificates: Certificates, listener: str) -> None:
+    url = f"kafka://{secure.addresses(listener)}?tls=true&ca={certificates.ca}"
     with KafkaBroker(url) as broker, pytest.raises(AccessDeniedError, match="certificate"):
         broker.topic_names()
 
@@ -82,7 +82,7 @@ def test_an_unknown_authority_is_not_trusted(secure: Cluster, certificates: Cert
         broker.topic_names()
 
 
-def test_a_wrong_password_is_one_clear_error_and_a_right_one_needs_no_restart(
+def test_a_wrong_password_raises_an_error_and_a_corrected_one_needs_no_restart(
     secure: Cluster, certificates: Certificates, tmp_path: Path
 ) -> None:
     (tmp_path / "password").write_text("canary-wrong-pw")
@@ -95,11 +95,11 @@ def test_a_wrong_password_is_one_clear_error_and_a_right_one_needs_no_restart(
         broker.topic_names()
 
 
-def test_the_rights_that_are_listed_are_enough_and_none_is_too_many(
+def test_the_listed_acls_are_sufficient_and_necessary(
     secure: Cluster, certificates: Certificates, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("ledger", "publishing"):
-        monkeypatch.setattr(f"millstream.kafka.{module}._TRY_SECONDS", 3.0)
+    for module in ("committed_offsets", "exactly_once_appends"):
+        monkeypatch.setattr(f"millstream.kafka.{module}._RETRY_TIMEOUT_SECONDS", 3.0)
     admin = AdminClient({"bootstrap.servers": secure.bootstrap})
     topics = [f"{name}-in", f"{name}-out"]
     needed = required_acls(name, topics[:1], [topics[1]], creates=False)
@@ -112,29 +112,29 @@ def test_the_rights_that_are_listed_are_enough_and_none_is_too_many(
         assert owner.offsets(topics[1])[0].end > 0
         seed = random.randrange(1_000_000)
         print(f"seed {seed}")
-        for right in random.Random(seed).sample(needed, SAMPLE):
-            _revoke(admin, right)
-            print(right)
-            with pytest.raises((AccessDeniedError, UnknownTopicError)):  # a topic one may not see is not there
+        for acl in random.Random(seed).sample(needed, SAMPLE):
+            _revoke(admin, acl)
+            print(acl)
+            with pytest.raises((AccessDeniedError, UnknownTopicError)):  # a topic without an ACL is reported as unknown
                 _run_as_bob(secure, certificates, owner, name, topics, tmp_path)
-            _grant(admin, [right])
+            _grant(admin, [acl])
 
 
-def test_who_only_reads_needs_no_right_on_a_group(secure: Cluster, certificates: Certificates, name: str) -> None:
-    """The client asks about the group that readers must name, sooner or later, and is refused."""
-    here = TopicPartition(name, 0)
+def test_reading_needs_no_acl_on_a_group(secure: Cluster, certificates: Certificates, name: str) -> None:
+    """The client requests the coordinator of the group that readers must configure, and is refused."""
+    partition = TopicPartition(name, 0)
     with KafkaBroker(secure.url) as owner:
         owner.create_topic(name, TopicConfig(partitions=1))
         _grant(AdminClient({"bootstrap.servers": secure.bootstrap}), [Acl("Read", "topic", name)])
         owner.append([Output(name, 0, block_of([None] * 3, [b"a", b"b", b"c"], [5, 6, 7]))])
     with KafkaBroker(sasl_url(secure, certificates.ca, "SCRAM-SHA-256", "env:KAFKA_SECRET", "bob")) as broker:
-        assert broker.wait({here: 3}, 2.0) is False
-        assert broker.wait({here: 2}, 20.0)
+        assert broker.wait({partition: 3}, 2.0) is False
+        assert broker.wait({partition: 2}, 20.0)
         for end in (1, 2, 3):
             for number in range(end):
                 assert broker.timestamp_at(name, 0, number, end) == 5 + number
-                found = [chunk for chunk in broker.read(name, 0, number, end) for _ in chunk.offsets]
-                assert len(found) == end - number
+                chunks = [chunk for chunk in broker.read(name, 0, number, end) for _ in chunk.offsets]
+                assert len(chunks) == end - number
 
 
 def _run_as_bob(
@@ -148,40 +148,40 @@ def _run_as_bob(
         broker.commit(app_id, {TopicPartition(topics[0], 0): 1})
 
 
-def _binding(right: Acl) -> AclBinding:
+def _binding(acl: Acl) -> AclBinding:
     kinds = {
         "topic": ResourceType.TOPIC,
         "group": ResourceType.GROUP,
         "transactional-id": ResourceType.TRANSACTIONAL_ID,
     }
     operations = {"DescribeConfigs": AclOperation.DESCRIBE_CONFIGS}
-    operation = operations.get(right.operation) or AclOperation[right.operation.upper()]
-    pattern = ResourcePatternType.PREFIXED if right.is_prefix else ResourcePatternType.LITERAL
-    return AclBinding(kinds[right.kind], right.name, pattern, "User:bob", "*", operation, AclPermissionType.ALLOW)
+    operation = operations.get(acl.operation) or AclOperation[acl.operation.upper()]
+    pattern = ResourcePatternType.PREFIXED if acl.is_prefix else ResourcePatternType.LITERAL
+    return AclBinding(kinds[acl.kind], acl.name, pattern, "User:bob", "*", operation, AclPermissionType.ALLOW)
 
 
 def _grant(admin: AdminClient, granted: list[Acl]) -> None:
-    for future in admin.create_acls([_binding(right) for right in granted]).values():
+    for future in admin.create_acls([_binding(acl) for acl in granted]).values():
         future.result()
-    for right in granted:
-        _await(admin, right, is_there=True)
+    for acl in granted:
+        _await(admin, acl, exists=True)
 
 
-def _revoke(admin: AdminClient, right: Acl) -> None:
-    for future in admin.delete_acls([_exactly(right)]).values():
+def _revoke(admin: AdminClient, acl: Acl) -> None:
+    for future in admin.delete_acls([_exactly(acl)]).values():
         future.result()
-    _await(admin, right, is_there=False)
+    _await(admin, acl, exists=False)
 
 
-def _await(admin: AdminClient, right: Acl, *, is_there: bool) -> None:
-    """Wait until the broker goes by a change: the controller answers before the broker has heard of it."""
+def _await(admin: AdminClient, acl: Acl, *, exists: bool) -> None:
+    """Wait until the broker has applied a change: the controller responds before that."""
     deadline = monotonic() + 20
-    while bool(admin.describe_acls(_exactly(right)).result()) != is_there:
-        assert monotonic() < deadline, f"the broker has not heard of the change of {right}"
+    while bool(admin.describe_acls(_exactly(acl)).result()) != exists:
+        assert monotonic() < deadline, f"the broker has not applied the change of {acl}"
 
 
-def _exactly(right: Acl) -> AclBindingFilter:
-    binding = _binding(right)
+def _exactly(acl: Acl) -> AclBindingFilter:
+    binding = _binding(acl)
     return AclBindingFilter(
         binding.restype,
         binding.name,

@@ -1,4 +1,4 @@
-"""Apps on Spark and Kafka: the same topologies, unchanged."""
+"""Apps on Spark and Kafka, with the same topologies as on the embedded log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 @pytest.fixture
 def app(cluster: Cluster, kafka: KafkaBroker, tmp_path: Path) -> Iterator[App]:
-    """The word count, on Kafka and with nothing in its topics."""
+    """The word count on Kafka, with empty topics."""
     words.broker_url, words.data_dir = cluster.url, tmp_path
     yield words
     words.broker_url, words.config = None, Config(partitions=2)
@@ -47,8 +47,8 @@ def read(kafka: KafkaBroker, topic: str) -> list[tuple[str, str]]:
     settle(kafka, kafka.url.removeprefix("kafka://"), topic)
     return [
         (key.decode(), value.decode())
-        for partition, there in enumerate(kafka.offsets(topic))
-        for chunk in kafka.read(topic, partition, there.begin, there.end)
+        for partition, offsets in enumerate(kafka.offsets(topic))
+        for chunk in kafka.read(topic, partition, offsets.begin, offsets.end)
         for key, value in zip(chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist(), strict=True)
     ]
 
@@ -58,7 +58,7 @@ def test_each_update_is_published_once_over_several_runs(
     app: App, kafka: KafkaBroker, small_batch_records: int
 ) -> None:
     app.config = Config(partitions=2, caching=False, small_batch_records=small_batch_records, max_batch_records=50)
-    app.run("caught-up")  # it makes its topics
+    app.run("caught-up")  # creates the topics
     for _ in range(2):
         feed(app, *["a b a", "c", "b a"] * 40)
         app.run("caught-up")
@@ -70,25 +70,25 @@ def test_each_update_is_published_once_over_several_runs(
     assert dict(app.tables["words"].items()) == {"a": 240, "b": 160, "c": 80}
 
 
-def test_progress_shows_as_lag_of_a_group(app: App, kafka: KafkaBroker) -> None:
+def test_progress_is_committed_as_a_group(app: App, kafka: KafkaBroker) -> None:
     app.run("caught-up")
     feed(app, "a", "b")
     app.run("caught-up")
     committed = kafka.committed("words")
-    assert {each.topic for each in committed} == {"lines"}
-    assert sum(committed.values()) == sum(there.end for there in kafka.offsets("lines"))
+    assert {partition.topic for partition in committed} == {"lines"}
+    assert sum(committed.values()) == sum(offsets.end for offsets in kafka.offsets("lines"))
 
 
-def test_the_dashboard_knows_the_broker_of_an_app_that_ran(app: App, cluster: Cluster) -> None:
+def test_the_dashboard_finds_the_broker_of_an_app_that_has_run(app: App, cluster: Cluster) -> None:
     assert last_broker_url(app.data_dir) is None
     app.run("caught-up")
     assert last_broker_url(app.data_dir) == cluster.url
     app.broker_url = None
     app.run("caught-up")
-    assert last_broker_url(app.data_dir) is None, "the embedded log is what is looked at without a broker"
+    assert last_broker_url(app.data_dir) is None, "without a broker, the dashboard shows the embedded log"
 
 
-def test_state_that_was_deleted_is_not_published_again_in_silence(app: App, kafka: KafkaBroker) -> None:
+def test_an_app_with_deleted_state_does_not_publish_again_silently(app: App, kafka: KafkaBroker) -> None:
     app.run("caught-up")
     feed(app, "a")
     app.run("caught-up")
@@ -99,7 +99,7 @@ def test_state_that_was_deleted_is_not_published_again_in_silence(app: App, kafk
     assert read(kafka, "word-counts") == [("a", "1")]
 
 
-def test_an_app_that_is_reset_publishes_once_more(app: App, kafka: KafkaBroker) -> None:
+def test_an_app_publishes_again_after_a_reset(app: App, kafka: KafkaBroker) -> None:
     app.config = Config(partitions=2, caching=False)
     app.run("caught-up")
     feed(app, "a b a")
@@ -110,7 +110,7 @@ def test_an_app_that_is_reset_publishes_once_more(app: App, kafka: KafkaBroker) 
     assert Counter(read(kafka, "word-counts")) == {("a", "1"): 2, ("a", "2"): 2, ("b", "1"): 2}
 
 
-def test_output_of_one_app_is_the_input_of_another(
+def test_the_output_of_an_app_is_the_input_of_another(
     app: App, cluster: Cluster, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     """Transactions leave control records in the topic: the second app reads across them."""

@@ -1,4 +1,4 @@
-"""Topics of a cluster, in our words."""
+"""Topics of a cluster and their settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millstream.errors import DefinitionError, InvalidNameError, TopicExistsErro
 from millstream.kafka import KafkaBroker
 
 
-def test_a_topic_is_what_it_was_told_to_be(kafka: KafkaBroker, name: str) -> None:
+def test_a_topic_has_the_settings_it_was_created_with(kafka: KafkaBroker, name: str) -> None:
     config = TopicConfig(
         partitions=3,
         timestamps="append",
@@ -23,11 +23,11 @@ def test_a_topic_is_what_it_was_told_to_be(kafka: KafkaBroker, name: str) -> Non
     assert kafka.topic(name).offsets == (Offsets(0, 0),) * 3
 
 
-def test_by_default_nothing_is_deleted(kafka: KafkaBroker, topic: str) -> None:
+def test_the_default_settings_delete_nothing(kafka: KafkaBroker, topic: str) -> None:
     assert kafka.topic(topic).config == TopicConfig(partitions=2)
 
 
-def test_topics_are_listed_without_those_of_kafka(kafka: KafkaBroker, topic: str) -> None:
+def test_kafkas_internal_topics_are_not_listed(kafka: KafkaBroker, topic: str) -> None:
     kafka.commit(topic, {})
     names = kafka.topic_names()
     assert topic in names
@@ -47,19 +47,21 @@ def test_settings_change_and_partitions_grow(kafka: KafkaBroker, topic: str) -> 
         kafka.alter_topic(topic, partitions=1)
 
 
-def test_a_deleted_topic_is_gone(kafka: KafkaBroker, topic: str) -> None:
+def test_a_deleted_topic_no_longer_exists(kafka: KafkaBroker, topic: str) -> None:
     kafka.delete_topic(topic)
     with pytest.raises(UnknownTopicError):
         kafka.topic(topic)
     assert topic not in kafka.topic_names()
 
 
-def test_asking_for_a_topic_does_not_make_it_and_says_what_may_be_meant(kafka: KafkaBroker, topic: str) -> None:
+def test_describing_an_unknown_topic_suggests_a_similar_name_and_does_not_create_it(
+    kafka: KafkaBroker, topic: str
+) -> None:
     with pytest.raises(UnknownTopicError, match=f"did you mean '{topic}'"):
         kafka.topic(topic + "x")
     assert topic + "x" not in kafka.topic_names()
 
 
-def test_a_name_that_is_not_allowed_never_reaches_kafka(kafka: KafkaBroker) -> None:
+def test_an_invalid_name_is_never_sent_to_kafka(kafka: KafkaBroker) -> None:
     with pytest.raises(InvalidNameError):
         kafka.create_topic("a/b", TopicConfig())

@@ -11,11 +11,11 @@ from millstream.kafka import KafkaBroker
 from millstream.records import TopicPartition
 
 
-def test_nothing_comes(kafka: KafkaBroker, topic: str) -> None:
+def test_a_wait_times_out(kafka: KafkaBroker, topic: str) -> None:
     assert kafka.wait({TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}, 0.2) is False
 
 
-def test_what_is_there_needs_no_waiting(kafka: KafkaBroker, topic: str, send: Send) -> None:
+def test_existing_records_end_a_wait_immediately(kafka: KafkaBroker, topic: str, send: Send) -> None:
     send(topic, "a", "b", partition=1)
     began = monotonic()
     for position in (0, 1, 0):
@@ -24,7 +24,7 @@ def test_what_is_there_needs_no_waiting(kafka: KafkaBroker, topic: str, send: Se
     assert kafka.wait({TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 2}, 0.1) is False
 
 
-def test_a_new_record_wakes(kafka: KafkaBroker, topic: str, send: Send) -> None:
+def test_a_new_record_ends_a_wait(kafka: KafkaBroker, topic: str, send: Send) -> None:
     positions = {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}
     for number in range(3):
         sender = threading.Timer(0.1, send, [topic, "a"])
@@ -34,7 +34,7 @@ def test_a_new_record_wakes(kafka: KafkaBroker, topic: str, send: Send) -> None:
         positions[TopicPartition(topic, 0)] = number + 1
 
 
-def test_an_aborted_transaction_moves_the_end_too(kafka: KafkaBroker, topic: str, transact: Transact) -> None:
+def test_an_aborted_transaction_also_moves_the_end(kafka: KafkaBroker, topic: str, transact: Transact) -> None:
     other = transact(topic, "no")
     assert kafka.wait({TopicPartition(topic, 0): 0}, 0.1) is False
     other.abort_transaction()

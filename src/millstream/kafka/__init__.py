@@ -1,25 +1,25 @@
 """Kafka as a broker, through confluent-kafka.
 
-cluster.py       the broker itself, a thin front to everything below
-address.py       the URL of a cluster: where it is and how to get in
-options.py       which options of the client may be set
-clients.py       clients of one process, and what they say about the connection
-tokens.py        tokens of OAUTHBEARER
-failures.py      errors of the client become errors of ours
-topics.py        topics and their settings
-offsets.py       where partitions begin and end
-reading.py       ranges of partitions as blocks
-glancing.py      the time of single records
-waiting.py       waiting for new records
-producing.py     blocks to the client's queue
-appending.py     plain appends
-publication.py   exactly once: the steps
-marker.py        … what was published so far
-transactions.py  … the steps done by a real producer
-publishing.py    … the producers that are kept
-ledger.py        committed offsets of one group
-groups.py        groups: their members and offsets
-members.py       one consumer in a group
+cluster.py                 the broker, a thin facade over the modules below
+address.py                 the URL of a cluster: hosts and security settings
+options.py                 which options of the client can be set
+clients.py                 the clients of one process, and their authentication errors
+tokens.py                  tokens for OAUTHBEARER
+failures.py                translate errors of the client to those of Millstream
+topics.py                  topics and their settings
+offsets.py                 first and last offsets, and offsets by timestamp
+reading.py                 read ranges of partitions as blocks
+timestamp_lookup.py        timestamps of single records
+waiting.py                 wait for new records
+client_queue.py            put blocks into the client's queue
+plain_appends.py           appends without transactions
+exactly_once_protocol.py   exactly-once appends: the steps of the protocol
+marker.py                  … the marker with the last published sequence
+transactional_producer.py  … the steps executed by a Kafka producer
+exactly_once_appends.py    … the cache of producers
+committed_offsets.py       read and write the committed offsets of one group
+groups.py                  groups: their members and offsets
+members.py                 one consumer in a group
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clients of one cluster in one process: made when first needed, never carried across a fork."""
+"""The clients of one cluster in one process: created when first needed, never used across a fork."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any, TypeVar
@@ -17,149 +17,151 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from millstream.errors import BrokerUnavailableError
 from millstream.foundation.kafka_acls import READER_GROUP
-from millstream.kafka.address import Address
-from millstream.kafka.failures import explained, is_refused_at_the_door
-from millstream.kafka.tokens import token_source
+from millstream.kafka.address import KafkaAddress
+from millstream.kafka.failures import is_authentication_error, to_millstream_error
+from millstream.kafka.tokens import token_callback
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 REQUEST_SECONDS = 20.0
-_LOOK_SECONDS = 0.2
-_PAUSE_SECONDS = 0.05
+_POLL_SECONDS = 0.2
+_RETRY_DELAY_SECONDS = 0.05
 _CONNECT_SECONDS = 5.0
 
 
 class Clients:
-    """Makes clients, and hears what they have to say about the connection."""
+    """Creates clients and records their authentication errors."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: KafkaAddress) -> None:
         self.address = address
         self._process = os.getpid()
         self._admin: AdminClient | None = None
         self._lock = threading.Lock()
-        self._refusal: KafkaError | None = None
-        self._secrets = _revealed(address)
+        self._authentication_error: KafkaError | None = None
+        self._secrets = _fingerprints(address)
         address.warn_if_insecure()
 
     @property
-    def is_ours(self) -> bool:
-        """Whether this process made them, and did not inherit them by ``fork``."""
+    def belongs_to_this_process(self) -> bool:
+        """Whether this process created them, rather than inherited them by ``fork``."""
         return self._process == os.getpid()
 
     @property
     def admin(self) -> AdminClient:
-        """The client for everything but reading and writing."""
+        """The client for everything except reading and writing."""
         with self._lock:
             if self._admin is None:
                 self._admin = AdminClient(self._settings())
             return self._admin
 
     def consumer(self, settings: Mapping[str, Any]) -> Consumer:
-        """Make a consumer."""
-        return Consumer({**self._settings(), **_CONSUMER, **self._own("fetch.", "queued."), **settings})
+        """Create a consumer."""
+        return Consumer({**self._settings(), **_CONSUMER, **self._options("fetch.", "queued."), **settings})
 
     def producer(
-        self, topic: str, settings: Mapping[str, Any], on_trouble: Callable[[KafkaError], None] | None = None
+        self, topic: str, settings: Mapping[str, Any], on_error: Callable[[KafkaError], None] | None = None
     ) -> Producer:
-        """Make a producer for a topic that is there; ``on_trouble`` hears whatever it says about its connections."""
-        own = self._own("compression.", "linger.", "transaction.")
+        """Create a producer for an existing topic; ``on_error`` is called with every connection error."""
+        options = self._options("compression.", "linger.", "transaction.")
 
-        def heard(error: KafkaError) -> None:
-            self._heard(error)
-            if on_trouble is not None:
-                on_trouble(error)
+        def error_callback(error: KafkaError) -> None:
+            self._on_error(error)
+            if on_error is not None:
+                on_error(error)
 
-        producer = Producer({**self._settings(), **_PRODUCER, **settings, **own, "error_cb": heard})
-        # Asked before it is connected to more than the door, a producer would pause for half a second: the first answer
-        # comes through the door, the second from the broker behind it.
+        producer = Producer({**self._settings(), **_PRODUCER, **settings, **options, "error_cb": error_callback})
+        # A producer that is only connected to a bootstrap server would pause for half a second on its first request.
+        # The first response comes from a bootstrap server, the second from a broker.
         with suppress(KafkaException):
             for _ in range(2):
                 producer.list_topics(topic, _CONNECT_SECONDS)
         return producer
 
-    def ask(self, request: Callable[[AdminClient], Future[T]], doing: str, topic: str | None = None) -> T:
-        """Ask the cluster something; while it is busy with itself, ask again."""
+    def request(self, send: Callable[[AdminClient], Future[T]], action: str, topic: str | None = None) -> T:
+        """Send a request to the cluster and return the response; retry while the cluster is unavailable."""
         deadline = monotonic() + REQUEST_SECONDS
         while True:
             try:
-                return self._answer(request(self.admin), doing, topic, deadline)
+                return self._wait_for(send(self.admin), action, topic, deadline)
             except BrokerUnavailableError:
-                if monotonic() > deadline - _PAUSE_SECONDS:
+                if monotonic() > deadline - _RETRY_DELAY_SECONDS:
                     raise
-                sleep(_PAUSE_SECONDS)
+                sleep(_RETRY_DELAY_SECONDS)
 
-    def _answer(self, future: Future[T], doing: str, topic: str | None, deadline: float) -> T:
+    def _wait_for(self, future: Future[T], action: str, topic: str | None, deadline: float) -> T:
         while True:
             try:
-                return future.result(_LOOK_SECONDS)
-            except NotYet:
+                return future.result(_POLL_SECONDS)
+            except FutureTimeoutError:
                 self.admin.poll(0)
-                self.check_door(doing)
+                self.check_authentication(action)
                 if monotonic() > deadline:
-                    raise self._silent(doing) from None
+                    raise self._no_response(action) from None
             except KafkaException as error:
                 self.admin.poll(0)
-                self.check_door(doing)
-                raise explained(error.args[0], doing, topic) from error
+                self.check_authentication(action)
+                raise to_millstream_error(error.args[0], action, topic) from error
 
-    def metadata(self, doing: str) -> ClusterMetadata:
-        """Return what the cluster says about itself and its topics; none of them is created by asking."""
+    def metadata(self, action: str) -> ClusterMetadata:
+        """Return the metadata of the cluster and its topics, without creating topics."""
         deadline = monotonic() + REQUEST_SECONDS
         while True:
             try:
                 return self.admin.list_topics(timeout=1.0)
             except KafkaException as error:
                 self.admin.poll(0)
-                with suppress(BrokerUnavailableError):  # the secret has changed: on with the new one
-                    self.check_door(doing)
+                with suppress(BrokerUnavailableError):  # the secret has changed: retry with the new value
+                    self.check_authentication(action)
                 if monotonic() > deadline:
-                    raise self._silent(doing) from error
+                    raise self._no_response(action) from error
 
-    def _silent(self, doing: str) -> BrokerUnavailableError:
+    def _no_response(self, action: str) -> BrokerUnavailableError:
         return BrokerUnavailableError(
-            f"cannot {doing}: no broker of {self.address.brokers!r} answers", hint="is Kafka running there?"
+            f"cannot {action}: no broker of {self.address.brokers!r} responds", hint="check that Kafka is running there"
         )
 
-    def check_door(self, doing: str) -> None:
-        """Raise if the cluster has refused us; a secret that has changed meanwhile gets its chance."""
-        if self._refusal is None:
+    def check_authentication(self, action: str) -> None:
+        """Raise if authentication has failed; if the secret has changed since, the error is retryable."""
+        if self._authentication_error is None:
             return
-        refusal, self._refusal = self._refusal, None
-        secrets = _revealed(self.address)
+        error, self._authentication_error = self._authentication_error, None
+        secrets = _fingerprints(self.address)
         if secrets != self._secrets:
-            self.forget()
+            self.discard_admin()
             self._secrets = secrets
-            raise BrokerUnavailableError(f"cannot {doing}: the secret has changed", hint="it is tried again")
-        raise explained(refusal, doing)
+            raise BrokerUnavailableError(f"cannot {action}: the secret has changed", hint="the request is retried")
+        raise to_millstream_error(error, action)
 
-    def forget(self) -> None:
-        """Drop the admin client, so that the next request makes another one."""
+    def discard_admin(self) -> None:
+        """Drop the admin client, so that the next request creates a new one."""
         with self._lock:
             self._admin = None
 
     def _settings(self) -> dict[str, Any]:
-        own = self._own("socket.", "client.", "broker.", "connections.", "reconnect.", "retry.", "metadata.", "debug")
-        own |= self._own("topic.", "receive.")
+        options = self._options(
+            "socket.", "client.", "broker.", "connections.", "reconnect.", "retry.", "metadata.", "debug"
+        )
+        options |= self._options("topic.", "receive.")
         return {
             "bootstrap.servers": self.address.brokers,
             "client.id": f"millstream-{os.getpid()}",
-            "error_cb": self._heard,
-            "logger": _QUIET,
+            "error_cb": self._on_error,
+            "logger": _INFO_LOGGER,
             "reconnect.backoff.max.ms": 2_000,
-            **own,
+            **options,
             **_security(self.address),
         }
 
-    def _own(self, *prefixes: str) -> dict[str, str]:
+    def _options(self, *prefixes: str) -> dict[str, str]:
         return {name: value for name, value in self.address.options.items() if name.startswith(prefixes)}
 
-    def _heard(self, error: KafkaError) -> None:
-        if is_refused_at_the_door(error):
-            self._refusal = error
+    def _on_error(self, error: KafkaError) -> None:
+        if is_authentication_error(error):
+            self._authentication_error = error
 
 
 _CONSUMER = {
-    "group.id": READER_GROUP,  # needed by the client; nobody joins it or commits for it
+    "group.id": READER_GROUP,  # required by the client; no consumer joins it or commits to it
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -170,23 +172,23 @@ _PRODUCER = {
     "enable.idempotence": True,
     "acks": "all",
     "linger.ms": 2,
-    "message.max.bytes": 67_108_864,  # the topic's own limit decides
+    "message.max.bytes": 67_108_864,  # the limit of the topic applies
     "queue.buffering.max.messages": 1_000_000,
     "queue.buffering.max.kbytes": 524_288,
 }
 
 
-class _QuietLogger:
-    """What the client says to itself, at most as information: what matters reaches users as an error."""
+class _InfoLogger:
+    """Logs messages of the client at most as INFO: problems that matter are raised as errors."""
 
     def log(self, level: int, message: str, *arguments: Any) -> None:
         _log.log(min(level, logging.INFO), message, *arguments)
 
 
-_QUIET = _QuietLogger()
+_INFO_LOGGER = _InfoLogger()
 
 
-def _security(address: Address) -> dict[str, Any]:
+def _security(address: KafkaAddress) -> dict[str, Any]:
     protocol = ("SASL_" if address.sasl else "") + ("SSL" if address.tls else "PLAINTEXT")
     settings: dict[str, Any] = {"security.protocol": protocol}
     if address.tls:
@@ -203,7 +205,7 @@ def _security(address: Address) -> dict[str, Any]:
     return settings
 
 
-def _tls(address: Address) -> dict[str, Any]:
+def _tls(address: KafkaAddress) -> dict[str, Any]:
     settings: dict[str, Any] = {"enable.ssl.certificate.verification": not address.insecure}
     settings["ssl.endpoint.identification.algorithm"] = "none" if address.insecure else "https"
     if address.ca is not None:
@@ -216,10 +218,10 @@ def _tls(address: Address) -> dict[str, Any]:
     return settings
 
 
-def _oauth(address: Address) -> dict[str, Any]:
+def _oauth(address: KafkaAddress) -> dict[str, Any]:
     settings: dict[str, Any] = {"sasl.mechanisms": "OAUTHBEARER"}
     if address.token is not None:
-        settings["oauth_cb"] = token_source(address.token)
+        settings["oauth_cb"] = token_callback(address.token)
         return settings
     assert address.client_secret is not None
     settings |= {
@@ -233,7 +235,7 @@ def _oauth(address: Address) -> dict[str, Any]:
     return settings
 
 
-def _revealed(address: Address) -> list[int]:
-    """Return fingerprints of the secrets as they are now, by which a change is noticed."""
+def _fingerprints(address: KafkaAddress) -> list[int]:
+    """Return hashes of the current secrets, to detect changes."""
     secrets = (address.password, address.private_key_password, address.client_secret)
     return [hash(secret.reveal()) for secret in secrets if secret is not None]

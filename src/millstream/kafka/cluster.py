@@ -1,4 +1,4 @@
-"""A Kafka cluster as a broker: a thin front to everything else here."""
+"""A Kafka cluster as a broker: a thin facade over the other modules."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any, Self
 
 from millstream.broker import Acks, GroupInfo, Offsets, Output, RecordChunk, TopicConfig, TopicInfo
 from millstream.durations import Duration, milliseconds
-from millstream.kafka.address import Address
+from millstream.kafka.address import KafkaAddress
 from millstream.kafka.clients import Clients
-from millstream.kafka.exactly_once_appends import Publisher
-from millstream.kafka.groups import Groups
-from millstream.kafka.members import Member
+from millstream.kafka.exactly_once_appends import ExactlyOnceAppender
+from millstream.kafka.groups import KafkaGroups
+from millstream.kafka.members import KafkaMember
 from millstream.kafka.offsets import OffsetLookup
-from millstream.kafka.plain_appends import Appender
-from millstream.kafka.reading import Readers
-from millstream.kafka.timestamp_lookup import Glance
-from millstream.kafka.topics import Topics
-from millstream.kafka.waiting import Waiter
+from millstream.kafka.plain_appends import PlainAppender
+from millstream.kafka.reading import ReaderPool
+from millstream.kafka.timestamp_lookup import TimestampLookup
+from millstream.kafka.topics import KafkaTopics
+from millstream.kafka.waiting import KafkaWaiter
 from millstream.records import TopicPartition
 
 
 class KafkaBroker:
     """A broker on a Kafka cluster; readers see committed records only.
 
-    Nothing is connected until it is needed, and a process that was forked makes connections of its own.
+    Connections are opened when first needed, and a forked process opens its own.
     """
 
     def __init__(self, url: str) -> None:
-        self._address = Address.parse(url)
-        self._parts: _Parts | None = None
+        self._address = KafkaAddress.parse(url)
+        self._cached: _Connections | None = None
 
     @property
     def url(self) -> str:
-        """Where the cluster is and how to get in, in the form that ``broker=`` takes."""
+        """The URL of the cluster, as accepted by ``broker=``."""
         return self._address.url
 
     def __enter__(self) -> Self:
@@ -44,137 +44,139 @@ class KafkaBroker:
         self.close()
 
     def close(self) -> None:
-        """Send what is waiting and let go of all connections."""
-        if self._parts is not None and self._parts.clients.is_ours:
-            self._parts.close()
-        self._parts = None
+        """Send queued records and close all connections."""
+        if self._cached is not None and self._cached.clients.belongs_to_this_process:
+            self._cached.close()
+        self._cached = None
 
     def create_topic(self, name: str, config: TopicConfig) -> None:
         """Create a topic."""
-        self._all.topics.create(name, config)
+        self._connections.topics.create(name, config)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with its records."""
-        self._all.topics.delete(name)
+        self._connections.topics.delete(name)
 
     def alter_topic(self, name: str, **changes: Any) -> TopicInfo:
-        """Change settings of a topic, named as in ``TopicConfig``; partitions can only grow."""
-        self._all.topics.alter(name, changes)
+        """Change settings of a topic, named as in ``TopicConfig``; the number of partitions can only grow."""
+        self._connections.topics.alter(name, changes)
         return self.topic(name)
 
     def topic(self, name: str) -> TopicInfo:
-        """Describe a topic as it is now; how many bytes it has is not known to clients."""
-        return TopicInfo(name=name, config=self._all.topics.config(name), offsets=tuple(self.offsets(name)), bytes=())
+        """Describe a topic; Kafka does not report its size to clients."""
+        return TopicInfo(
+            name=name, config=self._connections.topics.config(name), offsets=tuple(self.offsets(name)), bytes=()
+        )
 
     def topic_names(self) -> list[str]:
-        """Return the names of all topics in order, without Kafka's own."""
-        return self._all.topics.names()
+        """Return the names of all topics in order, except Kafka's internal ones."""
+        return self._connections.topics.names()
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
-        """Forget the records of a partition before ``offset``."""
-        self._all.offsets.delete_before(topic, partition, offset)
+        """Delete the records of a partition before ``offset``."""
+        self._connections.offsets.delete_before(topic, partition, offset)
 
     def append(self, outputs: Sequence[Output], *, acks: Acks = "synced") -> list[int]:
         """Append blocks and return the offset of the first record of each; -1 with ``acks="none"``."""
-        return self._all.appender.append(outputs, acks)
+        return self._connections.plain_appends.append(outputs, acks)
 
-    def append_once(self, producer: str, sequence: int, outputs: Sequence[Output], *, acks: Acks = "synced") -> None:  # noqa: ARG002 - a transaction always waits for all copies
+    def append_once(self, producer: str, sequence: int, outputs: Sequence[Output], *, acks: Acks = "synced") -> None:  # noqa: ARG002 - a transaction always waits for all replicas
         """Append blocks in one transaction, unless this or a later ``sequence`` of ``producer`` was appended."""
-        self._all.publisher.publish(producer, sequence, outputs)
+        self._connections.exactly_once_appends.append(producer, sequence, outputs)
 
     def offsets(self, topic: str) -> list[Offsets]:
-        """Return begin and end of each partition; it ends where the oldest open transaction begins."""
-        return self._all.offsets.bounds(topic)
+        """Return the first and the next offset of each partition; an open transaction ends the readable records."""
+        return self._connections.offsets.bounds(topic)
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
-        """Return the first offset whose record has ``timestamp`` or later, or None if there is none."""
-        return self._all.offsets.at(topic, partition, timestamp)
+        """Return the offset of the first record with ``timestamp`` or later, or None if there is none."""
+        return self._connections.offsets.at_timestamp(topic, partition, timestamp)
 
     def timestamp_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
-        """Return the time of the first record with ``start <= offset < end``, or None if there is none."""
-        self._all.offsets.check_partition(topic, partition)
-        return self._all.glance.timestamp_at(topic, partition, start, end)
+        """Return the timestamp of the first record with ``start <= offset < end``, or None if there is none."""
+        self._connections.offsets.check_partition(topic, partition)
+        return self._connections.timestamps.timestamp_at(topic, partition, start, end)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[RecordChunk]:
         """Yield the records with ``start <= offset < end`` in order, across gaps."""
-        self._all.offsets.check_partition(topic, partition)
-        return self._all.readers.read(topic, partition, start, end)
+        self._connections.offsets.check_partition(topic, partition)
+        return self._connections.readers.read(topic, partition, start, end)
 
     def wait(self, positions: Mapping[TopicPartition, int], timeout: float) -> bool:
-        """Block until a partition has a record at or after its position; False if none came in time."""
+        """Block until a partition has a record at or after its position; False after ``timeout`` seconds."""
 
         def has_more() -> bool:
-            ends = {topic: self.offsets(topic) for topic in {each.topic for each in positions}}
-            return any(ends[each.topic][each.partition].end > at for each, at in positions.items())
+            offsets = {topic: self.offsets(topic) for topic in {partition.topic for partition in positions}}
+            return any(offsets[key.topic][key.partition].end > offset for key, offset in positions.items())
 
-        return self._all.waiter.wait(positions, timeout, has_more)
+        return self._connections.waiter.wait(positions, timeout, has_more)
 
     def group_names(self) -> list[str]:
         """Return the names of all consumer groups in order."""
-        return self._all.groups.names()
+        return self._connections.groups.names()
 
     def group(self, name: str) -> GroupInfo:
         """Describe a consumer group."""
-        return self._all.groups.info(name)
+        return self._connections.groups.info(name)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Move a group that has no live members; a member commits through its consumer."""
-        self._all.groups.commit(group, offsets)
+        """Set the offsets of a group that has no live members; a member commits through its consumer."""
+        self._connections.groups.commit(group, offsets)
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """Return the committed offsets of a group."""
-        return self._all.groups.committed(group)
+        return self._connections.groups.committed(group)
 
     def delete_group(self, name: str) -> None:
-        """Forget a group that has no live members."""
-        self._all.groups.delete(name)
+        """Delete a group that has no live members."""
+        self._connections.groups.delete(name)
 
     def forget_producers(self, prefixes: Iterable[str]) -> None:
-        """Delete the markers of producers whose name begins so; they must not publish meanwhile."""
-        self._all.groups.delete_markers(prefixes)
+        """Delete the markers of producers with these name prefixes; they must not publish at the same time."""
+        self._connections.groups.delete_markers(prefixes)
 
-    def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration = "10 s") -> Member:
-        """Become a member of a group that shares the partitions of its topics."""
+    def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration = "10 s") -> KafkaMember:
+        """Join a group whose members share the partitions of its topics."""
         for name in topics:
-            self._all.topics.partitions(name)
-        return Member(self._all.clients, group, topics, milliseconds(session_timeout))
+            self._connections.topics.partitions(name)
+        return KafkaMember(self._connections.clients, group, topics, milliseconds(session_timeout))
 
     @property
-    def _all(self) -> _Parts:
-        if self._parts is None or not self._parts.clients.is_ours:
-            self._parts = _Parts(self._address)  # those of the parent process are left to it
-        return self._parts
+    def _connections(self) -> _Connections:
+        if self._cached is None or not self._cached.clients.belongs_to_this_process:
+            self._cached = _Connections(self._address)  # inherited connections stay with the parent process
+        return self._cached
 
 
-class _Parts:
-    """What a process has open."""
+class _Connections:
+    """The open connections of a process."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: KafkaAddress) -> None:
         self.clients = Clients(address)
-        self.topics = Topics(self.clients)
+        self.topics = KafkaTopics(self.clients)
         self.offsets = OffsetLookup(self.clients, self.topics)
-        self.readers = Readers(self.clients)
-        self.glance = Glance(self.clients)
-        self.appender = Appender(self.clients, self.topics)
-        self.publisher = Publisher(self.clients, self.topics)
-        self.groups = Groups(self.clients)
+        self.readers = ReaderPool(self.clients)
+        self.timestamps = TimestampLookup(self.clients)
+        self.plain_appends = PlainAppender(self.clients, self.topics)
+        self.exactly_once_appends = ExactlyOnceAppender(self.clients, self.topics)
+        self.groups = KafkaGroups(self.clients)
         self._local = threading.local()
-        self._waiters: list[Waiter] = []
+        self._waiters: list[KafkaWaiter] = []
 
     @property
-    def waiter(self) -> Waiter:
-        """This thread's ear."""
-        waiter: Waiter | None = getattr(self._local, "waiter", None)
+    def waiter(self) -> KafkaWaiter:
+        """The waiter of this thread."""
+        waiter: KafkaWaiter | None = getattr(self._local, "waiter", None)
         if waiter is None:
-            waiter = self._local.waiter = Waiter(self.clients)
+            waiter = self._local.waiter = KafkaWaiter(self.clients)
             self._waiters.append(waiter)
         return waiter
 
     def close(self) -> None:
-        self.appender.close()
-        self.publisher.close()
+        self.plain_appends.close()
+        self.exactly_once_appends.close()
         self.readers.close()
-        self.glance.close()
+        self.timestamps.close()
         self.groups.close()
         for waiter in self._waiters:
             waiter.close()

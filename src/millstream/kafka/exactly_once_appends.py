@@ -1,4 +1,4 @@
-"""Appends that happen once, whoever repeats them: publications by the producers that this process keeps."""
+"""Exactly-once appends: a repeated append has no effect. The process caches its transactional producers."""
 
 from __future__ import annotations
 
@@ -8,79 +8,79 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from millstream.broker import Output
-from millstream.kafka.exactly_once_protocol import AttemptLostError, Publication
-from millstream.kafka.marker import Identity
-from millstream.kafka.transactional_producer import KafkaTransactions, failed_for_good
+from millstream.kafka.exactly_once_protocol import AttemptLostError, ExactlyOnceProtocol
+from millstream.kafka.marker import ProducerIdentity
+from millstream.kafka.transactional_producer import KafkaTransactionalProducer, too_many_attempts
 
 if TYPE_CHECKING:
     from millstream.kafka.clients import Clients
-    from millstream.kafka.topics import Topics
+    from millstream.kafka.topics import KafkaTopics
 
-_TRY_SECONDS = 60.0
-_LEAST_ATTEMPTS = 3
-_PAUSE_SECONDS = 0.1
-_KEPT_PRODUCERS = 64
+_RETRY_TIMEOUT_SECONDS = 60.0
+_MIN_ATTEMPTS = 3
+_RETRY_DELAY_SECONDS = 0.1
+_MAX_IDLE_PRODUCERS = 64
 
 
-class Publisher:
-    """Publishes under any number of names; of one name one at a time."""
+class ExactlyOnceAppender:
+    """Appends under any number of producer names; concurrent appends under the same name fence each other."""
 
-    def __init__(self, clients: Clients, topics: Topics) -> None:
+    def __init__(self, clients: Clients, topics: KafkaTopics) -> None:
         self._clients = clients
         self._topics = topics
-        self._kept: dict[str, KafkaTransactions] = {}
+        self._idle: dict[str, KafkaTransactionalProducer] = {}
         self._lock = threading.Lock()
         self._pause = threading.Event()
 
-    def publish(self, producer: str, sequence: int, outputs: Sequence[Output]) -> None:
-        """Publish the records unless this or a later sequence of the producer is published."""
+    def append(self, name: str, sequence: int, outputs: Sequence[Output]) -> None:
+        """Append the records unless this or a later sequence of the producer has been appended."""
         outputs = [output for output in outputs if len(output.block)]
         if not outputs:
             return
-        identity = Identity.of(producer)
+        identity = ProducerIdentity.of(name)
         batch_bytes = self._topics.batch_bytes({output.topic for output in outputs})
-        transactions = self._taken(identity, outputs[0].topic, batch_bytes)
+        producer = self._acquire(identity, outputs[0].topic, batch_bytes)
         try:
-            self._run(Publication(transactions, identity, sequence, outputs), transactions)
+            self._run(ExactlyOnceProtocol(producer, identity, sequence, outputs), producer)
         except BaseException:
-            transactions.give_up()
+            producer.abort_and_close()
             raise
-        self._keep(transactions)
+        self._release(producer)
 
     def close(self) -> None:
-        """Let go of all producers."""
+        """Close all producers."""
         with self._lock:
-            kept, self._kept = list(self._kept.values()), {}
-        for transactions in kept:
-            transactions.close()
+            producers, self._idle = list(self._idle.values()), {}
+        for producer in producers:
+            producer.close()
 
-    def _run(self, publication: Publication, transactions: KafkaTransactions) -> None:
-        deadline = monotonic() + _TRY_SECONDS
-        lost = 0
-        while not publication.is_done:
+    def _run(self, protocol: ExactlyOnceProtocol, producer: KafkaTransactionalProducer) -> None:
+        deadline = monotonic() + _RETRY_TIMEOUT_SECONDS
+        attempts = 0
+        while not protocol.is_done:
             try:
-                publication.advance()
+                protocol.advance()
             except AttemptLostError as error:
-                lost += 1
-                transactions.discard()
-                if lost >= _LEAST_ATTEMPTS and monotonic() > deadline:
-                    raise failed_for_good(publication.identity.name, lost, error.__cause__ or error) from error
-                self._pause.wait(_PAUSE_SECONDS * min(lost - 1, 10))  # most are kept producers that have been fenced
+                attempts += 1
+                producer.discard()
+                if attempts >= _MIN_ATTEMPTS and monotonic() > deadline:
+                    raise too_many_attempts(protocol.identity.name, attempts, error.__cause__ or error) from error
+                self._pause.wait(_RETRY_DELAY_SECONDS * min(attempts - 1, 10))  # usually a cached producer was fenced
 
-    def _taken(self, identity: Identity, topic: str, batch_bytes: int) -> KafkaTransactions:
-        """Take the producer of a name; another thread that publishes under it meanwhile gets one of its own."""
+    def _acquire(self, identity: ProducerIdentity, topic: str, batch_bytes: int) -> KafkaTransactionalProducer:
+        """Take the cached producer of a name; a concurrent append under the same name gets a separate producer."""
         with self._lock:
-            found = self._kept.pop(identity.name, None)
-        if found is not None and (found.identity != identity or found.batch_bytes > batch_bytes):
-            found.close()
-            found = None
-        return found or KafkaTransactions(self._clients, identity, topic, batch_bytes)
+            cached = self._idle.pop(identity.name, None)
+        if cached is not None and (cached.identity != identity or cached.batch_bytes > batch_bytes):
+            cached.close()
+            cached = None
+        return cached or KafkaTransactionalProducer(self._clients, identity, topic, batch_bytes)
 
-    def _keep(self, transactions: KafkaTransactions) -> None:
+    def _release(self, producer: KafkaTransactionalProducer) -> None:
         with self._lock:
-            other = self._kept.pop(transactions.identity.name, None)
-            self._kept[transactions.identity.name] = transactions
-            oldest = self._kept.pop(next(iter(self._kept))) if len(self._kept) > _KEPT_PRODUCERS else None
-        for each in (other, oldest):
-            if each is not None:
-                each.close()
+            replaced = self._idle.pop(producer.identity.name, None)
+            self._idle[producer.identity.name] = producer
+            oldest = self._idle.pop(next(iter(self._idle))) if len(self._idle) > _MAX_IDLE_PRODUCERS else None
+        for unused in (replaced, oldest):
+            if unused is not None:
+                unused.close()

@@ -1,10 +1,11 @@
-"""Publishing a sequence exactly once: the steps, and why at most one attempt commits.
+"""The protocol that appends a sequence exactly once: its steps, and why at most one attempt commits.
 
-A commit needs the newest epoch of the transactional id; the epoch comes with ``init``; the marker is read after it. If
-another attempt committed before our ``init``, we see its marker and skip. If it comes to ``init`` after us, we are
-fenced and begin again. Whatever we cannot be sure about ends with a new producer, never with a guess.
+A commit requires the newest epoch of the transactional id. ``init`` assigns the epoch, and the marker is read after it.
+If another attempt committed before this ``init``, its marker is found and the append is skipped. If another attempt
+calls ``init`` later, this one is fenced and starts again. If an outcome is unknown, a new producer is created; nothing
+is assumed.
 
-The steps know nothing of the client, so that a model can run them in every possible order (tests/kafka/test_model.py).
+The steps do not depend on the client, so that a model can run them in every possible order (tests/kafka/test_model.py).
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from millstream.broker import Output
-from millstream.kafka.marker import Identity, Marker, is_published
+from millstream.kafka.marker import Marker, ProducerIdentity, is_published
 
 Step = Literal["open", "init", "read", "begin", "produce", "mark", "commit", "end"]
 
 
 class AttemptLostError(Exception):
-    """The outcome of a step is not known, or another attempt is newer: only a new producer can go on."""
+    """The outcome of a step is unknown, or another attempt is newer: continue with a new producer."""
 
 
-class Transactions(Protocol):
-    """One transactional producer, and the marker of its name."""
+class TransactionalProducer(Protocol):
+    """A transactional producer and the marker of its name."""
 
     @property
-    def kept(self) -> Marker | None:
-        """The marker that this producer has committed itself, if it may be used for the next transaction as it is."""
+    def reusable_marker(self) -> Marker | None:
+        """The marker that this producer committed last, if it can be used for another transaction without ``init``."""
 
     def open(self) -> None: ...
     def init(self) -> None: ...
@@ -38,28 +39,28 @@ class Transactions(Protocol):
     def commit(self) -> None: ...
 
 
-class Publication:
-    """One sequence on its way; ``advance`` does one step, ``step`` is the next one."""
+class ExactlyOnceProtocol:
+    """The append of one sequence; ``advance`` executes ``step``, the next step."""
 
     def __init__(
-        self, transactions: Transactions, identity: Identity, sequence: int, outputs: Sequence[Output]
+        self, producer: TransactionalProducer, identity: ProducerIdentity, sequence: int, outputs: Sequence[Output]
     ) -> None:
-        self.transactions = transactions
+        self.producer = producer
         self.identity = identity
         self.sequence = sequence
         self.outputs = outputs
         self.step: Step = "open"
-        kept = transactions.kept
-        if kept is not None:
-            # Nobody can have committed since, or our producer is fenced: what it committed itself is the marker.
-            self.step = "end" if is_published(kept, identity, sequence) else "begin"
+        marker = producer.reusable_marker
+        if marker is not None:
+            # If another producer has committed since, this one is fenced; otherwise its own marker is the newest.
+            self.step = "end" if is_published(marker, identity, sequence) else "begin"
 
     @property
     def is_done(self) -> bool:
         return self.step == "end"
 
     def advance(self) -> None:
-        """Do the next step; after a lost attempt the next one is to begin again."""
+        """Execute the next step; after a lost attempt, the next step is ``open`` again."""
         try:
             self.step = getattr(self, f"_{self.step}")()
         except AttemptLostError:
@@ -67,29 +68,29 @@ class Publication:
             raise
 
     def _open(self) -> Step:
-        self.transactions.open()
+        self.producer.open()
         return "init"
 
     def _init(self) -> Step:
-        self.transactions.init()
+        self.producer.init()
         return "read"
 
     def _read(self) -> Step:
-        marker = self.transactions.read(self.outputs)
+        marker = self.producer.read(self.outputs)
         return "end" if is_published(marker, self.identity, self.sequence) else "begin"
 
     def _begin(self) -> Step:
-        self.transactions.begin()
+        self.producer.begin()
         return "produce"
 
     def _produce(self) -> Step:
-        self.transactions.produce(self.outputs)
+        self.producer.produce(self.outputs)
         return "mark"
 
     def _mark(self) -> Step:
-        self.transactions.mark(self.sequence, self.outputs)
+        self.producer.mark(self.sequence, self.outputs)
         return "commit"
 
     def _commit(self) -> Step:
-        self.transactions.commit()
+        self.producer.commit()
         return "end"

@@ -1,4 +1,4 @@
-"""From errors of the client to errors of ours: one table, so that none of theirs gets through."""
+"""Translate errors of the Kafka client to those of Millstream, in one place."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _REBALANCED = {
     *(KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS),
     *(KafkaError.FENCED_INSTANCE_ID, KafkaError._ASSIGNMENT_LOST, KafkaError.STALE_MEMBER_EPOCH),
 }
-_REFUSED_AT_THE_DOOR = {
+_AUTHENTICATION_ERRORS = {
     *(KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL),
     *(KafkaError.UNSUPPORTED_SASL_MECHANISM, KafkaError.ILLEGAL_SASL_STATE),
 }
-_NOT_ALLOWED = {
+_AUTHORIZATION_ERRORS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "group",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "cluster",
 }
-_PASSING = {
+_TRANSIENT = {
     *(KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE),
     *(KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._WAIT_COORD, KafkaError._STATE),
     *(KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.REQUEST_TIMED_OUT),
@@ -46,22 +46,22 @@ _PASSING = {
 }
 
 
-def is_refused_at_the_door(error: KafkaError) -> bool:
-    """Whether the cluster does not let us in, or we do not trust it."""
-    return error.code() in _REFUSED_AT_THE_DOOR
+def is_authentication_error(error: KafkaError) -> bool:
+    """Whether authentication failed, or the cluster's certificate is not trusted."""
+    return error.code() in _AUTHENTICATION_ERRORS
 
 
-def is_about_the_group(error: KafkaError) -> bool:
-    """Whether the client was refused when it asked about its group.
+def is_group_authorization_error(error: KafkaError) -> bool:
+    """Whether the client was denied access to its group.
 
-    It does so by itself, some time after it was made, for the group that readers must name but never join. Who only
-    reads needs no right on it.
+    Some time after its creation, the client requests the coordinator of the group that readers must configure but
+    never join. A user who only reads needs no ACL on that group, so readers ignore this error.
     """
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
-def explained(error: KafkaError, doing: str, topic: str | None = None) -> MillstreamError:
-    """Say in one sentence what went wrong while ``doing`` something, for example ``"read topic 'lines'"``."""
+def to_millstream_error(error: KafkaError, action: str, topic: str | None = None) -> MillstreamError:
+    """Return the error for a failed ``action``, for example ``"read topic 'lines'"``."""
     code = error.code()
     if code in _UNKNOWN_TOPIC and topic is not None:
         hint = f"create it: millstream topics create {topic}"
@@ -69,43 +69,44 @@ def explained(error: KafkaError, doing: str, topic: str | None = None) -> Millst
     if code == KafkaError.TOPIC_ALREADY_EXISTS:
         return TopicExistsError(f"topic {topic!r} already exists", hint="choose another name", topic=topic)
     if code in _OUT_OF_RANGE:
-        hint = "they were deleted by retention, or the topic was made anew"
-        return OffsetOutOfRangeError(f"cannot {doing}: records are gone", hint=hint, topic=topic)
+        hint = "retention deleted them, or the topic was created again"
+        return OffsetOutOfRangeError(f"cannot {action}: the records do not exist", hint=hint, topic=topic)
     if code in _TOO_LARGE:
         hint = "send smaller records, or raise max_record_bytes of the topic"
         return RecordTooLargeError(f"a record is too large for topic {topic!r}", hint=hint, topic=topic)
     if code in _REBALANCED:
-        return RebalancedError(f"cannot {doing}: the group has moved on", hint="poll again")
-    return _refused(error, doing) or _other(error, doing)
+        return RebalancedError(f"cannot {action}: the group has rebalanced", hint="poll again")
+    return _access_error(error, action) or _other_error(error, action)
 
 
-def _refused(error: KafkaError, doing: str) -> MillstreamError | None:
+def _access_error(error: KafkaError, action: str) -> MillstreamError | None:
     code = error.code()
-    if code in _NOT_ALLOWED:
-        hint = f"the user lacks a right on this {_NOT_ALLOWED[code]}; `millstream describe --acls` lists what is needed"
-        return AccessDeniedError(f"Kafka does not allow us to {doing}", hint=hint)
-    if code in _REFUSED_AT_THE_DOOR:
-        hint = "check user, password, certificates and host name in the broker's URL"
-        return AccessDeniedError(f"cannot {doing}: {_reason(error)}", hint=hint)
+    if code in _AUTHORIZATION_ERRORS:
+        resource = _AUTHORIZATION_ERRORS[code]
+        hint = f"the user lacks an ACL on this {resource}; `millstream describe --acls` lists the required ACLs"
+        return AccessDeniedError(f"not authorized to {action}", hint=hint)
+    if code in _AUTHENTICATION_ERRORS:
+        hint = "check user, password, certificates and host name in the broker URL"
+        return AccessDeniedError(f"cannot {action}: {_reason(error)}", hint=hint)
     return None
 
 
-def _other(error: KafkaError, doing: str) -> MillstreamError:
-    if error.code() in _PASSING or error.retriable():
-        return BrokerUnavailableError(f"cannot {doing} now: {_reason(error)}", hint="it is tried again")
-    return BrokerError(f"cannot {doing}: {_reason(error)}", hint=f"Kafka says {error.name()}")
+def _other_error(error: KafkaError, action: str) -> MillstreamError:
+    if error.code() in _TRANSIENT or error.retriable():
+        return BrokerUnavailableError(f"cannot {action} now: {_reason(error)}", hint="the request is retried")
+    return BrokerError(f"cannot {action}: {_reason(error)}", hint=f"Kafka's error code is {error.name()}")
 
 
 def _reason(error: KafkaError) -> str:
-    """The client's words without its thread names and times."""
+    """Return the client's message without thread names and durations."""
     text = error.str()
     return text.rsplit("]: ", 1)[-1].split(" (after ", 1)[0].rstrip(". ")
 
 
 @contextmanager
-def translated(doing: str, topic: str | None = None) -> Iterator[None]:
-    """Let no error of the client out of the block."""
+def translate_kafka_errors(action: str, topic: str | None = None) -> Iterator[None]:
+    """Translate errors of the client that are raised in the block."""
     try:
         yield
     except KafkaException as error:
-        raise explained(error.args[0], doing, topic) from error
+        raise to_millstream_error(error.args[0], action, topic) from error

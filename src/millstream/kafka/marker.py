@@ -1,7 +1,7 @@
-"""The marker: what a producer name has published so far, kept as committed offsets of a group that nobody joins.
+"""The marker: the last sequence published under a producer name, stored as committed offsets of a dedicated group.
 
-It is written in the transaction that writes the records, so that both are there or neither. The sequence is the
-offset; the metadata tells whose it is.
+It is written in the same transaction as the records, so that both are committed or neither. The committed offset is
+the sequence plus one; the metadata contains the lineage.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ GROUP_SUFFIX = ".eos"
 _VERSION = 1
 
 
-class Identity(NamedTuple):
-    """Who publishes: a name that stays, and the lineage in which its sequences are counted."""
+class ProducerIdentity(NamedTuple):
+    """A stable producer name, and the lineage in which its sequences are counted."""
 
     name: str
     lineage: str
 
     @classmethod
-    def of(cls, producer: str) -> Identity:
-        """Split ``LINEAGE@NAME``; a name alone has no lineage."""
-        lineage, at, name = producer.rpartition("@")
-        return cls(name, lineage if at else "")
+    def of(cls, producer: str) -> ProducerIdentity:
+        """Parse ``LINEAGE@NAME``; a plain name has no lineage."""
+        lineage, separator, name = producer.rpartition("@")
+        return cls(name, lineage if separator else "")
 
     @property
     def transactional_id(self) -> str:
@@ -37,7 +37,7 @@ class Identity(NamedTuple):
 
     @property
     def group(self) -> str:
-        """The group that holds the marker: one per name, since offsets are only taken for partitions that exist."""
+        """The group that stores the marker: one per name, since Kafka only accepts offsets of existing partitions."""
         return self.name + GROUP_SUFFIX
 
 
@@ -54,48 +54,51 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Marker).decode
 
 
-def anchors(outputs: Sequence[Output]) -> list[TopicPartition]:
-    """Return where the marker of a publication stands: beside each topic that gets records.
+def marker_partitions(outputs: Sequence[Output]) -> list[TopicPartition]:
+    """Return the partitions whose committed offsets store the marker: partition 0 of each topic that is written.
 
-    A sequence that is published again has the same records, so whoever asks for it looks in the right places.
+    A repeated sequence has the same records, so the marker is looked up at the same partitions.
     """
     return [TopicPartition(topic, 0) for topic in sorted({output.topic for output in outputs})]
 
 
-def marked(marker: Marker, outputs: Sequence[Output]) -> list[TopicPartition]:
-    """Return the marker in the form in which it is committed."""
-    metadata = _encode(marker).decode()
-    places = anchors(outputs)
-    return [TopicPartition(each.topic, each.partition, marker.sequence + 1, metadata=metadata) for each in places]
+def marker_offsets(marker: Marker, outputs: Sequence[Output]) -> list[TopicPartition]:
+    """Return the offsets to commit for a marker."""
+    metadata, offset = _encode(marker).decode(), marker.sequence + 1
+    return [
+        TopicPartition(partition.topic, partition.partition, offset, metadata=metadata)
+        for partition in marker_partitions(outputs)
+    ]
 
 
-def newest(offsets: Iterable[TopicPartition]) -> Marker | None:
+def newest_marker(offsets: Iterable[TopicPartition]) -> Marker | None:
     """Return the newest marker among committed offsets."""
-    markers = [_decode(each.metadata) for each in offsets if each.offset >= 0 and each.metadata]
+    markers = [_decode(entry.metadata) for entry in offsets if entry.offset >= 0 and entry.metadata]
     return max(markers, key=lambda marker: marker.sequence, default=None)
 
 
-def is_undecided(known: Marker | None, decided: Marker | None) -> bool:
-    """Whether a marker that cannot be read is the one that our own commit was answered for.
+def is_own_marker_pending(acknowledged: Marker | None, stable: Marker | None) -> bool:
+    """Whether a pending marker, which cannot be read, is the one whose commit was acknowledged to this process.
 
-    Kafka 4 may lose the end of a transaction for the offsets of a group when a broker dies just then: the offset is
-    undecided from then on, until the next transaction of the same name ends. Nobody but who has heard the answer can
-    begin that one. If what is decided is older than what we know of, the undecided marker is ours, and the newest.
+    If a broker dies while a transaction is completed, Kafka 4 may lose the completion for the offsets of a group. The
+    offsets then stay pending until the next transaction with the same transactional id completes. Only the process
+    that received the acknowledgement can start that transaction. If the newest stable marker is older than the
+    acknowledged one, the pending marker is the acknowledged one, and it is the newest.
     """
-    if known is None:
+    if acknowledged is None:
         return False
-    return decided is None or (decided.lineage == known.lineage and decided.sequence < known.sequence)
+    return stable is None or (stable.lineage == acknowledged.lineage and stable.sequence < acknowledged.sequence)
 
 
-def is_published(marker: Marker | None, identity: Identity, sequence: int) -> bool:
-    """Whether a sequence was published before; a marker of another lineage is an error, since both count from one."""
+def is_published(marker: Marker | None, identity: ProducerIdentity, sequence: int) -> bool:
+    """Whether a sequence has been published; a marker of another lineage is an error, since both count from one."""
     if marker is None:
         return False
     if marker.lineage != identity.lineage:
         raise StateError(
-            f"{identity.name!r} has published to Kafka before, with another state than the one that runs now",
-            hint="either the same app runs elsewhere, or its state was deleted: then its output is in the topics "
-            f"already, and to publish it once more delete the marker: millstream groups delete {identity.group}",
+            f"{identity.name!r} has already published to Kafka, with a different state than the current one",
+            hint="either the same app runs on another host, or its state was deleted and its output is already in the "
+            f"topics; to publish it again, delete the marker: millstream groups delete {identity.group}",
             group=identity.group,
         )
     return marker.sequence >= sequence

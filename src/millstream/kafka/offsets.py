@@ -1,4 +1,4 @@
-"""Where partitions begin and end, for readers of committed records."""
+"""First and last offsets of partitions, and offsets by timestamp, for readers of committed records."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from millstream.broker import Offsets
 from millstream.errors import BrokerError, OffsetOutOfRangeError
 from millstream.kafka.clients import REQUEST_SECONDS, Clients
-from millstream.kafka.topics import Topics
+from millstream.kafka.topics import KafkaTopics
 
 _COMMITTED = IsolationLevel.READ_COMMITTED
 
 
 class OffsetLookup:
-    """Answers questions about offsets; the end of a partition is where the oldest open transaction begins."""
+    """Looks up offsets; a partition ends at the start of its oldest open transaction."""
 
-    def __init__(self, clients: Clients, topics: Topics) -> None:
+    def __init__(self, clients: Clients, topics: KafkaTopics) -> None:
         self._clients = clients
         self._topics = topics
         self._partitions: dict[str, int] = {}
 
     def bounds(self, topic: str) -> list[Offsets]:
-        """Return begin and end of each partition."""
-        places = [TopicPartition(topic, number) for number in range(self._topics.partitions(topic))]
-        begins = self._found(topic, dict.fromkeys(places, OffsetSpec.earliest()))
-        ends = self._found(topic, dict.fromkeys(places, OffsetSpec.latest()))
+        """Return the first and the next offset of each partition."""
+        partitions = [TopicPartition(topic, number) for number in range(self._topics.partitions(topic))]
+        begins = self._list_offsets(topic, dict.fromkeys(partitions, OffsetSpec.earliest()))
+        ends = self._list_offsets(topic, dict.fromkeys(partitions, OffsetSpec.latest()))
         return [Offsets(begin=begin, end=end) for begin, end in zip(begins, ends, strict=True)]
 
-    def at(self, topic: str, partition: int, timestamp: int) -> int | None:
-        """Return the first offset whose record has ``timestamp`` or later, or None if there is none."""
+    def at_timestamp(self, topic: str, partition: int, timestamp: int) -> int | None:
+        """Return the offset of the first record with ``timestamp`` or later, or None if there is none."""
         self.check_partition(topic, partition)
-        place = TopicPartition(topic, partition)
-        found = self._found(topic, {place: OffsetSpec.for_timestamp(max(0, timestamp))})[0]
-        return found if found >= 0 else None
+        spec = OffsetSpec.for_timestamp(max(0, timestamp))
+        offset = self._list_offsets(topic, {TopicPartition(topic, partition): spec})[0]
+        return offset if offset >= 0 else None
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
-        """Forget the records of a partition before ``offset``."""
+        """Delete the records of a partition before ``offset``."""
         self.check_partition(topic, partition)
         end = self.bounds(topic)[partition].end
         if offset > end:
             raise OffsetOutOfRangeError(
                 f"{topic}[{partition}] ends at {end}, before {offset}", hint="choose an earlier offset", topic=topic
             )
-        place = TopicPartition(topic, partition, offset)
-        self._clients.ask(
-            lambda admin: admin.delete_records([place], request_timeout=REQUEST_SECONDS)[place],
+        position = TopicPartition(topic, partition, offset)
+        self._clients.request(
+            lambda admin: admin.delete_records([position], request_timeout=REQUEST_SECONDS)[position],
             f"delete records of topic {topic!r}",
             topic,
         )
@@ -62,39 +62,39 @@ class OffsetLookup:
             if not 0 <= partition < count:
                 raise BrokerError(
                     f"topic {topic!r} has no partition {partition!r}",
-                    hint=f"it has {count}, counted from 0",
+                    hint=f"it has {count}, numbered from 0",
                     topic=topic,
                     partition=partition,
                 )
 
-    def _found(self, topic: str, wanted: Mapping[TopicPartition, Any]) -> list[int]:
-        """Return the offset that is wanted of each partition; they are asked for at the same time."""
+    def _list_offsets(self, topic: str, specs: Mapping[TopicPartition, Any]) -> list[int]:
+        """Return the specified offset of each partition, looked up in one call."""
 
-        def request(admin: AdminClient) -> Future[list[int]]:
-            futures = admin.list_offsets(dict(wanted), isolation_level=_COMMITTED, request_timeout=REQUEST_SECONDS)
-            return gathered([futures[place] for place in wanted])
+        def send(admin: AdminClient) -> Future[list[int]]:
+            futures = admin.list_offsets(dict(specs), isolation_level=_COMMITTED, request_timeout=REQUEST_SECONDS)
+            return _gather([futures[partition] for partition in specs])
 
-        return self._clients.ask(request, f"find the offsets of topic {topic!r}", topic)
+        return self._clients.request(send, f"find the offsets of topic {topic!r}", topic)
 
 
-def gathered(futures: Sequence[Future[Any]]) -> Future[list[int]]:
-    """Return one future for the offsets of several answers."""
-    whole: Future[list[int]] = Future()
-    left = len(futures)
+def _gather(futures: Sequence[Future[Any]]) -> Future[list[int]]:
+    """Return one future for the offsets of several responses."""
+    combined: Future[list[int]] = Future()
+    remaining = len(futures)
     lock = threading.Lock()
 
-    def one_more(_: Future[Any]) -> None:
-        nonlocal left
+    def on_done(_: Future[Any]) -> None:
+        nonlocal remaining
         with lock:
-            left -= 1
-            is_last = left == 0
+            remaining -= 1
+            is_last = remaining == 0
         if is_last:
-            error = next((each.exception() for each in futures if each.exception() is not None), None)
+            error = next((future.exception() for future in futures if future.exception() is not None), None)
             if error is not None:
-                whole.set_exception(error)
+                combined.set_exception(error)
             else:
-                whole.set_result([each.result().offset for each in futures])
+                combined.set_result([future.result().offset for future in futures])
 
-    for each in futures:
-        each.add_done_callback(one_more)
-    return whole
+    for future in futures:
+        future.add_done_callback(on_done)
+    return combined

@@ -1,6 +1,6 @@
-"""Which options of the client a user may set, and why the others are refused.
+"""Which options of the client can be set, and why the others are refused.
 
-An option can load code, read files or switch a guarantee off. So only those are taken that can do none of that.
+Some options load code, read files or disable a guarantee. Only options that do none of that are allowed.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ ALLOWED = frozenset(
     }
 )
 
-_DECIDES = "Millstream decides it, because exactly-once depends on it"
-_OWN_WORD = "it has a word of its own here: see the security section of docs/kafka.md"
+_CONTROLLED = "Millstream sets it, because exactly-once depends on it"
+_HAS_SETTING = "Millstream has its own setting for it, see the security section of docs/kafka.md"
 FORBIDDEN = {
     "plugin.library.paths": "it loads code",
     "ssl.engine.location": "it loads code",
     "ssl.providers": "it loads code",
-    "sasl.jaas.config": "it names Java classes, and there is no Java here",
+    "sasl.jaas.config": "it configures Java classes, and this client is not Java",
     "sasl.kerberos.kinit.cmd": "it runs a command",
     "enable.ssl.certificate.verification": "use insecure=true, which is logged",
     "ssl.endpoint.identification.algorithm": "use insecure=true, which is logged",
-    "sasl.oauthbearer.token.endpoint.url": _OWN_WORD,
-    "sasl.oauthbearer.client.secret": _OWN_WORD,
-    "sasl.password": _OWN_WORD,
-    "sasl.username": _OWN_WORD,
-    "sasl.mechanism": _OWN_WORD,
-    "sasl.mechanisms": _OWN_WORD,
-    "security.protocol": _OWN_WORD,
-    "ssl.ca.location": _OWN_WORD,
-    "ssl.certificate.location": _OWN_WORD,
-    "ssl.key.location": _OWN_WORD,
-    "ssl.key.password": _OWN_WORD,
+    "sasl.oauthbearer.token.endpoint.url": _HAS_SETTING,
+    "sasl.oauthbearer.client.secret": _HAS_SETTING,
+    "sasl.password": _HAS_SETTING,
+    "sasl.username": _HAS_SETTING,
+    "sasl.mechanism": _HAS_SETTING,
+    "sasl.mechanisms": _HAS_SETTING,
+    "security.protocol": _HAS_SETTING,
+    "ssl.ca.location": _HAS_SETTING,
+    "ssl.certificate.location": _HAS_SETTING,
+    "ssl.key.location": _HAS_SETTING,
+    "ssl.key.password": _HAS_SETTING,
     "ssl.keystore.location": "use certificate= and private_key= with PEM files",
     **dict.fromkeys(
-        ("acks", "request.required.acks", "enable.idempotence", "transactional.id", "isolation.level"), _DECIDES
+        ("acks", "request.required.acks", "enable.idempotence", "transactional.id", "isolation.level"), _CONTROLLED
     ),
-    **dict.fromkeys(("enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "group.id"), _DECIDES),
-    **dict.fromkeys(("partitioner", "max.in.flight.requests.per.connection", "enable.partition.eof"), _DECIDES),
-    "bootstrap.servers": "the brokers stand before the question mark of the URL",
+    **dict.fromkeys(("enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "group.id"), _CONTROLLED),
+    **dict.fromkeys(("partitioner", "max.in.flight.requests.per.connection", "enable.partition.eof"), _CONTROLLED),
+    "bootstrap.servers": "the brokers are named before the question mark of the URL",
 }
 
 
 def check_option(name: str) -> None:
-    """Refuse an option of the client that may not be set."""
+    """Refuse a client option that is not allowed."""
     if name in ALLOWED:
         return
     if name in FORBIDDEN:
-        raise DefinitionError(f"the client option {name!r} may not be set: {FORBIDDEN[name]}", hint="leave it out")
-    near = get_close_matches(name, sorted(ALLOWED), 1)
+        raise DefinitionError(f"the client option {name!r} cannot be set: {FORBIDDEN[name]}", hint="remove it")
+    matches = get_close_matches(name, sorted(ALLOWED), 1)
     raise DefinitionError(
-        f"the client option {name!r} is not one that may be set",
-        hint=f"did you mean {near[0]!r}?" if near else "docs/kafka.md lists those that may",
+        f"the client option {name!r} is unknown or not allowed",
+        hint=f"did you mean {matches[0]!r}?" if matches else "docs/kafka.md lists the allowed options",
     )

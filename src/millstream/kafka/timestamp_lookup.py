@@ -1,4 +1,4 @@
-"""The time of single records: a consumer that fetches as little as it can."""
+"""Look up the timestamps of single records with a consumer that fetches as little as possible."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from millstream.errors import BrokerUnavailableError
-from millstream.kafka.failures import explained, is_about_the_group, translated
+from millstream.kafka.failures import is_group_authorization_error, to_millstream_error, translate_kafka_errors
 
 if TYPE_CHECKING:
     from millstream.kafka.clients import Clients
 
-_SILENT_SECONDS = 30.0
-_LOOK_SECONDS = 0.1
+_TIMEOUT_SECONDS = 30.0
+_POLL_SECONDS = 0.1
 _SETTINGS = {
-    "fetch.wait.max.ms": 10,  # the next question has to wait for the request of the one before
+    "fetch.wait.max.ms": 10,  # the next lookup has to wait for this request
     "fetch.queue.backoff.ms": 5,
     "fetch.message.max.bytes": 4_096,  # brokers round it up to whole batches
     "queued.min.messages": 1,
@@ -25,8 +25,8 @@ _SETTINGS = {
 }
 
 
-class Glance:
-    """Looks at one record at a time, for any thread."""
+class TimestampLookup:
+    """Looks up one record at a time; threads share it."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -34,38 +34,39 @@ class Glance:
         self._consumer: Consumer | None = None
 
     def timestamp_at(self, topic: str, partition: int, start: int, end: int) -> int | None:
-        """Return the time of the first record with ``start <= offset < end``, or None if there is none."""
+        """Return the timestamp of the first record with ``start <= offset < end``, or None if there is none."""
         if start >= end:
             return None
-        doing = f"read {topic}[{partition}]"
-        with self._lock, translated(doing, topic):
+        action = f"read {topic}[{partition}]"
+        with self._lock, translate_kafka_errors(action, topic):
             consumer = self._consumer = self._consumer or self._clients.consumer(_SETTINGS)
             consumer.assign([TopicPartition(topic, partition, start)])
             try:
-                return self._found(consumer, doing, topic, end)
+                return self._first_timestamp(consumer, action, topic, end)
             finally:
                 consumer.unassign()
 
     def close(self) -> None:
-        """Let go of the consumer."""
+        """Close the consumer."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
 
-    def _found(self, consumer: Consumer, doing: str, topic: str, end: int) -> int | None:
-        deadline = monotonic() + _SILENT_SECONDS
+    def _first_timestamp(self, consumer: Consumer, action: str, topic: str, end: int) -> int | None:
+        deadline = monotonic() + _TIMEOUT_SECONDS
         while monotonic() < deadline:
-            message = consumer.poll(_LOOK_SECONDS)
+            message = consumer.poll(_POLL_SECONDS)
             if message is None:
-                self._clients.check_door(doing)
+                self._clients.check_authentication(action)
                 continue
             error = message.error()
-            if error is not None and is_about_the_group(error):
+            if error is not None and is_group_authorization_error(error):
                 continue
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise explained(error, doing, topic)
-            is_behind = error is not None or (message.offset() or 0) >= end
-            return None if is_behind else int(message.timestamp()[1])
+                raise to_millstream_error(error, action, topic)
+            is_past_end = error is not None or (message.offset() or 0) >= end
+            return None if is_past_end else int(message.timestamp()[1])
         raise BrokerUnavailableError(
-            f"cannot {doing}: nothing came in {_SILENT_SECONDS:.0f} s", hint="is its broker running? it is tried again"
+            f"cannot {action}: no response in {_TIMEOUT_SECONDS:.0f} s",
+            hint="check that its broker is running; the request is retried",
         )

@@ -1,4 +1,4 @@
-"""Tokens of OAUTHBEARER: read when the client asks, again before they end."""
+"""Tokens for OAUTHBEARER, read when the client requests them and again before they expire."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import msgspec
 
 from millstream.secret import Secret
 
-_UNKNOWN_LIFE_SECONDS = 300.0
+_DEFAULT_LIFETIME_SECONDS = 300.0
 
 
 class _Claims(msgspec.Struct):
     exp: float = 0.0
 
 
-def token_source(secret: Secret) -> Callable[[str], tuple[str, float]]:
-    """Return what the client calls for a token: the token and when it ends, in seconds since 1970."""
+def token_callback(secret: Secret) -> Callable[[str], tuple[str, float]]:
+    """Return the client's callback for tokens, which returns a token and its expiry in epoch seconds."""
 
     def fetch(_: str) -> tuple[str, float]:
         token = secret.reveal()
-        return token, _end_of(token) or time.time() + _UNKNOWN_LIFE_SECONDS
+        return token, _expiry(token) or time.time() + _DEFAULT_LIFETIME_SECONDS
 
     return fetch
 
 
-def _end_of(token: str) -> float:
-    """Return when a token says that it ends, or 0 if it does not say; the broker is the one that checks it."""
+def _expiry(token: str) -> float:
+    """Return the expiry claim of a token, or 0 if it has none; the token is verified by the broker."""
     parts = token.split(".")
     if len(parts) < 2:
         return 0.0
