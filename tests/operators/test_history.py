@@ -100,7 +100,7 @@ def test_results_of_joins_and_counts_can_keep_a_history_too() -> None:
         driver.topic("s").pipe("at 15:", key="k", timestamp=15)
         assert driver.topic("out").read_values() == ["at 15: oner"]
         counts = driver.table("counts")
-        assert [counts.get_as_of("one", time) for time in (5, 15, 25)] == [None, 1, 0]  # type: ignore[attr-defined]
+        assert [counts.get_as_of("one", time) for time in (5, 15, 25)] == [None, 1, 0]
 
 
 def test_a_join_with_grace_waits_for_late_updates_and_keeps_headers() -> None:

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from millstream import App
+from millstream.errors import UnknownTableError
 from millstream.testing import TestDriver
 
 
@@ -32,3 +33,17 @@ def test_rows_can_be_selected_by_key_prefix(driver: TestDriver) -> None:
     assert [row.key for row in table.prefix("a")] == ["a", "ab"]
     assert [row.key for row in table.prefix("a", reverse=True)] == ["ab", "a"]
     assert list(table.prefix("x")) == []
+
+
+def test_a_plain_table_refuses_look_ups_of_windows_and_versions(driver: TestDriver) -> None:
+    table = driver.table("rows")
+    for look_up in (table.windows, table.windows_of_all):
+        with pytest.raises(UnknownTableError, match=r"table 'rows' has no windows; use get\(\), range\(\) or scan\(\)"):
+            look_up("a")
+    with pytest.raises(UnknownTableError, match="has no windows"):
+        table.window("a", 0)
+    for look_up_as_of in (table.row_as_of, table.get_as_of):
+        with pytest.raises(UnknownTableError, match="table 'rows' has no history; keep one with history="):
+            look_up_as_of("a", 0)
+    with pytest.raises(UnknownTableError, match="has no history"):
+        table.versions("a")

@@ -2,7 +2,7 @@
 
 The programs in ``inferred`` state types with ``assert_type``; they also run. In ``refused`` each line that ends in
 ``# refused: reason`` must be an error, and no other line may be one; ``# refused by mypy: reason`` is for what only
-one checker finds. Both checkers also accept the code of README.md.
+one checker finds. Both checkers also accept the code of README.md, and pyright that of the book.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.test_docs import python_blocks
+from tests.test_docs import PAGES, python_blocks
 
 ROOT = Path(__file__).parents[2]
 INFERRED, REFUSED = (sorted((Path(__file__).parent / folder).glob("*.py")) for folder in ("inferred", "refused"))
@@ -97,11 +97,24 @@ def test_programs_that_cannot_work_are_refused_line_by_line(checker: str, path: 
     assert [problem for problem in problems if problem.line not in expected] == []
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_the_code_of_the_readme_is_accepted(checker: str, tmp_path: Path) -> None:
-    program = tmp_path / "readme.py"
-    program.write_text("\n".join(block.code for block in python_blocks((ROOT / "README.md").read_text())))
-    assert check(checker, program) == []
+def write_program_of(page: Path, folder: Path) -> Path:
+    """Write the blocks of a page that run as one program, with the line numbers of the page."""
+    code = ""
+    for block in python_blocks(page.read_text()):
+        if block.reason is None:
+            code += "\n" * (block.line - 1 - code.count("\n")) + block.code
+    name = "_".join(page.relative_to(ROOT).with_suffix("").parts).replace("-", "_")
+    program = folder / f"{name}.py"
+    program.write_text(code)
+    return program
+
+
+def test_the_code_of_the_readme_is_accepted_by_mypy(tmp_path: Path) -> None:
+    assert check("mypy", write_program_of(ROOT / "README.md", tmp_path)) == []
+
+
+def test_the_code_of_all_pages_is_accepted_by_pyright(tmp_path: Path) -> None:
+    assert check("pyright", *(write_program_of(page, tmp_path) for page in PAGES)) == []
 
 
 @pytest.mark.parametrize("checker", CHECKERS)

@@ -19,9 +19,8 @@ from millstream.foundation.text import format_value, json_line
 from millstream.foundation.times import format_timestamp
 from millstream.records import Windowed
 from millstream.tables.opening import open_tables
-from millstream.tables.rows import Row, TableReader
+from millstream.tables.rows import Row, TableReader, Version
 from millstream.tables.typed_keys import find_rows, find_rows_as_of, find_versions
-from millstream.tables.versions import Version
 
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; optional if only one has run.")
 

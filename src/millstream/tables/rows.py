@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, overload
@@ -54,7 +55,52 @@ class Row(msgspec.Struct, Generic[K, V], frozen=True):
     timestamp: int
 
 
-class TableReader(Generic[Key, Value]):
+class Version(Row[K, V], frozen=True):
+    """A version of a row, valid from ``timestamp`` on; its value is None while the row was deleted."""
+
+    until: int | None = None
+    """When the next version replaced it; None for the current version."""
+
+
+class SpecialLookups(Generic[Key, Value]):
+    """Look-ups of windowed tables and of tables with history; on any other table they raise an error."""
+
+    name: str
+
+    def window(self, key: Any, start: int) -> Row[Key, Value] | None:
+        """Return the row of the window of a key that starts at ``start``, or None. For windowed tables."""
+        raise self._without_windows()
+
+    def windows(self, key: Any, *, start: int = 0, stop: int = FOREVER, reverse: bool = False) -> list[Row[Key, Value]]:
+        """Return the windows of a key that start at ``start`` … ``stop``. For windowed tables."""
+        raise self._without_windows()
+
+    def windows_of_all(
+        self, first: Any = None, last: Any = None, *, start: int = 0, stop: int = FOREVER, reverse: bool = False
+    ) -> Iterator[Row[Key, Value]]:
+        """Yield the windows that start at ``start`` … ``stop`` of a range of keys. For windowed tables."""
+        raise self._without_windows()
+
+    def row_as_of(self, key: Key, time: int | datetime) -> Row[Key, Value] | None:
+        """Return the row that was valid at a time, or None. For tables with history."""
+        raise self._without_history()
+
+    def get_as_of(self, key: Key, time: int | datetime, default: Any = None) -> Any:
+        """Return the value of a key at a time, or ``default``. For tables with history."""
+        raise self._without_history()
+
+    def versions(self, key: Key) -> list[Version[Key, Value]]:
+        """Return the versions of a row, the newest first. For tables with history."""
+        raise self._without_history()
+
+    def _without_windows(self) -> UnknownTableError:
+        return UnknownTableError(f"table {self.name!r} has no windows", hint="use get(), range() or scan()")
+
+    def _without_history(self) -> UnknownTableError:
+        return UnknownTableError(f"table {self.name!r} has no history", hint='keep one with history="1 d"')
+
+
+class TableReader(SpecialLookups[Key, Value]):
     """A read-only table; ``table[key]`` and ``key in table`` work as in a dict.
 
     A type checker learns the types by annotation: ``words: TableReader[str, int] = app.tables["words"]``.
@@ -96,14 +142,6 @@ class TableReader(Generic[Key, Value]):
 
     def __contains__(self, key: Key) -> bool:
         return self.row(key) is not None
-
-    def windows(self, key: Any, *, start: int = 0, stop: int = FOREVER, reverse: bool = False) -> list[Row[Key, Value]]:
-        """Return the windows of a key that start at ``start`` … ``stop``; for windowed tables only."""
-        order = ", backward" if reverse else ""
-        raise UnknownTableError(
-            f"table {self.name!r} has no windows, so none of key {key!r:.60} from {start} to {stop}{order}",
-            hint="use get(), range() or scan()",
-        )
 
     def scan(
         self, *, start: Any = None, stop: Any = None, prefix: str | None = None, limit: int | None = None

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from millstream.errors import DefinitionError
-from millstream.tables.rows import Row, TableReader
-from millstream.tables.versions import Version, VersionedTableReader
+from millstream.tables.rows import Row, TableReader, Version
+from millstream.tables.versions import VersionedTableReader
 from millstream.tables.windows import WindowTableReader
 from millstream.windows import FOREVER
 

@@ -8,19 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from millstream.foundation.storage import open_environment
-from millstream.foundation.type_variables import K, Key, V, Value
+from millstream.foundation.type_variables import Key, Value
 from millstream.plan.stages import HISTORY
 from millstream.serdes import Serde
 from millstream.state.task import store_database
 from millstream.state.versioned import VersionedStore
-from millstream.tables.rows import Row, TableEntry, TableReader
-
-
-class Version(Row[K, V], frozen=True):
-    """A version of a row, valid from ``timestamp`` on; its value is None while the row was deleted."""
-
-    until: int | None = None
-    """When the next version replaced it; None for the current version."""
+from millstream.tables.rows import Row, TableEntry, TableReader, Version
 
 
 class VersionedTableReader(TableReader[Key, Value]):

@@ -18,9 +18,9 @@ from millstream.records import Windowed
 from millstream.serve.api.params import Limit, Millis, Name, ShortText
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
-from millstream.tables.rows import Row, TableReader
+from millstream.tables.rows import Row, TableReader, Version
 from millstream.tables.typed_keys import find_rows, find_rows_as_of, find_versions
-from millstream.tables.versions import Version, VersionedTableReader
+from millstream.tables.versions import VersionedTableReader
 from millstream.tables.windows import WindowTableReader
 from millstream.windows import FOREVER
 
