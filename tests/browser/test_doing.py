@@ -149,14 +149,14 @@ def test_letters_are_opened_and_sent_back(browser: Browser) -> None:
     browser.open("/dead-letters?app=rides-app")
     browser.click(".dead-letter summary")
     assert "Traceback" in browser.text(".dead-letter[open] pre")
-    waiting = browser.text("#letters p")
+    waiting = browser.text("#dead-letters p")
     browser.click(".dead-letter[open] button[type=submit]")
     Alert(browser.driver).accept()
     browser.until("it is told", lambda: "1 replayed" in browser.text("#toast"))
-    browser.click("#letters > form button")
+    browser.click("#dead-letters > form button")
     Alert(browser.driver).accept()
-    browser.until("all are sent", lambda: "0 were not replayed yet" in browser.text("#letters p"))
-    assert waiting != browser.text("#letters p")
+    browser.until("all are sent", lambda: "0 were not replayed yet" in browser.text("#dead-letters p"))
+    assert waiting != browser.text("#dead-letters p")
 
 
 def test_the_page_tells_why_a_record_is_late(browser: Browser) -> None:

@@ -1,4 +1,4 @@
-"""The figures of all apps of a data directory as Prometheus reads them, as text and on a port of this host."""
+"""The metrics of all apps of a data directory in the Prometheus text format, served on a port of this host."""
 
 from __future__ import annotations
 
@@ -15,40 +15,39 @@ from millstream.foundation.paths import app_names
 from millstream.views.status import AppStatus, StageStatus, status_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_HERE = "127.0.0.1"
-_OWN_NAMES = {_HERE, "localhost"}
+_LOOPBACK = "127.0.0.1"
+_OWN_NAMES = {_LOOPBACK, "localhost"}
 
 Sample = tuple[str, dict[str, object], float]
 
 _METRICS = {
-    "running": ("gauge", "Whether the app runs now."),
-    "batches_total": ("counter", "Batches done."),
+    "running": ("gauge", "Whether the app is running."),
+    "batches_total": ("counter", "Completed batches."),
     "records_in_total": ("counter", "Records read from topics."),
     "records_out_total": ("counter", "Records written to topics."),
-    "dropped_total": ("counter", "Records dropped, by node and reason."),
+    "dropped_total": ("counter", "Dropped records, by node and reason."),
     "dead_letters_total": ("counter", "Records sent to the dead letter topic."),
     "phase_seconds_total": ("counter", "Time spent in each phase of batches."),
-    "last_batch_timestamp_seconds": ("gauge", "When the last batch was done."),
-    "lag_records": ("gauge", "Records left to read as of the last batch."),
-    "stage_records_in_total": ("counter", "Records that the tasks of a stage took."),
-    "stage_seconds_total": ("counter", "Time that the tasks of a stage worked, added up."),
-    "stream_time_seconds": ("gauge", "Event time up to which a task has come."),
+    "last_batch_timestamp_seconds": ("gauge", "Time at which the last batch completed."),
+    "lag_records": ("gauge", "Unread records as of the last batch."),
+    "stage_records_in_total": ("counter", "Records processed by the tasks of a stage."),
+    "stage_seconds_total": ("counter", "Total time of the tasks of a stage."),
+    "stream_time_seconds": ("gauge", "Stream time of a task."),
     "store_rows": ("gauge", "Rows in a store."),
     "store_bytes": ("gauge", "Size of a store on disk."),
 }
 
 
 def metrics_text(data_dir: Path) -> str:
-    """Return the figures of all apps that have run on a data directory."""
+    """Return the metrics of all apps that have run on a data directory."""
     samples: dict[str, list[str]] = {name: [] for name in _METRICS}
     for app in app_names(data_dir):
         for name, labels, value in _samples(status_of(data_dir, app)):
-            told = ",".join(f"{label}={_quoted(text)}" for label, text in {"app": app, **labels}.items())
-            samples[name].append(f"millstream_{name}{{{told}}} {value:.15g}")
+            pairs = ",".join(f"{label}={_quoted(text)}" for label, text in {"app": app, **labels}.items())
+            samples[name].append(f"millstream_{name}{{{pairs}}} {value:.15g}")
     lines: list[str] = []
-    for name, found in samples.items():
-        kind, meaning = _METRICS[name]
-        lines += [f"# HELP millstream_{name} {meaning}", f"# TYPE millstream_{name} {kind}", *found]
+    for name, (kind, description) in _METRICS.items():
+        lines += [f"# HELP millstream_{name} {description}", f"# TYPE millstream_{name} {kind}", *samples[name]]
     return "\n".join(lines) + "\n"
 
 
@@ -57,15 +56,15 @@ def _samples(status: AppStatus) -> Iterator[Sample]:
     yield "running", {}, status.process is not None
     for name in ("batches", "records_in", "records_out", "dead_letters"):
         yield f"{name}_total", {}, getattr(totals, name)
-    for what, count in totals.dropped.items():
-        node, _, reason = what.rpartition(": ")
+    for name, count in totals.dropped.items():
+        node, _, reason = name.rpartition(": ")
         yield "dropped_total", {"node": node, "reason": reason}, count
     for phase, seconds in msgspec.structs.asdict(totals.phases).items():
         yield "phase_seconds_total", {"phase": phase}, seconds
     if status.ended_at is not None:
         yield "last_batch_timestamp_seconds", {}, status.ended_at / 1000
-    for place, count in status.lag.items():
-        topic, _, partition = place.rpartition("/")
+    for name, count in status.lag.items():
+        topic, _, partition = name.rpartition("/")
         yield "lag_records", {"topic": topic, "partition": partition}, count
     for stage in status.stages:
         yield from _stage_samples(stage)
@@ -75,8 +74,8 @@ def _stage_samples(stage: StageStatus) -> Iterator[Sample]:
     labels: dict[str, object] = {"stage": stage.name}
     yield "stage_records_in_total", labels, stage.totals.records_in
     yield "stage_seconds_total", labels, stage.totals.seconds
-    for partition, at in stage.stream_times.items():
-        yield "stream_time_seconds", {**labels, "partition": partition}, at / 1000
+    for partition, stream_time in stage.stream_times.items():
+        yield "stream_time_seconds", {**labels, "partition": partition}, stream_time / 1000
     for name, store in stage.stores.items():
         yield "store_rows", {**labels, "store": name}, store.rows
         yield "store_bytes", {**labels, "store": name}, store.bytes
@@ -88,14 +87,14 @@ def _quoted(text: object) -> str:
 
 
 class MetricsServer:
-    """Serves ``/metrics`` on loopback, for as long as it is open."""
+    """Serves ``/metrics`` on loopback until it is closed."""
 
     def __init__(self, data_dir: Path, port: int) -> None:
         class Handler(_Handler):
             directory = data_dir
 
         try:
-            self._server = ThreadingHTTPServer((_HERE, port), Handler)
+            self._server = ThreadingHTTPServer((_LOOPBACK, port), Handler)
         except OSError as error:
             raise DefinitionError(
                 f"port {port} cannot be used for metrics: {error.strerror}", hint="choose another with metrics_port"
@@ -105,10 +104,10 @@ class MetricsServer:
 
     @property
     def url(self) -> str:
-        return f"http://{_HERE}:{self._server.server_port}/metrics"
+        return f"http://{_LOOPBACK}:{self._server.server_port}/metrics"
 
     def close(self) -> None:
-        """Stop to listen."""
+        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -119,13 +118,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # the name that http.server calls
         if self.headers.get("Host", "").partition(":")[0] not in _OWN_NAMES:
-            self.send_error(403, "this server answers to localhost only")  # a page of another site is asking
+            self.send_error(403, "only requests for localhost are allowed")  # another site rebound its name (DNS)
         elif self.path != "/metrics":
             self.send_error(404)
         else:
-            self._answer()
+            self._send_metrics()
 
-    def _answer(self) -> None:
+    def _send_metrics(self) -> None:
         try:
             body = metrics_text(self.directory).encode()
         except MillstreamError as error:
@@ -138,4 +137,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Keep quiet: a line per scrape would drown everything else."""
+        """Log nothing, in particular no line per scrape."""
