@@ -69,7 +69,7 @@ def test_what_fails_again_is_a_new_letter_and_one_place_can_be_sent_alone(call: 
 
 
 def test_a_letter_that_is_not_there_is_refused(call: Call, app: App) -> None:
-    assert "'x' is no place of a dead letter" in call("dlq", "show", "x").stderr
+    assert "'x' is not a valid position of a dead letter" in call("dlq", "show", "x").stderr
     assert "there is no dead letter 0@99 in 'double.dead-letters'" in call("dlq", "show", "0@99").stderr
     assert call("dlq", "replay", "9@0").exit_code == 1
 

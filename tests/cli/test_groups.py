@@ -129,12 +129,15 @@ def test_a_group_is_moved(call: Call, group: str, data_dir: Path, to: str, expec
 def test_where_to_that_cannot_be_understood(call: Call, group: str) -> None:
     refused = call("groups", "reset", group, "--to", "somewhere")
     assert refused.exit_code == 1
-    assert "'somewhere' is no place in a topic" in refused.stderr
+    assert "'somewhere' is not a valid position in a topic" in refused.stderr
 
 
 def test_a_new_group_needs_a_topic(call: Call, group: str) -> None:
     refused = call("groups", "reset", "fresh", "--to", "latest")
-    assert (refused.exit_code, refused.stderr) == (1, "error: group 'fresh' has read no topic; name one with --topic\n")
+    assert (refused.exit_code, refused.stderr) == (
+        1,
+        "error: group 'fresh' has no committed offsets; name a topic with --topic\n",
+    )
     assert call("groups", "reset", "fresh", "--to", "latest", "--topic", "orders", "--execute").exit_code == 0
 
 

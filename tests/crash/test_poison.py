@@ -19,7 +19,7 @@ from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.tables.opening import open_tables
 from millstream.task.policy import OnError
-from millstream.views.dead_letters import letters_in
+from millstream.views.dead_letters import read_dead_letters
 
 RECORDS = 10_000
 YEAR_2099 = 4_070_908_800_000
@@ -67,7 +67,7 @@ def test_ten_thousand_records_some_of_which_are_poison(tmp_path: Path) -> None:
     good = [json.loads(value)["zone"] for value in values if _is_ride(value)]
     assert dict(open_tables(tmp_path, "poisoned")["by_zone"].items()) == Counter(good)
     with EmbeddedLog(tmp_path) as log:
-        letters = Counter(letter.record.value for letter in letters_in(log, "poisoned.dead-letters"))
+        letters = Counter(letter.record.value for letter in read_dead_letters(log, "poisoned.dead-letters"))
     assert letters == Counter(bad)
 
 
@@ -97,7 +97,7 @@ def test_a_function_that_raises_on_one_key(tmp_path: Path, policy: OnError) -> N
     assert dict(open_tables(tmp_path, "raising")["all"].items()) == {100: 1, 50: 1}
     with EmbeddedLog(tmp_path) as log:
         there = log.topic_names()
-        letters = list(letters_in(log, "raising.dead-letters")) if "raising.dead-letters" in there else []
+        letters = list(read_dead_letters(log, "raising.dead-letters")) if "raising.dead-letters" in there else []
     assert [letter.record.value for letter in letters] == ([b"0", b"0"] if policy == "dead_letter" else [])
 
 

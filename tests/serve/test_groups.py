@@ -34,7 +34,7 @@ def test_a_reset_shows_first_and_moves_only_when_told(own: Served) -> None:
 def test_the_group_of_an_app_cannot_be_moved(served: Served) -> None:
     refused = served.post("/api/groups/rides-app/reset", {"to": "earliest", "execute": True})
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "state")
-    assert "its own journal" in refused.json()["error"]["message"]
+    assert "continues from its journal" in refused.json()["error"]["message"]
 
 
 def test_a_group_is_forgotten_with_its_name_as_confirmation(own: Served) -> None:

@@ -24,7 +24,7 @@ RIDE = Record(
         *("value.zone", "key = r1", "value.amount > 1e1", 'value["amount"] > 1', "not not key = 'r1'"),
     ],
 )
-def test_what_holds(text: str) -> None:
+def test_true_expressions(text: str) -> None:
     assert predicate(text)(RIDE)
 
 
@@ -36,7 +36,7 @@ def test_what_holds(text: str) -> None:
         *("key = 'x' and value.amount > 40", "value.tags contains value"),
     ],
 )
-def test_what_does_not_hold_or_makes_no_sense(text: str) -> None:
+def test_false_expressions_and_comparisons_of_different_types(text: str) -> None:
     assert not predicate(text)(RIDE)
 
 
@@ -47,15 +47,15 @@ def test_what_does_not_hold_or_makes_no_sense(text: str) -> None:
         *("__import__('os')", "key = 1; import os", "value.amount > 40 and", "(" * 60 + "key" + ")" * 60, "x" * 2000),
     ],
 )
-def test_what_cannot_be_understood_is_refused(text: str) -> None:
+def test_invalid_expressions_are_rejected(text: str) -> None:
     with pytest.raises(DefinitionError):
         predicate(text)
 
 
 @given(st.text(alphabet="valuekey.[]()=<>!'\" 01andornot\\", max_size=60))
-def test_any_text_is_an_expression_or_refused(text: str) -> None:
+def test_any_text_is_an_expression_or_rejected(text: str) -> None:
     try:
-        found = predicate(text)
+        is_match = predicate(text)
     except DefinitionError:
         return
-    assert found(RIDE) in (True, False)
+    assert is_match(RIDE) in (True, False)

@@ -10,7 +10,7 @@ from millstream.errors import DefinitionError
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.records import Record
-from millstream.views.search import Direction, cursor_of, search, start_of
+from millstream.views.search import Direction, format_cursor, search, start_positions
 
 
 @pytest.fixture
@@ -24,46 +24,48 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
         yield log
 
 
-def found(log: EmbeddedLog, start: str, direction: Direction, limit: int, **options: object) -> list[int]:
-    result = search(log, start_of(log, "t", None, start), direction, limit=limit, seconds=9, **options)  # type: ignore[arg-type]
+def timestamps(log: EmbeddedLog, start: str, direction: Direction, limit: int, **options: object) -> list[int]:
+    result = search(log, start_positions(log, "t", None, start), direction, limit=limit, seconds=9, **options)  # type: ignore[arg-type]
     return [record.timestamp for record in result.records]
 
 
-def test_records_come_in_the_order_of_time_from_either_end(log: EmbeddedLog) -> None:
-    assert found(log, "latest", "older", 5) == [1999, 1998, 1997, 1996, 1995]
-    assert found(log, "earliest", "newer", 5) == [0, 1, 2, 3, 4]
-    assert found(log, "latest", "newer", 5) == []
-    assert found(log, "1970-01-01T00:00:01Z", "newer", 3) == [1000, 1001, 1002]
-    assert found(log, "998", "newer", 9) == [1996, 1997, 1998, 1999]
+def test_records_are_sorted_by_time_from_either_end(log: EmbeddedLog) -> None:
+    assert timestamps(log, "latest", "older", 5) == [1999, 1998, 1997, 1996, 1995]
+    assert timestamps(log, "earliest", "newer", 5) == [0, 1, 2, 3, 4]
+    assert timestamps(log, "latest", "newer", 5) == []
+    assert timestamps(log, "1970-01-01T00:00:01Z", "newer", 3) == [1000, 1001, 1002]
+    assert timestamps(log, "998", "newer", 9) == [1996, 1997, 1998, 1999]
 
 
 @pytest.mark.parametrize("direction", ["older", "newer"])
-def test_pages_follow_each_other_without_gap_or_overlap(log: EmbeddedLog, direction: Direction) -> None:
+def test_pages_have_no_gaps_and_no_overlap(log: EmbeddedLog, direction: Direction) -> None:
     start = "latest" if direction == "older" else "earliest"
-    seen: list[int] = []
+    read: list[int] = []
     while True:
-        page = search(log, start_of(log, "t", None, start), direction, limit=333, seconds=9)
-        seen += [record.timestamp for record in page.records]
+        page = search(log, start_positions(log, "t", None, start), direction, limit=333, seconds=9)
+        read += [record.timestamp for record in page.records]
         if page.is_exhausted:
             break
-        start = cursor_of(page.positions)
-    assert seen == (list(range(2000)) if direction == "newer" else list(range(1999, -1, -1)))
+        start = format_cursor(page.positions)
+    assert read == (list(range(2000)) if direction == "newer" else list(range(1999, -1, -1)))
 
 
-def test_a_filter_looks_on_until_it_has_enough(log: EmbeddedLog) -> None:
-    def is_wanted(record: Record) -> bool:
+def test_a_filtered_search_continues_until_it_has_enough_records(log: EmbeddedLog) -> None:
+    def is_match(record: Record) -> bool:
         return record.timestamp % 500 == 0
 
-    assert found(log, "latest", "older", 3, is_wanted=is_wanted) == [1500, 1000, 500]
+    assert timestamps(log, "latest", "older", 3, predicate=is_match) == [1500, 1000, 500]
 
 
-def test_a_search_ends_when_its_time_is_up_and_can_be_gone_on_with(log: EmbeddedLog) -> None:
-    page = search(log, start_of(log, "t", None, "earliest"), "newer", limit=9, seconds=-1, is_wanted=lambda _: False)
-    assert (page.is_out_of_time, page.is_exhausted, page.looked_at) == (True, False, 256)
-    assert cursor_of(page.positions) == "0:128,1:128"
+def test_a_search_that_times_out_can_be_continued(log: EmbeddedLog) -> None:
+    page = search(
+        log, start_positions(log, "t", None, "earliest"), "newer", limit=9, seconds=-1, predicate=lambda _: False
+    )
+    assert (page.has_timed_out, page.is_exhausted, page.scanned) == (True, False, 256)
+    assert format_cursor(page.positions) == "0:128,1:128"
 
 
 @pytest.mark.parametrize("start", ["somewhere", "-5", "1:2:3", "0:1,", "99999999999999999999"])
-def test_a_place_that_is_none_is_refused(log: EmbeddedLog, start: str) -> None:
-    with pytest.raises(DefinitionError, match="no place in a topic"):
-        start_of(log, "t", None, start)
+def test_an_invalid_position_is_rejected(log: EmbeddedLog, start: str) -> None:
+    with pytest.raises(DefinitionError, match="is not a valid position in a topic"):
+        start_positions(log, "t", None, start)

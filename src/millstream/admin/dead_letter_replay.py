@@ -11,18 +11,18 @@ from millstream.errors import UnknownTopicError
 from millstream.foundation.blocks import block_of
 from millstream.records import TopicPartition
 from millstream.views.dead_letters import DeadLetter
-from millstream.views.records import at_ends, partitions_of, rounds
+from millstream.views.records import beginning_offsets, end_offsets, read_rounds, topic_partitions
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a replay: how many letters went to each topic, and how many have no topic to go to."""
+    """The result of a replay: how many dead letters were sent to each topic, and how many have no topic."""
 
     sent: dict[str, int]
     kept: dict[str, int]
 
 
-def replay_some(broker: Broker, letters: Iterable[DeadLetter]) -> Replay:
-    """Send chosen letters back, as often as it is asked for."""
+def replay_selected(broker: Broker, letters: Iterable[DeadLetter]) -> Replay:
+    """Send dead letters back, also those that were sent before."""
     sent: dict[str, int] = {}
     kept: dict[str, int] = {}
     for letter in letters:
@@ -33,37 +33,40 @@ def replay_some(broker: Broker, letters: Iterable[DeadLetter]) -> Replay:
     return Replay(sent=sent, kept=kept)
 
 
-def unreplayed(broker: Broker, topic: str) -> dict[TopicPartition, tuple[int, int]]:
-    """Return which letters of each partition were not sent back yet."""
-    partitions = partitions_of(broker, (topic,), None)
-    begins, ends = at_ends(broker, partitions, end=False), at_ends(broker, partitions, end=True)
+def remaining_offsets(broker: Broker, topic: str) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the range of offsets in each partition that was not replayed yet."""
+    partitions = topic_partitions(broker, (topic,), None)
+    begins, ends = beginning_offsets(broker, partitions), end_offsets(broker, partitions)
     done = broker.committed(_group(topic))
-    return {at: (max(begins[at], done.get(at, 0)), ends[at]) for at in partitions}
+    return {partition: (max(begins[partition], done.get(partition, 0)), ends[partition]) for partition in partitions}
 
 
-def replay_rest(broker: Broker, topic: str) -> Iterator[Replay]:
-    """Send all letters back that were not yet, each once, whatever dies; yields what was done after each of them."""
+def replay_remaining(broker: Broker, topic: str) -> Iterator[Replay]:
+    """Send all dead letters back that were not replayed yet, each exactly once even after a crash.
+
+    Yield the result so far after each of them.
+    """
     sent: dict[str, int] = {}
     kept: dict[str, int] = {}
-    for at, (start, end) in unreplayed(broker, topic).items():
-        producer = f"{_group(topic)}.{at.partition}"
-        for letter in _between(broker, at, start, end):
+    for partition, (start, end) in remaining_offsets(broker, topic).items():
+        producer = f"{_group(topic)}.{partition.partition}"
+        for letter in _read_range(broker, partition, start, end):
             output = _output(broker, letter)
             if output is not None:
                 broker.append_once(producer, letter.offset + 1, [output])
             _count(sent if output is not None else kept, letter.topic)
             yield Replay(sent=sent, kept=kept)
-        broker.commit(_group(topic), {at: end})
+        broker.commit(_group(topic), {partition: end})
 
 
-def _between(broker: Broker, at: TopicPartition, start: int, end: int) -> Iterator[DeadLetter]:
+def _read_range(broker: Broker, partition: TopicPartition, start: int, end: int) -> Iterator[DeadLetter]:
     if start < end:
-        for records in rounds(broker, {at: start}, follow=False, grow=False):
+        for records in read_rounds(broker, {partition: start}, follow=False, grow=False):
             yield from (DeadLetter.of(record) for record in records if record.offset < end)
 
 
 def _output(broker: Broker, letter: DeadLetter) -> Output | None:
-    """Return the record as it came, for where it came from; None if that was inside of the app."""
+    """Return the original record for its original topic; None if the record came from inside the app."""
     try:
         partitions = broker.topic(letter.topic).partitions if letter.topic else 0
     except UnknownTopicError:

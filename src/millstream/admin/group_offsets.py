@@ -25,45 +25,48 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned_moves(broker: Broker, data_dir: Path, group: str, to: str, topics: Sequence[str] = ()) -> list[Move]:
-    """Return how to move a group to a place in these topics, or in all that it has read; nothing is changed yet."""
+    """Return the moves of a group to a position in these topics, or in all it has committed; nothing is changed."""
     if group in app_names(data_dir):
         raise StateError(
-            f"group {group!r} belongs to the app of that name, which goes on from its own journal",
-            hint="give the app another id to process everything again",
+            f"group {group!r} belongs to the app of that name, which continues from its journal",
+            hint="use millstream reset, or run the app under another id, to process records again",
         )
     committed = broker.committed(group)
-    chosen = topics or sorted({at.topic for at in committed})
-    if not chosen:
-        raise DefinitionError(f"group {group!r} has read no topic", hint="name one with --topic")
-    places = [TopicPartition(topic, number) for topic in chosen for number in range(broker.topic(topic).partitions)]
-    there = {topic: broker.offsets(topic) for topic in chosen}
+    topics = topics or sorted({partition.topic for partition in committed})
+    if not topics:
+        raise DefinitionError(f"group {group!r} has no committed offsets", hint="name a topic with --topic")
+    bounds = {
+        TopicPartition(topic, number): offsets
+        for topic in topics
+        for number, offsets in enumerate(broker.offsets(topic))
+    }
     return [
         Move(
-            topic=at.topic,
-            partition=at.partition,
-            before=committed.get(at),
-            after=place_in(broker, at, there[at.topic][at.partition], to),
+            topic=partition.topic,
+            partition=partition.partition,
+            before=committed.get(partition),
+            after=resolve_offset(broker, partition, offsets, to),
         )
-        for at in places
+        for partition, offsets in bounds.items()
     ]
 
 
 def execute_moves(broker: Broker, group: str, moves: Sequence[Move]) -> None:
-    """Move a group; one that has live consumers is refused by the broker."""
+    """Commit the moves of a group; the broker rejects them if the group has live members."""
     broker.commit(group, {TopicPartition(move.topic, move.partition): move.after for move in moves})
 
 
-def place_in(broker: Broker, at: TopicPartition, there: Offsets, to: str) -> int:
-    """Return the offset that a word, a number, a time or a duration before now means in a partition."""
+def resolve_offset(broker: Broker, partition: TopicPartition, bounds: Offsets, to: str) -> int:
+    """Return the offset of a position: ``earliest``, ``latest``, an offset, a time or a duration ago."""
     if to in ("earliest", "latest"):
-        return there.begin if to == "earliest" else there.end
+        return bounds.begin if to == "earliest" else bounds.end
     if re.fullmatch(r"\d{1,18}", to):
-        return min(max(int(to), there.begin), there.end)
+        return min(max(int(to), bounds.begin), bounds.end)
     timestamp = parse_timestamp(to)
     if timestamp is None:
         raise DefinitionError(
-            f"{to!r} is no place in a topic",
+            f"{to!r} is not a valid position in a topic",
             hint='write earliest, latest, an offset, "2025-01-31T12:00" or, for a time ago, "10 min"',
         )
-    found = broker.offset_at(at.topic, at.partition, timestamp)
-    return there.end if found is None else found
+    offset = broker.offset_at(partition.topic, partition.partition, timestamp)
+    return bounds.end if offset is None else offset

@@ -1,4 +1,4 @@
-"""Let an app begin anew: what that takes away, and from where it reads then."""
+"""Reset an app: delete its journal and state, and set the positions from which it reads its input again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.admin.group_offsets import place_in
+from millstream.admin.group_offsets import resolve_offset
 from millstream.admin.savepoints import remove_app
 from millstream.batch.batch import Progress
 from millstream.batch.journal import Journal
@@ -20,7 +20,7 @@ from millstream.views.status import check_has_run
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reset takes away and where the app begins then."""
+    """What a reset deletes, and where the app starts afterwards."""
 
     app: str
     batches: int
@@ -28,9 +28,9 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
     """Stages that have state on disk."""
     bytes: int
     positions: dict[str, int]
-    """From where each partition is read, by ``topic/partition``."""
+    """The first offset to read of each partition, by ``topic/partition``."""
     records: int
-    """How many records will be read again."""
+    """The number of records that will be read again."""
 
 
 def planned_reset(broker: Broker, data_dir: Path, app: str, to: str = "earliest") -> Reset:
@@ -40,7 +40,7 @@ def planned_reset(broker: Broker, data_dir: Path, app: str, to: str = "earliest"
     progress, _ = journal.read()
     plan = journal.catalog().get("plan", {})
     topics = {topic for stage in plan.get("stages", []) for topic in stage["topics"]}
-    positions = positions_at(broker, sorted(topics), to)
+    positions = resolve_positions(broker, sorted(topics), to)
     files = list(app_dir(data_dir, app).rglob("data.mdb"))
     state = state_dir(data_dir, app)
     return Reset(
@@ -49,23 +49,23 @@ def planned_reset(broker: Broker, data_dir: Path, app: str, to: str = "earliest"
         stages=sorted(path.name for path in state.iterdir()) if state.exists() else [],
         bytes=sum(file.stat().st_size for file in files),
         positions=positions,
-        records=sum(max(0, before - positions.get(place, 0)) for place, before in progress.positions.items()),
+        records=sum(max(0, offset - positions.get(name, 0)) for name, offset in progress.positions.items()),
     )
 
 
-def positions_at(broker: Broker, topics: list[str], to: str) -> dict[str, int]:
-    """Return the offsets that a place such as ``earliest`` or a time means in each partition of topics."""
-    known = broker.topic_names()
+def resolve_positions(broker: Broker, topics: list[str], to: str) -> dict[str, int]:
+    """Return the offset of a position, such as ``earliest`` or a time, in each partition of existing topics."""
+    existing = broker.topic_names()
     return {
-        f"{topic}/{number}": place_in(broker, TopicPartition(topic, number), there, to)
+        f"{topic}/{number}": resolve_offset(broker, TopicPartition(topic, number), bounds, to)
         for topic in topics
-        if topic in known
-        for number, there in enumerate(broker.offsets(topic))
+        if topic in existing
+        for number, bounds in enumerate(broker.offsets(topic))
     }
 
 
 def execute_reset(broker: Broker, data_dir: Path, reset: Reset) -> None:
-    """Take away journal and state of an app that does not run, and let it begin at its new positions."""
+    """Delete journal and state of an app that is not running, and store its new positions."""
     app = reset.app
     lock = FileLock(lock_file(data_dir, app))
     if not lock.acquire(timeout=0.1):
@@ -73,18 +73,18 @@ def execute_reset(broker: Broker, data_dir: Path, reset: Reset) -> None:
             f"app {app!r} is running (process {lock.holder()})", hint="stop it first", process=lock.holder()
         )
     try:
-        if reset.stages:  # first, since the directories of stages tell the names of producers
+        if reset.stages:  # first, because the names of producers follow from the directories of stages
             broker.forget_producers([producer_prefix(app, stage) for stage in reset.stages])
         remove_app(data_dir, app)
-        begin_at(data_dir, app, reset.positions)
+        store_positions(data_dir, app, reset.positions)
     finally:
         lock.release()
     if app in broker.group_names():
         broker.delete_group(app)
 
 
-def begin_at(data_dir: Path, app: str, positions: dict[str, int]) -> None:
-    """Let an app that has not run yet begin at these positions."""
+def store_positions(data_dir: Path, app: str, positions: dict[str, int]) -> None:
+    """Store the positions at which an app that has not run yet starts."""
     journal = Journal(journal_dir(data_dir, app))
     journal.write(Progress(positions=positions), None)
     journal.close()

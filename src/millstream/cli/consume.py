@@ -18,7 +18,14 @@ from millstream.cli.group_reading import group_rounds
 from millstream.cli.option_types import parse_time
 from millstream.cli.settings import Settings, pass_settings
 from millstream.records import Record
-from millstream.views.records import at_ends, at_offset, at_time, partitions_of, rounds
+from millstream.views.records import (
+    beginning_offsets,
+    checked_offset,
+    end_offsets,
+    offsets_for_time,
+    read_rounds,
+    topic_partitions,
+)
 
 Rounds: TypeAlias = Generator[Iterator[Record], None, None]
 _FLUSH_EVERY = 1000
@@ -101,15 +108,17 @@ def _read(
     partition: int | None,
     offset: int | None,
 ) -> Rounds:
-    partitions = partitions_of(broker, topics, partition)
+    partitions = topic_partitions(broker, topics, partition)
     if offset is not None:
-        starts = [at_offset(broker, topic_partition, offset) for topic_partition in partitions]
+        starts = [checked_offset(broker, topic_partition, offset) for topic_partition in partitions]
         positions = {topic_partition: start for each in starts for topic_partition, start in each.items()}
     elif since is not None:
-        positions = at_time(broker, partitions, since)
+        positions = offsets_for_time(broker, partitions, since)
+    elif follow and not from_beginning:
+        positions = end_offsets(broker, partitions)
     else:
-        positions = at_ends(broker, partitions, end=follow and not from_beginning)
-    return rounds(broker, positions, follow=follow, grow=partition is None)
+        positions = beginning_offsets(broker, partitions)
+    return read_rounds(broker, positions, follow=follow, grow=partition is None)
 
 
 def _print(record_rounds: Rounds, to_line: Print, limit: int | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from millstream.admin.dead_letter_replay import Replay, replay_rest, replay_some, unreplayed
+from millstream.admin.dead_letter_replay import Replay, remaining_offsets, replay_remaining, replay_selected
 from millstream.batch.journal import Journal
 from millstream.cli.command import Group
 from millstream.cli.connection import connected
@@ -16,7 +16,7 @@ from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.paths import journal_dir
 from millstream.foundation.text import bytes_to_text, decode_text, format_count, json_line, parse_json, printable
 from millstream.foundation.times import format_timestamp
-from millstream.views.dead_letters import DeadLetter, letter_at, letters_in
+from millstream.views.dead_letters import DeadLetter, read_dead_letter, read_dead_letters
 from millstream.views.status import check_has_run
 
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; optional if only one has run.")
@@ -42,8 +42,8 @@ def list_(settings: Settings, limit: int, app_id: str | None, as_json: bool) -> 
     topic = _topic(settings, app_id)
     with connected(settings) as broker:
         exists = topic in broker.topic_names()
-        letters = deque(letters_in(broker, topic, newest=limit), limit) if exists else deque()
-        waiting = sum(end - start for start, end in unreplayed(broker, topic).values()) if exists else 0
+        letters = deque(read_dead_letters(broker, topic, newest=limit), limit) if exists else deque()
+        waiting = sum(end - start for start, end in remaining_offsets(broker, topic).values()) if exists else 0
     if as_json:
         for letter in letters:
             click.echo(json_line(_fields(letter)))
@@ -52,7 +52,7 @@ def list_(settings: Settings, limit: int, app_id: str | None, as_json: bool) -> 
         show_message(f"there are no dead letters in {topic}")
         return
     rows = [
-        [letter.place, format_timestamp(letter.timestamp), letter.origin, letter.node, _short(_error(letter))]
+        [letter.position, format_timestamp(letter.timestamp), letter.origin, letter.node, _short(_error(letter))]
         for letter in letters
     ]
     show_table(["position", "time", "origin", "node", "error"], rows)
@@ -68,12 +68,12 @@ def list_(settings: Settings, limit: int, app_id: str | None, as_json: bool) -> 
 def show(settings: Settings, position: str, app_id: str | None, as_json: bool) -> None:
     """Show a dead letter: key, value, headers, the error and its stack trace."""
     with connected(settings) as broker:
-        letter = letter_at(broker, _topic(settings, app_id), position)
+        letter = read_dead_letter(broker, _topic(settings, app_id), position)
     if as_json:
         show_json({**_fields(letter), "stacktrace": letter.stacktrace})
         return
     record = letter.record
-    click.echo(f"position  {letter.place}, {format_timestamp(letter.timestamp)}")
+    click.echo(f"position  {letter.position}, {format_timestamp(letter.timestamp)}")
     click.echo(f"origin    {printable(letter.origin)}, stage {printable(letter.stage)}, node {printable(letter.node)}")
     click.echo(f"error     {printable(_error(letter))}")
     click.echo(f"key       {bytes_to_text(record.key)}")
@@ -100,12 +100,12 @@ def replay(settings: Settings, positions: tuple[str, ...], app_id: str | None, d
         if topic not in broker.topic_names():
             show_message(f"there are no dead letters in {topic}")
             return
-        letters = [letter_at(broker, topic, position) for position in positions]
+        letters = [read_dead_letter(broker, topic, position) for position in positions]
         if dry_run:
-            count = len(letters) or sum(end - start for start, end in unreplayed(broker, topic).values())
+            count = len(letters) or sum(end - start for start, end in remaining_offsets(broker, topic).values())
             show_message(f"would replay {format_count(count, 'dead letter')} of {topic}")
             return
-        result = replay_some(broker, letters) if positions else _last(replay_rest(broker, topic))
+        result = replay_selected(broker, letters) if positions else _last(replay_remaining(broker, topic))
     for name, count in result.sent.items():
         click.echo(f"sent {format_count(count, 'dead letter')} to {name}")
     for name, count in result.kept.items():
@@ -139,7 +139,7 @@ def _short(text: str) -> str:
 def _fields(letter: DeadLetter) -> dict[str, object]:
     record = letter.record
     return {
-        "position": letter.place,
+        "position": letter.position,
         "time": letter.timestamp,
         "origin": letter.origin,
         "stage": letter.stage,

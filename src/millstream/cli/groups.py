@@ -12,7 +12,7 @@ from millstream.cli.connection import complete_group, complete_topic, connected
 from millstream.cli.output import json_option, show_json, show_message, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.text import format_count
-from millstream.views.groups import Standing, standings_of
+from millstream.views.groups import PartitionLag, partition_lags
 
 group_argument = click.argument("group", shell_complete=complete_group)
 
@@ -48,14 +48,14 @@ def describe(settings: Settings, group: str, as_json: bool) -> None:
     """Show the committed offset, end offset, lag and member of each partition that a group reads."""
     with connected(settings) as broker:
         info = broker.group(group)
-        standings = standings_of(broker, info)
+        lags = partition_lags(broker, info)
     if as_json:
         members = [{"id": member.id, "process": member.process, "topics": member.topics} for member in info.members]
-        show_json({"group": info.name, "members": members, "partitions": standings})
+        show_json({"group": info.name, "members": members, "partitions": lags})
         return
     for member in info.members:
         click.echo(f"member {member.id} (process {member.process}) reads {', '.join(member.topics)}")
-    show_table(Standing.__struct_fields__, [msgspec.structs.astuple(standing) for standing in standings])
+    show_table(PartitionLag.__struct_fields__, [msgspec.structs.astuple(lag) for lag in lags])
 
 
 @groups.command(
@@ -105,10 +105,10 @@ def delete(settings: Settings, group: str, yes: bool) -> None:
 
 
 def _summary(broker: Broker, info: GroupInfo) -> dict[str, str | int]:
-    standings = standings_of(broker, info)
+    lags = partition_lags(broker, info)
     return {
         "group": info.name,
         "members": len(info.members),
-        "topics": ", ".join(dict.fromkeys(standing.topic for standing in standings)),
-        "lag": sum(standing.lag for standing in standings),
+        "topics": ", ".join(dict.fromkeys(lag.topic for lag in lags)),
+        "lag": sum(lag.lag for lag in lags),
     }

@@ -8,7 +8,7 @@ import time
 import click
 import msgspec
 
-from millstream.admin.reset import begin_at, positions_at
+from millstream.admin.reset import resolve_positions, store_positions
 from millstream.app import App
 from millstream.batch.journal import Journal
 from millstream.cli.command import TARGET, Command
@@ -65,7 +65,7 @@ def replay(
     has_past = name in app_names(app.data_dir)
     if not has_past:
         with connected(settings, create=True) as broker:
-            begin_at(app.data_dir, name, positions_at(broker, sorted(app.plan.source_topics), start))
+            store_positions(app.data_dir, name, resolve_positions(broker, sorted(app.plan.source_topics), start))
     style: Style = "lines" if no_progress or not sys.stdout.isatty() else "live"
     letters = Policies.of(app.id, app.config).dead_letter_topic
     show_message(f"replaying {old} as {name} from {'its last position' if has_past else start}")

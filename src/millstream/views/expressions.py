@@ -1,8 +1,8 @@
-"""A small language to choose records by, such as ``value.amount >= 40 and key startswith "a"``.
+"""A small filter language for records, such as ``value.amount >= 40 and key startswith "a"``.
 
-It only compares; nothing of it is ever run as code. Fields are ``key``, ``value``, ``timestamp``, ``offset``,
-``partition`` and ``headers.NAME``, with ``.name`` and ``[0]`` to go inside. A comparison that makes no sense, like a
-text with a number, or that looks into what is not there, is not true.
+It can only compare; an expression is never run as code. The fields are ``key``, ``value``, ``timestamp``, ``offset``,
+``partition`` and ``headers.NAME``; ``.name`` and ``[0]`` select nested values. A comparison of different types, such
+as text with a number, or with a missing field, is false.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from millstream.records import Record
 Predicate: TypeAlias = Callable[[Record], bool]
 _Getter: TypeAlias = Callable[[Record], Any]
 
-_LONGEST = 1000
-_DEEPEST = 30
+_MAX_LENGTH = 1000
+_MAX_DEPTH = 30
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'[^']*')|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?)|"""
     r"""(?P<word>[A-Za-z_][\w-]*)|(?P<sign><=|>=|==|!=|[=<>().\[\]]))"""
@@ -31,8 +31,8 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 _MISSING = object()
 
 
-def _within(place: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
-    return lambda left, right: isinstance(left, str) and isinstance(right, str) and place(left, right)
+def _text_only(compare: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+    return lambda left, right: isinstance(left, str) and isinstance(right, str) and compare(left, right)
 
 
 def _contains(left: Any, right: Any) -> bool:
@@ -50,8 +50,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "contains": _contains,
-    "startswith": _within(str.startswith),
-    "endswith": _within(str.endswith),
+    "startswith": _text_only(str.startswith),
+    "endswith": _text_only(str.endswith),
 }
 _FIELDS: dict[str, _Getter] = {
     "key": lambda record: decode_text(record.key),
@@ -64,60 +64,60 @@ _FIELDS: dict[str, _Getter] = {
 
 
 def predicate(text: str) -> Predicate:
-    """Return what an expression says of a record.
+    """Return a function that evaluates an expression for a record.
 
     >>> is_large = predicate('value.amount > 40 and not key contains "test"')
     >>> is_large(Record("rides", 0, 0, b"k1", b'{"amount": 41.5}', 0))
     True
     """
-    if len(text) > _LONGEST:
-        raise DefinitionError(f"an expression of {len(text)} characters is too long", hint=f"use up to {_LONGEST}")
+    if len(text) > _MAX_LENGTH:
+        raise DefinitionError(f"an expression of {len(text)} characters is too long", hint=f"use up to {_MAX_LENGTH}")
     parser = _Parser(text)
-    found = parser.either(0)
+    parsed = parser.disjunction(0)
     if parser.token[0] != "end":
-        parser.refuse("and, or, or the end")
-    return found
+        parser.reject("and, or, or the end")
+    return parsed
 
 
 class _Parser:
-    """Reads an expression from left to right."""
+    """Parses an expression from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._at = 0
+        self._index = 0
         self.token: tuple[str, str] = ("", "")
         self._next()
 
-    def refuse(self, wanted: str) -> NoReturn:
-        found = repr(self.token[1]) if self.token[0] != "end" else "the end"
+    def reject(self, expected: str) -> NoReturn:
+        actual = repr(self.token[1]) if self.token[0] != "end" else "the end"
         raise DefinitionError(
-            f"the expression {self._text!r:.120} has {found} where {wanted} should be",
+            f"the expression {self._text!r:.120} has {actual} where {expected} is expected",
             hint="for example: value.amount >= 40 and key startswith 'a'",
         )
 
-    def either(self, depth: int) -> Predicate:
-        options = [self._both(depth)]
-        while self._takes("or"):
-            options.append(self._both(depth))
-        return options[0] if len(options) == 1 else lambda record: any(one(record) for one in options)
+    def disjunction(self, depth: int) -> Predicate:
+        terms = [self._conjunction(depth)]
+        while self._accept("or"):
+            terms.append(self._conjunction(depth))
+        return terms[0] if len(terms) == 1 else lambda record: any(term(record) for term in terms)
 
-    def _both(self, depth: int) -> Predicate:
-        parts = [self._one(depth)]
-        while self._takes("and"):
-            parts.append(self._one(depth))
-        return parts[0] if len(parts) == 1 else lambda record: all(one(record) for one in parts)
+    def _conjunction(self, depth: int) -> Predicate:
+        terms = [self._term(depth)]
+        while self._accept("and"):
+            terms.append(self._term(depth))
+        return terms[0] if len(terms) == 1 else lambda record: all(term(record) for term in terms)
 
-    def _one(self, depth: int) -> Predicate:
-        if depth > _DEEPEST:
-            self.refuse("something less deep")
-        if self._takes("not"):
-            inner = self._one(depth + 1)
-            return lambda record: not inner(record)
-        if self._takes("("):
-            inside = self.either(depth + 1)
-            if not self._takes(")"):
-                self.refuse("a closing parenthesis")
-            return inside
+    def _term(self, depth: int) -> Predicate:
+        if depth > _MAX_DEPTH:
+            self.reject("a less deeply nested expression")
+        if self._accept("not"):
+            negated = self._term(depth + 1)
+            return lambda record: not negated(record)
+        if self._accept("("):
+            grouped = self.disjunction(depth + 1)
+            if not self._accept(")"):
+                self.reject("a closing parenthesis")
+            return grouped
         return self._comparison()
 
     def _comparison(self) -> Predicate:
@@ -126,38 +126,38 @@ class _Parser:
         if self.token[0] not in ("word", "sign") or word not in _OPERATORS:
             return lambda record: get(record) is not _MISSING
         self._next()
-        compare, wanted = _OPERATORS[word], self._literal()
+        compare, literal = _OPERATORS[word], self._literal()
 
-        def holds(record: Record) -> bool:
-            found = get(record)
+        def is_true(record: Record) -> bool:
+            value = get(record)
             try:
-                return found is not _MISSING and bool(compare(found, wanted))
+                return value is not _MISSING and bool(compare(value, literal))
             except TypeError:
                 return False
 
-        return holds
+        return is_true
 
     def _field(self) -> _Getter:
         kind, name = self.token
         if kind != "word" or name not in _FIELDS:
-            self.refuse(f"one of {', '.join(_FIELDS)}")
+            self.reject(f"one of {', '.join(_FIELDS)}")
         self._next()
         path: list[Any] = []
         while self.token[1] in (".", "[") and self.token[0] == "sign":
             path.append(self._step())
         start = _FIELDS[name]
-        return (lambda record: _inside(start(record), path)) if path else start
+        return (lambda record: _nested(start(record), path)) if path else start
 
     def _step(self) -> Any:
-        closing = self.token[1] == "["
+        in_brackets = self.token[1] == "["
         self._next()
         kind, text = self.token
-        if kind not in (("number", "text") if closing else ("word", "number", "text")):
-            self.refuse("a name or a number")
+        if kind not in (("number", "text") if in_brackets else ("word", "number", "text")):
+            self.reject("a name or a number")
         self._next()
-        if closing and not self._takes("]"):
-            self.refuse("a closing bracket")
-        return _unquoted(text) if kind == "text" else int(text) if closing and text.lstrip("-").isdigit() else text
+        if in_brackets and not self._accept("]"):
+            self.reject("a closing bracket")
+        return _unquoted(text) if kind == "text" else int(text) if in_brackets and text.lstrip("-").isdigit() else text
 
     def _literal(self) -> Any:
         kind, text = self.token
@@ -170,27 +170,27 @@ class _Parser:
         if kind == "word":
             self._next()
             return _CONSTANTS.get(text, text)
-        return self.refuse("a number, a text in quotes, true, false or null")
+        return self.reject("a number, a text in quotes, true, false or null")
 
-    def _takes(self, text: str) -> bool:
+    def _accept(self, text: str) -> bool:
         if self.token[0] in ("word", "sign") and self.token[1] == text:
             self._next()
             return True
         return False
 
     def _next(self) -> None:
-        if not self._text[self._at :].strip():
+        if not self._text[self._index :].strip():
             self.token = ("end", "")
             return
-        match = _TOKEN.match(self._text, self._at)
+        match = _TOKEN.match(self._text, self._index)
         if match is None:
-            self.token = ("unknown", self._text[self._at :].strip()[:1])
-            self.refuse("a field, a comparison or a value")
-        self._at = match.end()
+            self.token = ("unknown", self._text[self._index :].strip()[:1])
+            self.reject("a field, a comparison or a value")
+        self._index = match.end()
         self.token = (match.lastgroup or "", match[match.lastgroup or 0])
 
 
-def _inside(value: Any, path: list[Any]) -> Any:
+def _nested(value: Any, path: list[Any]) -> Any:
     for step in path:
         try:
             value = value[step]

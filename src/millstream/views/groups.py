@@ -1,4 +1,4 @@
-"""The position and lag of consumer groups."""
+"""The committed offsets and the lag of consumer groups."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from millstream.errors import UnknownTopicError
 from millstream.records import TopicPartition
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a group stands in one partition; ``lag`` is how many records it has not read.
+class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
+    """The lag of a group in one partition: how many records it has not read.
 
-    Without a committed offset, it has all records before it that are there.
+    Without a committed offset, the lag is the number of records in the partition.
     """
 
     topic: str
@@ -23,27 +23,27 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     member: str | None
 
 
-def standings_of(broker: Broker, info: GroupInfo) -> list[Standing]:
-    """Return where the group stands in all partitions of the topics that it has committed or subscribed."""
-    owners = {at: member.id for member in info.members for at in member.partitions}
+def partition_lags(broker: Broker, info: GroupInfo) -> list[PartitionLag]:
+    """Return the lag of a group in all partitions of the topics that it has committed or subscribed to."""
+    owners = {partition: member.id for member in info.members for partition in member.partitions}
     subscribed = {topic for member in info.members for topic in member.topics}
-    found: list[Standing] = []
-    for topic in sorted(subscribed | {at.topic for at in info.committed}):
+    lags: list[PartitionLag] = []
+    for topic in sorted(subscribed | {partition.topic for partition in info.committed}):
         try:
             offsets = broker.offsets(topic)
-        except UnknownTopicError:  # not made yet, or deleted in this moment: its commits will be gone too
+        except UnknownTopicError:  # not created yet, or being deleted, together with its committed offsets
             continue
-        for at, there in ((TopicPartition(topic, number), there) for number, there in enumerate(offsets)):
-            committed = info.committed.get(at)
-            read = there.begin if committed is None else committed
-            found.append(
-                Standing(
+        for number, bounds in enumerate(offsets):
+            partition = TopicPartition(topic, number)
+            committed = info.committed.get(partition)
+            lags.append(
+                PartitionLag(
                     topic=topic,
-                    partition=at.partition,
+                    partition=number,
                     committed=committed,
-                    end=there.end,
-                    lag=max(0, there.end - read),
-                    member=owners.get(at),
+                    end=bounds.end,
+                    lag=max(0, bounds.end - (bounds.begin if committed is None else committed)),
+                    member=owners.get(partition),
                 )
             )
-    return found
+    return lags

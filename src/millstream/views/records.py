@@ -1,4 +1,4 @@
-"""Records of several partitions in one sequence, for as long as somebody wants to see them."""
+"""Read the records of several partitions as one sequence, once or continuously."""
 
 from __future__ import annotations
 
@@ -11,83 +11,91 @@ from millstream.errors import DefinitionError, OffsetOutOfRangeError
 from millstream.foundation.blocks import headers_of
 from millstream.records import Record, TopicPartition
 
-_NAP_SECONDS = 1.0  # how long a wait lasts before we look for new partitions
+_WAIT_SECONDS = 1.0  # how long to wait for records before looking for new partitions
 
 
-def partitions_of(broker: Broker, topics: tuple[str, ...], partition: int | None) -> list[TopicPartition]:
-    """Return all partitions of the topics, or the one that was asked for of each."""
-    found = []
+def topic_partitions(broker: Broker, topics: tuple[str, ...], partition: int | None) -> list[TopicPartition]:
+    """Return all partitions of the topics, or only partition ``partition`` of each."""
+    partitions = []
     for topic in dict.fromkeys(topics):
         count = broker.topic(topic).partitions
         if partition is not None and partition >= count:
             raise DefinitionError(f"topic {topic!r} has no partition {partition}", hint=f"it has 0 to {count - 1}")
-        found += [TopicPartition(topic, one) for one in (range(count) if partition is None else [partition])]
-    return found
+        partitions += [TopicPartition(topic, number) for number in (range(count) if partition is None else [partition])]
+    return partitions
 
 
-def at_ends(broker: Broker, partitions: list[TopicPartition], end: bool) -> dict[TopicPartition, int]:
-    """Return the end of each partition, or its beginning."""
-    there = {topic: broker.offsets(topic) for topic in {at.topic for at in partitions}}
-    bounds = {at: there[at.topic][at.partition] for at in partitions}
-    return {at: one.end if end else one.begin for at, one in bounds.items()}
+def beginning_offsets(broker: Broker, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offset of the first record of each partition."""
+    offsets = {topic: broker.offsets(topic) for topic in {partition.topic for partition in partitions}}
+    return {partition: offsets[partition.topic][partition.partition].begin for partition in partitions}
 
 
-def at_time(broker: Broker, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-    """Return where records of ``timestamp`` or later begin, the end where there are none."""
-    ends = at_ends(broker, partitions, end=True)
-    found = {at: broker.offset_at(at.topic, at.partition, timestamp) for at in partitions}
-    return {at: ends[at] if offset is None else offset for at, offset in found.items()}
+def end_offsets(broker: Broker, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offset after the last record of each partition."""
+    offsets = {topic: broker.offsets(topic) for topic in {partition.topic for partition in partitions}}
+    return {partition: offsets[partition.topic][partition.partition].end for partition in partitions}
 
 
-def at_offset(broker: Broker, at: TopicPartition, offset: int) -> dict[TopicPartition, int]:
-    """Return an offset if there is such; a negative one counts from the end and stops at the beginning."""
-    there = broker.offsets(at.topic)[at.partition]
+def offsets_for_time(broker: Broker, partitions: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+    """Return the offset of the first record at ``timestamp`` or later in each partition, its end if there is none."""
+    ends = end_offsets(broker, partitions)
+    offsets = {partition: broker.offset_at(partition.topic, partition.partition, timestamp) for partition in partitions}
+    return {partition: ends[partition] if offset is None else offset for partition, offset in offsets.items()}
+
+
+def checked_offset(broker: Broker, partition: TopicPartition, offset: int) -> dict[TopicPartition, int]:
+    """Return a valid offset of a partition; a negative one counts from the end, down to the beginning."""
+    bounds = broker.offsets(partition.topic)[partition.partition]
     if offset < 0:
-        return {at: max(there.begin, there.end + offset)}
-    if not there.begin <= offset <= there.end:
+        return {partition: max(bounds.begin, bounds.end + offset)}
+    if not bounds.begin <= offset <= bounds.end:
+        has_records = bounds.end > bounds.begin
         raise OffsetOutOfRangeError(
-            f"{at.topic}[{at.partition}] has no offset {offset}",
-            hint=f"it has records from {there.begin} to {there.end - 1}" if there.end > there.begin else "it is empty",
-            topic=at.topic,
-            partition=at.partition,
+            f"{partition.topic}[{partition.partition}] has no offset {offset}",
+            hint=f"it has records from {bounds.begin} to {bounds.end - 1}" if has_records else "it is empty",
+            topic=partition.topic,
+            partition=partition.partition,
             offset=offset,
         )
-    return {at: offset}
+    return {partition: offset}
 
 
-def rounds(
+def read_rounds(
     broker: Broker, positions: Mapping[TopicPartition, int], *, follow: bool, grow: bool
 ) -> Generator[Iterator[Record], None, None]:
-    """Yield what is there now, then, if we follow, what has come since, and so on; with ``grow`` of new partitions too.
+    """Yield the current records, then, with ``follow``, those that arrive later, in rounds.
 
-    Within a round records come in the order of time as far as the order in each partition allows.
+    With ``grow`` the records of new partitions are included. Within a round records are sorted by timestamp, as far as
+    the order in each partition allows.
     """
-    now = dict(positions)
+    positions = dict(positions)
     while True:
-        ends = at_ends(broker, list(now), end=True)
-        yield heapq.merge(*(records_between(broker, at, start, ends[at]) for at, start in now.items()), key=_time)
+        ends = end_offsets(broker, list(positions))
+        ranges = (read_range(broker, partition, start, ends[partition]) for partition, start in positions.items())
+        yield heapq.merge(*ranges, key=_timestamp)
         if not follow:
             return
-        now = ends
-        while not broker.wait(now, _NAP_SECONDS):
+        positions = ends
+        while not broker.wait(positions, _WAIT_SECONDS):
             if grow:
-                topics = tuple({at.topic for at in now})
-                now = {**at_ends(broker, partitions_of(broker, topics, None), end=False), **now}
+                topics = tuple({partition.topic for partition in positions})
+                positions = {**beginning_offsets(broker, topic_partitions(broker, topics, None)), **positions}
 
 
-def records_between(broker: Broker, at: TopicPartition, start: int, end: int) -> Iterator[Record]:
-    """Yield the records ``start <= offset < end`` that are still there."""
+def read_range(broker: Broker, partition: TopicPartition, start: int, end: int) -> Iterator[Record]:
+    """Yield the records with ``start <= offset < end`` that still exist."""
     if start >= end:
         return
-    begin = broker.offsets(at.topic)[at.partition].begin  # retention may have overtaken us
-    if max(start, begin) >= end:
+    start = max(start, broker.offsets(partition.topic)[partition.partition].begin)  # retention may have deleted some
+    if start >= end:
         return
-    for chunk in broker.read(at.topic, at.partition, max(start, begin), end):
+    for chunk in broker.read(partition.topic, partition.partition, start, end):
         keys, values, times = (chunk.block.column(column).to_pylist() for column in range(3))
         headers = headers_of(chunk.block) or repeat(())
         for offset, key, value, time, header in zip(chunk.offsets, keys, values, times, headers, strict=False):
-            yield Record(at.topic, at.partition, int(offset), key, value, time, header)
+            yield Record(partition.topic, partition.partition, int(offset), key, value, time, header)
 
 
-def _time(record: Record) -> int:
+def _timestamp(record: Record) -> int:
     return record.timestamp

@@ -1,4 +1,4 @@
-"""Look for records in a topic: from an end, an offset or a time, forwards or backwards, within a bounded effort."""
+"""Search a topic for records: from an end, an offset or a time, forwards or backwards, within a time limit."""
 
 from __future__ import annotations
 
@@ -14,52 +14,54 @@ from millstream.broker import Broker
 from millstream.errors import DefinitionError
 from millstream.foundation.times import parse_timestamp
 from millstream.records import Record, TopicPartition
-from millstream.views.records import at_ends, at_time, partitions_of, records_between
+from millstream.views.records import beginning_offsets, end_offsets, offsets_for_time, read_range, topic_partitions
 
 Direction = Literal["older", "newer"]
 _CURSOR = re.compile(r"\d{1,6}:\d{1,18}(,\d{1,6}:\d{1,18})*")
-_FIRST_STEP, _LONGEST_STEP = 200, 10_000
+_FIRST_STEP, _MAX_STEP = 200, 10_000
 _CHECK_EVERY = 256
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """Records in the order of the search; ``positions`` is where it goes on, ``looked_at`` how many it has read."""
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Records in search order; the search continues at ``positions``; ``scanned`` is the number of records read."""
 
     records: list[Record]
     positions: dict[TopicPartition, int]
     is_exhausted: bool
-    is_out_of_time: bool
-    looked_at: int
+    has_timed_out: bool
+    scanned: int
 
 
-def start_of(broker: Broker, topic: str, partition: int | None, start: str) -> dict[TopicPartition, int]:
-    """Return where a search begins: ``earliest``, ``latest``, an offset, a time, or a cursor such as ``0:17,1:20``."""
-    partitions = partitions_of(broker, (topic,), partition)
-    if start in ("earliest", "latest"):
-        return at_ends(broker, partitions, end=start == "latest")
+def start_positions(broker: Broker, topic: str, partition: int | None, start: str) -> dict[TopicPartition, int]:
+    """Parse the start of a search: ``earliest``, ``latest``, an offset, a time, or a cursor such as ``0:17,1:20``."""
+    partitions = topic_partitions(broker, (topic,), partition)
+    if start == "earliest":
+        return beginning_offsets(broker, partitions)
+    if start == "latest":
+        return end_offsets(broker, partitions)
     if _CURSOR.fullmatch(start):
-        pairs = (one.partition(":") for one in start.split(","))
-        given = {int(partition): int(offset) for partition, _, offset in pairs}
-        begins = at_ends(broker, partitions, end=False)
-        return {at: given.get(at.partition, begins[at]) for at in partitions}
+        pairs = (pair.partition(":") for pair in start.split(","))
+        offsets = {int(number): int(offset) for number, _, offset in pairs}
+        beginnings = beginning_offsets(broker, partitions)
+        return {partition: offsets.get(partition.partition, begin) for partition, begin in beginnings.items()}
     if re.fullmatch(r"\d{1,18}", start):
         return dict.fromkeys(partitions, int(start))
     timestamp = parse_timestamp(start)
     if timestamp is None:
         raise DefinitionError(
-            f"{start!r} is no place in a topic",
+            f"{start!r} is not a valid position in a topic",
             hint='write earliest, latest, an offset, "2025-01-31T12:00" or, for a time ago, "10 min"',
         )
-    return at_time(broker, partitions, timestamp)
+    return offsets_for_time(broker, partitions, timestamp)
 
 
-def cursor_of(positions: Mapping[TopicPartition, int]) -> str:
-    """Return positions as text that ``start_of`` understands.
+def format_cursor(positions: Mapping[TopicPartition, int]) -> str:
+    """Return positions as text that ``start_positions`` can parse.
 
-    >>> cursor_of({TopicPartition("t", 0): 17, TopicPartition("t", 1): 20})
+    >>> format_cursor({TopicPartition("t", 0): 17, TopicPartition("t", 1): 20})
     '0:17,1:20'
     """
-    return ",".join(f"{at.partition}:{offset}" for at, offset in sorted(positions.items()))
+    return ",".join(f"{partition.partition}:{offset}" for partition, offset in sorted(positions.items()))
 
 
 def search(
@@ -69,48 +71,51 @@ def search(
     *,
     limit: int,
     seconds: float,
-    is_wanted: Callable[[Record], bool] | None = None,
-) -> Found:
-    """Return up to ``limit`` wanted records, in the order of time as far as that of each partition allows."""
+    predicate: Callable[[Record], bool] | None = None,
+) -> SearchResult:
+    """Return up to ``limit`` matching records, sorted by timestamp as far as the order in each partition allows."""
     topic = next(iter(positions)).topic
-    there = broker.offsets(topic)
-    bounds = {at: there[at.partition] for at in positions}
-    now = {at: min(max(offset, bounds[at].begin), bounds[at].end) for at, offset in positions.items()}
-    older = direction == "older"
-    feeds = [
-        _backwards(broker, at, bounds[at].begin, offset)
-        if older
-        else records_between(broker, at, offset, bounds[at].end)
-        for at, offset in now.items()
+    offsets = broker.offsets(topic)
+    bounds = {partition: offsets[partition.partition] for partition in positions}
+    reached = {
+        partition: min(max(offset, bounds[partition].begin), bounds[partition].end)
+        for partition, offset in positions.items()
+    }
+    is_backwards = direction == "older"
+    sequences = [
+        _read_backwards(broker, partition, bounds[partition].begin, offset)
+        if is_backwards
+        else read_range(broker, partition, offset, bounds[partition].end)
+        for partition, offset in reached.items()
     ]
     deadline = time.monotonic() + seconds
-    found: list[Record] = []
-    looked_at, is_out_of_time = 0, False
-    for record in heapq.merge(*feeds, key=lambda one: -one.timestamp if older else one.timestamp):
-        looked_at += 1
-        now[TopicPartition(topic, record.partition)] = record.offset if older else record.offset + 1
-        if is_wanted is None or is_wanted(record):
-            found.append(record)
-        if len(found) == limit:
+    matches: list[Record] = []
+    scanned, has_timed_out = 0, False
+    for record in heapq.merge(*sequences, key=lambda record: -record.timestamp if is_backwards else record.timestamp):
+        scanned += 1
+        reached[TopicPartition(topic, record.partition)] = record.offset if is_backwards else record.offset + 1
+        if predicate is None or predicate(record):
+            matches.append(record)
+        if len(matches) == limit:
             break
-        if looked_at % _CHECK_EVERY == 0 and time.monotonic() > deadline:
-            is_out_of_time = True
+        if scanned % _CHECK_EVERY == 0 and time.monotonic() > deadline:
+            has_timed_out = True
             break
-    ends = {at: bounds[at].begin if older else bounds[at].end for at in now}
-    is_exhausted = now == ends or (len(found) < limit and not is_out_of_time)
-    return Found(
-        records=found,
-        positions=now,
+    ends = {partition: bounds[partition].begin if is_backwards else bounds[partition].end for partition in reached}
+    is_exhausted = reached == ends or (len(matches) < limit and not has_timed_out)
+    return SearchResult(
+        records=matches,
+        positions=reached,
         is_exhausted=is_exhausted,
-        is_out_of_time=is_out_of_time,
-        looked_at=looked_at,
+        has_timed_out=has_timed_out,
+        scanned=scanned,
     )
 
 
-def _backwards(broker: Broker, at: TopicPartition, begin: int, end: int) -> Iterator[Record]:
-    """Yield records from the last one before ``end`` down to the first."""
+def _read_backwards(broker: Broker, partition: TopicPartition, begin: int, end: int) -> Iterator[Record]:
+    """Yield the records before ``end`` from the last to the first."""
     step = _FIRST_STEP
     while end > begin:
         start = max(begin, end - step)
-        yield from reversed(list(records_between(broker, at, start, end)))
-        end, step = start, min(2 * step, _LONGEST_STEP)
+        yield from reversed(list(read_range(broker, partition, start, end)))
+        end, step = start, min(2 * step, _MAX_STEP)

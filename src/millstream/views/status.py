@@ -1,4 +1,4 @@
-"""How an app is doing, as any process of the host can see it: while the app runs, and after it has died."""
+"""The status of an app, readable by any process on the host, while the app runs and after it has stopped."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from millstream.foundation.storage import FileLock
 from millstream.task.report import TaskReport
 
 _RECENT_MS = 10_000
-_MOST_RECENT = 200
+_MAX_BATCHES = 200
 _PHASES = Phases.__struct_fields__
 
 
 class StoreStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Size of a store over all partitions."""
+    """The size of a store in all partitions."""
 
     rows: int
     bytes: int
 
 
 class StageStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage: its sums since the first batch, and how its tasks stood when each last had something to do."""
+    """A stage: its totals since the first batch, and the state of each task after its last batch with input."""
 
     name: str
     partitions: int
     totals: StageTotals
     stream_times: dict[int, int]
-    """By partition, in milliseconds; partitions that have seen nothing are not there."""
+    """By partition, in milliseconds; partitions that have received no records are missing."""
     stores: dict[str, StoreStatus]
 
     @property
     def stream_time(self) -> int | None:
-        """The least of its partitions, or None before the first record."""
+        """The earliest stream time of its partitions, or None before the first record."""
         return min(self.stream_times.values(), default=None)
 
     @property
     def held_back_by(self) -> int | None:
-        """The partition whose stream time is behind all others, or None if they are level."""
+        """The partition with the earliest stream time, or None if all are equal."""
         times = self.stream_times
         if len(set(times.values())) < 2:
             return None
@@ -54,38 +54,38 @@ class StageStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AppStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An app as of its last batch."""
+    """The status of an app after its last batch."""
 
     app: str
     process: int | None
-    """The process that runs it now, or None."""
+    """The process that runs the app, or None."""
     batch: int
     """The last batch that is done."""
     planned: int | None
-    """The batch that is under way, or is run again at the next start."""
+    """The batch that is running, or will run again at the next start."""
     ended_at: int | None
-    """When the last batch was done, wall time in milliseconds."""
+    """When the last batch ended, wall-clock time in milliseconds."""
     rate: float
-    """Records per second over the last ten seconds."""
+    """Records per second in the last ten seconds."""
     seconds: float
-    """What a batch took, on average over the last ones."""
+    """The average duration of the recent batches."""
     phases: Phases
     totals: Totals
     lag: dict[str, int]
-    """Records left to read as of the last batch, by ``topic/partition``."""
+    """Unread records after the last batch, by ``topic/partition``."""
     stages: list[StageStatus]
     sign: LifeSign | None
-    """What its process was doing when it last showed that it lives, about once a second while it runs."""
+    """The last heartbeat of its process, with its activity; about once a second while it runs."""
     failure: FailureNote | None
-    """The last failure, unless a batch was done since."""
+    """The last failure, unless a batch has succeeded since."""
 
 
 def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
-    """Return how an app is doing; raises if it has never run on the data directory."""
+    """Return the status of an app; raises if it has never run on the data directory."""
     check_has_run(data_dir, app)
     journal = Journal(journal_dir(data_dir, app), readonly=True)
     progress, planned = journal.read()
-    recent = journal.history.batches(_MOST_RECENT)
+    recent = journal.history.batches(_MAX_BATCHES)
     totals = journal.history.totals()
     lock = FileLock(lock_file(data_dir, app))
     return AppStatus(
@@ -95,8 +95,8 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
         planned=None if planned is None else planned.number,
         ended_at=recent[-1].ended_at if recent else None,
         rate=_rate(recent, time.time_ns() // 1_000_000 if now is None else now),
-        seconds=_mean(one.seconds for one in recent),
-        phases=Phases(**{name: _mean(getattr(one.phases, name) for one in recent) for name in _PHASES}),
+        seconds=_mean(batch.seconds for batch in recent),
+        phases=Phases(**{name: _mean(getattr(batch.phases, name) for batch in recent) for name in _PHASES}),
         totals=totals,
         lag=recent[-1].lag if recent else {},
         stages=_stages(journal, totals),
@@ -106,11 +106,11 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
 
 
 def check_has_run(data_dir: Path, app: str) -> None:
-    """Refuse an app that has never run on a data directory."""
-    known = app_names(data_dir)
-    if app not in known:
+    """Raise if an app has never run on a data directory."""
+    names = app_names(data_dir)
+    if app not in names:
         raise StateError(
-            f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {', '.join(known) or 'none yet'}"
+            f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {', '.join(names) or 'none yet'}"
         )
 
 
@@ -118,7 +118,7 @@ def _stages(journal: Journal, totals: Totals) -> list[StageStatus]:
     partitions: dict[str, int] = journal.catalog().get("partitions", {})
     by_stage: dict[str, list[TaskReport]] = {name: [] for name in partitions}
     for task in journal.history.tasks().values():
-        if task.partition < partitions.get(task.stage, 0):  # others are of stages that are not there any more
+        if task.partition < partitions.get(task.stage, 0):  # skip tasks of stages that no longer exist
             by_stage[task.stage].append(task)
     return [
         StageStatus(
@@ -144,11 +144,11 @@ def _stores(tasks: list[TaskReport]) -> dict[str, StoreStatus]:
 
 def _rate(recent: list[BatchReport], now: int) -> float:
     since = now - _RECENT_MS
-    within = [one for one in recent if one.ended_at >= since]
-    if not within:
+    batches = [batch for batch in recent if batch.ended_at >= since]
+    if not batches:
         return 0.0
-    began = max(since, within[0].ended_at - round(within[0].seconds * 1000))
-    return sum(one.records_in for one in within) / max(0.001, (now - began) / 1000)
+    began = max(since, batches[0].ended_at - round(batches[0].seconds * 1000))
+    return sum(batch.records_in for batch in batches) / max(0.001, (now - began) / 1000)
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from millstream.admin.dead_letter_replay import Replay, replay_rest, replay_some, unreplayed
+from millstream.admin.dead_letter_replay import Replay, remaining_offsets, replay_remaining, replay_selected
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.params import Limit, Name
 from millstream.serve.api.records import RecordView, record_view
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
-from millstream.views.dead_letters import DeadLetter, letter_at, letters_in
+from millstream.views.dead_letters import DeadLetter, read_dead_letter, read_dead_letters
 
 
 class DeadLetterDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,8 +61,10 @@ def list_dead_letters(site: Site, params: DeadLetterParams) -> DeadLetters:
     broker, journal = site.directory.broker, site.directory.journal(params.app)
     topic = dead_letter_topic(site, params.app)
     exists = topic in broker.topic_names()
-    newest = deque(letters_in(broker, topic, newest=params.limit), params.limit) if exists else deque[DeadLetter]()
-    waiting = sum(end - start for start, end in unreplayed(broker, topic).values()) if exists else 0
+    newest = (
+        deque(read_dead_letters(broker, topic, newest=params.limit), params.limit) if exists else deque[DeadLetter]()
+    )
+    waiting = sum(end - start for start, end in remaining_offsets(broker, topic).values()) if exists else 0
     dropped = journal.history.totals().dropped
     return DeadLetters(
         app=params.app,
@@ -80,10 +82,10 @@ def replay_dead_letters(site: Site, params: AppParams, body: ReplayRequest) -> R
     broker = site.directory.broker
     topic = dead_letter_topic(site, params.app)
     if not body.all:
-        return replay_some(broker, [letter_at(broker, topic, position) for position in body.positions])
+        return replay_selected(broker, [read_dead_letter(broker, topic, position) for position in body.positions])
     replayed = Replay(sent={}, kept={})
     if topic in broker.topic_names():
-        for replayed in replay_rest(broker, topic):  # noqa: B007  the last result has the totals
+        for replayed in replay_remaining(broker, topic):  # noqa: B007  the last result has the totals
             pass
     return replayed
 
@@ -101,7 +103,7 @@ def _late_topics(plan: dict[str, Any]) -> list[str]:
 
 def _detail(letter: DeadLetter) -> DeadLetterDetail:
     return DeadLetterDetail(
-        position=letter.place,
+        position=letter.position,
         origin=letter.origin,
         topic=letter.topic,
         timestamp=letter.timestamp,

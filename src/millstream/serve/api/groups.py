@@ -14,7 +14,7 @@ from millstream.serve.api.params import Name
 from millstream.serve.api.topics import Deletion, Done, not_confirmed
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
-from millstream.views.groups import Standing, standings_of
+from millstream.views.groups import PartitionLag, partition_lags
 
 
 class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class GroupDetail(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     is_app: bool
     members: list[GroupMember]
-    partitions: list[Standing]
+    partitions: list[PartitionLag]
 
 
 class GroupParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ def get_group(site: Site, params: GroupParams) -> GroupDetail:
             )
             for member in info.members
         ],
-        partitions=standings_of(broker, info),
+        partitions=partition_lags(broker, info),
     )
 
 
@@ -113,12 +113,12 @@ def _group(broker: Broker, name: str) -> GroupInfo:
 
 
 def _summary(broker: Broker, info: GroupInfo, is_app: bool) -> GroupSummary:
-    standings = standings_of(broker, info)
+    lags = partition_lags(broker, info)
     return GroupSummary(
         group=info.name,
         members=len(info.members),
-        topics=list(dict.fromkeys(standing.topic for standing in standings)),
-        lag=sum(standing.lag for standing in standings),
+        topics=list(dict.fromkeys(lag.topic for lag in lags)),
+        lag=sum(lag.lag for lag in lags),
         is_app=is_app,
     )
 

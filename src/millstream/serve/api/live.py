@@ -21,7 +21,7 @@ from millstream.serve.api.tables import RowView, ScanParams, scan_table
 from millstream.serve.operations import Operation
 from millstream.serve.responses import error_response
 from millstream.serve.site import Site
-from millstream.views.records import at_ends, partitions_of, records_between
+from millstream.views.records import end_offsets, read_range, topic_partitions
 
 _POLL_SECONDS = 0.4
 _HEARTBEAT_SECONDS = 15.0
@@ -70,12 +70,12 @@ def watch_progress(site: Site, params: ProgressParams) -> AsyncIterator[bytes]:
 def tail_topic(site: Site, params: TailParams) -> AsyncIterator[bytes]:
     """Send the records of a topic as they arrive; if there are too many, only the newest."""
     broker = site.directory.broker
-    partitions = partitions_of(broker, (params.topic,), params.partition)
-    positions = at_ends(broker, partitions, end=True)
+    partitions = topic_partitions(broker, (params.topic,), params.partition)
+    positions = end_offsets(broker, partitions)
     is_match = record_filter(params.key, params.where)
 
     def poll() -> tuple[str, Any] | None:
-        ends = at_ends(broker, partitions, end=True)
+        ends = end_offsets(broker, partitions)
         records: list[Record] = []
         skipped = 0
         for partition, end in ends.items():
@@ -89,7 +89,7 @@ def tail_topic(site: Site, params: TailParams) -> AsyncIterator[bytes]:
         return "records", {"records": [record_view(record) for record in records[-_MAX_RECORDS:]], "skipped": skipped}
 
     def matching(partition: TopicPartition, start: int, end: int) -> list[Record]:
-        records = records_between(broker, partition, start, end)
+        records = read_range(broker, partition, start, end)
         return [record for record in records if is_match is None or is_match(record)]
 
     return _events(poll, params.seconds)

@@ -19,7 +19,7 @@ from millstream.serve.api.topics import TopicParams
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 from millstream.views.expressions import predicate
-from millstream.views.search import Direction, cursor_of, search, start_of
+from millstream.views.search import Direction, format_cursor, search, start_positions
 
 SEARCH_SECONDS = 2.0
 SHOWN_BYTES = 65_536
@@ -154,18 +154,18 @@ def find_records(site: Site, params: RecordParams) -> FoundRecords:
     direction: Direction = params.direction or ("older" if params.start == "latest" else "newer")
     result = search(
         broker,
-        start_of(broker, params.topic, params.partition, params.start),
+        start_positions(broker, params.topic, params.partition, params.start),
         direction,
         limit=params.limit,
         seconds=SEARCH_SECONDS,
-        is_wanted=record_filter(params.key, params.where),
+        predicate=record_filter(params.key, params.where),
     )
     return FoundRecords(
         records=[record_view(record) for record in result.records],
         direction=direction,
-        next=None if result.is_exhausted else cursor_of(result.positions),
-        timed_out=result.is_out_of_time,
-        scanned=result.looked_at,
+        next=None if result.is_exhausted else format_cursor(result.positions),
+        timed_out=result.has_timed_out,
+        scanned=result.scanned,
     )
 
 
@@ -215,7 +215,7 @@ def topic_as_table(site: Site, params: TableParams) -> TopicAsTable:
     broker = site.directory.broker
     result = search(
         broker,
-        start_of(broker, params.topic, None, "latest"),
+        start_positions(broker, params.topic, None, "latest"),
         "older",
         limit=_TABLE_RECORDS,
         seconds=SEARCH_SECONDS,
@@ -232,7 +232,7 @@ def topic_as_table(site: Site, params: TableParams) -> TopicAsTable:
             TopicRow(key=view.key, value=view.value, timestamp=view.timestamp, updates=updates[record.key])
             for record, view in ((record, record_view(record)) for record in rows[: params.limit])
         ],
-        scanned=result.looked_at,
+        scanned=result.scanned,
         deleted=len(newest) - len(rows),
         without_key=sum(record.key is None for record in result.records),
         is_complete=result.is_exhausted and len(rows) <= params.limit,

@@ -12,7 +12,7 @@ from millstream.broker import Broker, TopicConfig
 from millstream.serve.api.params import Name
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
-from millstream.views.groups import standings_of
+from millstream.views.groups import partition_lags
 
 Bytes = Annotated[int, Meta(ge=1, le=2**50)]
 Duration = Annotated[int, Meta(ge=1, le=2**53)]
@@ -162,9 +162,9 @@ def _lags(broker: Broker) -> dict[str, list[GroupLag]]:
     """Return the groups that read each topic."""
     lags: dict[str, dict[str, int]] = {}
     for name in broker.group_names():
-        for standing in standings_of(broker, broker.group(name)):
-            groups = lags.setdefault(standing.topic, {})
-            groups[name] = groups.get(name, 0) + standing.lag
+        for partition in partition_lags(broker, broker.group(name)):
+            groups = lags.setdefault(partition.topic, {})
+            groups[name] = groups.get(name, 0) + partition.lag
     return {topic: [GroupLag(group=group, lag=lag) for group, lag in groups.items()] for topic, groups in lags.items()}
 
 
