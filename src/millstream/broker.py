@@ -49,6 +49,8 @@ class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
     config: TopicConfig
     offsets: tuple[Offsets, ...]
     bytes: tuple[int, ...]
+    id: str = ""
+    """A topic that is deleted and created again has another one."""
 
     @property
     def partitions(self) -> int:
@@ -186,6 +188,10 @@ class Broker(TopicAdmin, RecordReader, RecordWriter, GroupAdmin, Protocol):
 
     @property
     def url(self) -> str: ...
+
+    def cluster_id(self) -> str:
+        """Return what identifies the cluster or log directory, whatever its address."""
+
     def close(self) -> None: ...
 
 

@@ -22,6 +22,7 @@
     ├── StateError                            the stored state does not match the app
     │   ├── AlreadyRunningError               another process runs the app on the same state
     │   ├── UpgradeError                      the topology has changed incompatibly with its state
+    │   ├── PartitionsAddedError              a source topic has partitions that no task reads
     │   └── UnknownTableError (LookupError)   the table does not exist
     └── EngineError                           Spark could not run the batch (retryable)
 
@@ -196,6 +197,12 @@ class UpgradeError(StateError):
     """The topology has changed in a way that is incompatible with its state; nothing was modified."""
 
     code = "upgrade"
+
+
+class PartitionsAddedError(StateError):
+    """A source topic has got partitions that no task of the running app reads; none of their records was skipped."""
+
+    code = "partitions_added"
 
 
 class UnknownTableError(StateError, LookupError):

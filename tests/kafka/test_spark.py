@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from tests.spark.apps import levels, words
 
 from millstream import App, Config
 from millstream.admin.reset import execute_reset, planned_reset
+from millstream.batch.report import BatchReport
+from millstream.broker import TopicConfig
 from millstream.cli.ui import last_broker_url
 from millstream.errors import StateError
 from millstream.foundation.names import producer_prefix
@@ -83,9 +86,60 @@ def test_the_dashboard_finds_the_broker_of_an_app_that_has_run(app: App, cluster
     assert last_broker_url(app.data_dir) is None
     app.run("caught-up")
     assert last_broker_url(app.data_dir) == cluster.url
-    app.broker_url = None
-    app.run("caught-up")
+    embedded = App("embedded", data_dir=app.data_dir, config=Config(partitions=2))
+    embedded.stream("lines").to("copies")
+    embedded.run("caught-up")
     assert last_broker_url(app.data_dir) is None, "without a broker, the dashboard shows the embedded log"
+
+
+def test_another_broker_under_the_same_state_is_refused_and_nothing_is_created_there(
+    app: App, cluster: Cluster, kafka: KafkaBroker
+) -> None:
+    app.broker_url = None
+    app.run("caught-up")  # on the embedded log
+    app.broker_url = cluster.url
+    with pytest.raises(StateError, match=r"has state and positions of 'embedded:.*but its broker is now 'kafka:"):
+        app.run("caught-up")
+    assert "lines" not in kafka.topic_names()
+
+
+def test_a_topic_that_was_created_again_is_refused(app: App, kafka: KafkaBroker) -> None:
+    app.run("caught-up")
+    feed(app, *["a"] * 5)
+    app.run("caught-up")
+    kafka.delete_topic("lines")
+    kafka.create_topic("lines", TopicConfig(partitions=2))
+    feed(app, *["b"] * 50)
+    with pytest.raises(StateError, match="'lines' was deleted and created again after app 'words' had read it"):
+        app.run("caught-up")
+
+
+def test_partitions_that_are_added_while_the_app_runs_are_read(app: App, kafka: KafkaBroker) -> None:
+    app.run("caught-up")
+    feed(app, "a", "b")
+    has_counted, has_counted_all = threading.Event(), threading.Event()
+
+    def on_batch(_report: BatchReport) -> None:
+        has_counted.set()
+        if app.tables["words"].get("new") == 40:
+            has_counted_all.set()
+
+    run = app.start(on_batch=on_batch)
+    try:
+        assert has_counted.wait(60)
+        kafka.alter_topic("lines", partitions=4)
+        with app.producer(value=str) as producer:
+            for number in range(40):
+                producer.send("lines", "new", key=str(number))
+        feed(app, "last")
+        assert has_counted_all.wait(60) or app.tables["words"]["new"] == 40
+    finally:
+        run.stop()
+        run.wait(60)
+    ends = [offsets.end for offsets in kafka.offsets("lines")]
+    assert len(ends) == 4
+    assert all(ends)
+    assert app.tables["words"]["new"] == 40
 
 
 def test_an_app_with_deleted_state_does_not_publish_again_silently(app: App, kafka: KafkaBroker) -> None:

@@ -103,3 +103,6 @@ class Ticks(Processor):
 
 ticking = App("ticking", config=Config(partitions=2, caching=False))
 ticking.stream("n", value=int).process(Ticks, name="ticks").group_by_key().count(name="told").to_stream().to("told")
+
+keyed = App("keyed", config=Config(partitions=2))
+keyed.stream("numbers").group_by_key().count(name="numbers-by-key")

@@ -74,8 +74,8 @@ class _Rescaling:
         self._plan = plan
         self._count = partitions
         self._topics = {topic: broker.topic(topic).partitions for topic in plan.source_topics}
-        self._progress = self._checked_progress()
         self._before: dict[str, int] = self._journal.catalog()["partitions"]
+        self._progress = self._checked_progress()
         self._layout = Layout.of(plan, dict.fromkeys(self._topics, partitions))
         entries = msgspec.convert(catalog_of(self._layout)["tables"], list[TableEntry])
         self._tables = {entry.name: entry for entry in entries}
@@ -105,7 +105,9 @@ class _Rescaling:
             raise UpgradeError(
                 "the topology is not the one that ran last", hint="run it once as it is, then change its partitions"
             )
-        backlog = Planner(self._broker, list(self._topics), BatchSize(1, 1.0)).backlog(progress)
+        size = BatchSize(1, 1.0)
+        planner = Planner(self._broker, list(self._topics), size, partitions_read=self._partitions_read)
+        backlog = planner.backlog(progress)
         if planned is not None or backlog:
             waiting = f"{records_in(backlog)} records are waiting" if backlog else f"batch {planned and planned.number}"
             raise UpgradeError(
@@ -119,6 +121,11 @@ class _Rescaling:
                 hint="give a number that is not smaller",
             )
         return progress
+
+    def _partitions_read(self, topic: str) -> int | None:
+        """Return how many partitions of a topic the app has read; those added since then may have records waiting."""
+        stages = [stage for stage in self._plan.stages if stage.reads(topic) and stage.name in self._before]
+        return min((self._before[stage.name] for stage in stages), default=None)
 
     def _check_stores(self, stage: Stage) -> None:
         """Refuse stores whose rows do not follow from a key alone; nothing was touched yet."""

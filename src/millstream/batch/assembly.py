@@ -1,4 +1,4 @@
-"""Assemble what runs the batches of an app: the task environment, the planner, the batch loop and its supervisor.
+"""Assemble what runs the batches of an app: the task environment, the planner and the batch loop.
 
 Spark's driver and workers, the resident task, the test driver and the tests all build these parts here, so that they
 agree on what the app reads, when its timers are due and how its tasks run.
@@ -19,7 +19,6 @@ from millstream.batch.idle import IdleInputs
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute, LoopOptions, Resident
 from millstream.batch.planner import BatchSize, Planner, SmallPlanner, wall_clock
-from millstream.batch.supervisor import Supervisor
 from millstream.batch.timers import timed_tasks
 from millstream.batch.topics import LOOK_SECONDS, SourceTopics
 from millstream.broker import Broker, TopicConfig
@@ -128,6 +127,7 @@ class Assembly:
             whole=self.layout.plan.global_tables,
             idle=IdleInputs(self.layout),
             clock=clock,
+            partitions_read=self.layout.partitions_read,
         )
 
     def loop(
@@ -136,15 +136,11 @@ class Assembly:
         """Return a loop that plans batches with ``planner`` and runs them with ``execute``."""
         return BatchLoop(self.settings.app, journal, planner, execute, task_names(self.layout), options)
 
-    def supervisor(self, journal: Journal, config: Config, engine: Engine, options: LoopOptions) -> Supervisor:
-        """Return what runs batches on an engine and connects to it again after failures."""
-
-        def make_loop() -> BatchLoop:
-            executors = engine.connect()
-            loop_options = replace(options, resident=executors.resident)
-            return self.loop(journal, self.planner(batch_size(config)), executors.execute, loop_options)
-
-        return Supervisor(self.settings.app, journal, make_loop, stopping=options.stopping, activity=options.activity)
+    def engine_loop(self, journal: Journal, config: Config, engine: Engine, options: LoopOptions) -> BatchLoop:
+        """Return a loop on an engine, which is started if it is not running."""
+        executors = engine.connect()
+        loop_options = replace(options, resident=executors.resident)
+        return self.loop(journal, self.planner(batch_size(config)), executors.execute, loop_options)
 
 
 def topic_loop(name: str, topic: str, broker: Broker, journal: Journal, config: Config, execute: Execute) -> BatchLoop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from millstream.errors import StateError
 from millstream.records import TopicPartition
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
@@ -64,6 +65,18 @@ def advanced(progress: Progress, plan: Batch, names: list[str], reports: list[Ta
         ticks={**progress.ticks, **plan.ticks},
         timers={**progress.timers, **{names[one.task]: one.timers for one in ran if one.timers}},
     )
+
+
+def check_ran(batch: Batch, names: list[str], reports: list[TaskReport]) -> None:
+    """Refuse to mark a batch as done if no task has read one of its ranges; a loop without tasks reads them itself."""
+    read = sum(report.ranges for report in reports)
+    planned = sum(range_.topic not in batch.global_tables for range_ in batch.ranges)
+    if names and read < planned and not any(report.replayed for report in reports):
+        raise StateError(
+            f"batch {batch.number} has {planned} ranges, but its tasks have read {read}",
+            hint="the batch is not marked as done; please report this as a bug",
+            batch=batch.number,
+        )
 
 
 def offsets_of(progress: Progress) -> dict[TopicPartition, int]:

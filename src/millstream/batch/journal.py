@@ -27,9 +27,18 @@ _PROGRESS = b"progress"
 _PLANNED = b"planned"
 _CATALOG = b"catalog"
 _LINEAGE = b"lineage"
+_INPUTS = b"inputs"
 _DEPLOYED = b"deployed"
 _CHORES = b"chores"
 _ALL = 2**64 - 1
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the positions of an app refer to: a cluster, its address when the app last started, and ids of topics."""
+
+    cluster: str
+    url: str
+    topics: dict[str, str] = {}
 
 
 class Deploy(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +128,16 @@ class Journal:
     def note_failure(self, note: FailureNote | None) -> None:
         """Remember why a batch failed, for those who look later; None when a new run begins."""
         self._environment.update(lambda txn: self.history.note_failure(txn, note))
+
+    def inputs(self) -> Inputs | None:
+        """Return what the positions refer to, or None if the app has not started yet."""
+        with self._environment.read() as txn:
+            stored = txn.get(_INPUTS, db=self._database)
+        return None if stored is None else msgspec.json.decode(stored, type=Inputs)
+
+    def remember_inputs(self, inputs: Inputs) -> None:
+        """Store what the positions refer to."""
+        self._environment.update(lambda txn: txn.put(_INPUTS, msgspec.json.encode(inputs), db=self._database))
 
     def lineage(self) -> str:
         """Return the random name of this history of the app, which begins with an empty journal."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
 from millstream.batch.activity import Activity
-from millstream.batch.batch import Batch, Progress, advanced, offsets_of
+from millstream.batch.batch import Batch, Progress, advanced, check_ran, offsets_of
 from millstream.batch.gate import Gate
 from millstream.batch.journal import Journal
 from millstream.batch.logs import log_batch
 from millstream.batch.planner import Planner
 from millstream.batch.report import BatchReport, Phases, lag_of
-from millstream.errors import EngineError, MillstreamError
+from millstream.errors import EngineError, MillstreamError, PartitionsAddedError
 from millstream.records import TopicPartition
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
@@ -120,6 +120,8 @@ class BatchLoop:
                 if until == "stopped":
                     self._pause()
                 plan = None if self._ends() else self._retrying(self._plan_durably)
+                if plan is None and self._planner.unread_partitions and not self._ends():
+                    raise self._partitions_added()
             self._may_idle = until == "stopped"
             if self._may_reside(plan, until):
                 plan = self._reside(until)
@@ -156,7 +158,10 @@ class BatchLoop:
     def _plan_durably(self) -> Batch | None:
         began = time.perf_counter()
         self._activity.turn_to("plans a batch")
-        plan = self._planner.choose(self._progress, self._planner.backlog(self._progress), idle=self._may_idle)
+        backlog = self._planner.backlog(self._progress)
+        if self._planner.unread_partitions:
+            return None
+        plan = self._planner.choose(self._progress, backlog, idle=self._may_idle)
         if plan is not None:
             self._journal.write(self._progress, plan)
         self._plan_seconds = time.perf_counter() - began
@@ -168,6 +173,7 @@ class BatchLoop:
         self._activity.turn_to(f"runs batch {plan.number}", "working")
         reports = self._retrying(lambda: self._execute(plan, self._progress.versions))
         ran = time.perf_counter()
+        check_ran(plan, self._names, reports)
         progress = advanced(self._progress, plan, self._names, reports)
         self._planner.adapt(plan.records, ran - began)
         if time.monotonic() >= self._next_commit:
@@ -194,7 +200,16 @@ class BatchLoop:
     def _is_pausing(self, backlog: list[Range]) -> bool:
         """Whether the batch after this one is planned later, by somebody else or when its time has come."""
         waits = time.monotonic() < self._next_batch and not self._planner.is_too_much(backlog)
-        return self._ends() or waits
+        return self._ends() or waits or bool(self._planner.unread_partitions)
+
+    def _partitions_added(self) -> PartitionsAddedError:
+        topic, (read, there) = next(iter(self._planner.unread_partitions.items()))
+        return PartitionsAddedError(
+            f"topic {topic!r} has {there} partitions, but the app started when it had {read}",
+            hint="start the app again; none of the records in the new partitions was skipped",
+            topic=topic,
+            partitions=there,
+        )
 
     def _pause(self) -> None:
         """With a fixed interval, wait for its end, unless a batch took longer than that."""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from millstream.batch.batch import Batch, Progress
 from millstream.batch.idle import IdleInputs
 from millstream.batch.timers import TimedTasks, due_tasks, next_due
-from millstream.broker import Broker
+from millstream.broker import Broker, Offsets
 from millstream.errors import OffsetOutOfRangeError
 from millstream.records import TopicPartition
 from millstream.task.task_input import Range
@@ -87,8 +87,15 @@ class Planner:
         whole: Collection[str] = frozenset(),
         idle: IdleInputs | None = None,
         clock: Callable[[], int] = wall_clock,
+        partitions_read: Callable[[str], int | None] = lambda _topic: None,
     ) -> None:
-        """Topics in ``whole`` are those of global tables: each batch reads all there is, whatever its time."""
+        """Topics in ``whole`` are those of global tables: each batch reads all there is, whatever its time.
+
+        ``partitions_read`` says how many partitions of a topic have tasks; None means all, however many there are.
+        """
+        self._partitions_read = partitions_read
+        self.unread_partitions: dict[str, tuple[int, int]] = {}
+        """By topic the number of partitions that have tasks and the larger number that the broker has by now."""
         self.broker = broker
         self._topics = topics
         self._size = size
@@ -101,7 +108,7 @@ class Planner:
         """Return everything that could be read now."""
         found: list[Range] = []
         for topic in self._topics:
-            for partition, offsets in enumerate(self.broker.offsets(topic)):
+            for partition, offsets in enumerate(self._offsets(topic)):
                 start = progress.position(topic, partition)
                 if start is not None and start > offsets.end:
                     raise OffsetOutOfRangeError(
@@ -119,8 +126,15 @@ class Planner:
         return {
             TopicPartition(topic, partition): max(progress.position(topic, partition) or 0, offsets.begin)
             for topic in self._topics
-            for partition, offsets in enumerate(self.broker.offsets(topic))
+            for partition, offsets in enumerate(self._offsets(topic))
         }
+
+    def _offsets(self, topic: str) -> list[Offsets]:
+        """Return the offsets of the partitions that have tasks; others must never become part of a batch."""
+        offsets, count = self.broker.offsets(topic), self._partitions_read(topic)
+        if count is not None and len(offsets) > count:
+            self.unread_partitions[topic] = count, len(offsets)
+        return offsets[:count]
 
     def has_other_topics(self, positions: Collection[TopicPartition]) -> bool:
         """Whether topics have come or gone since ``positions`` were looked up."""

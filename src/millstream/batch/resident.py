@@ -93,7 +93,7 @@ def _loop(
     options = LoopOptions(
         on_batch=on_batch,
         stopping=wire.left,
-        is_over=lambda: planner.too_much or time.monotonic() >= deadline,
+        is_over=lambda: planner.too_much or bool(planner.unread_partitions) or time.monotonic() >= deadline,
         on_idle=on_idle,
     )
     return assembly.loop(journal, planner, execute, options)

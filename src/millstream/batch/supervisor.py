@@ -28,9 +28,11 @@ from millstream.errors import (
     BrokerUnavailableError,
     EngineError,
     MillstreamError,
+    PartitionsAddedError,
     ProcessingError,
     SerdeError,
     StorageFullError,
+    UpgradeError,
 )
 
 _log = logging.getLogger("millstream.supervisor")
@@ -62,7 +64,10 @@ class Supervisor:
         *,
         stopping: threading.Event,
         activity: Activity,
+        lay_out_again: Callable[[], None] | None = None,
     ) -> None:
+        """Call ``lay_out_again`` when a source topic has got partitions; ``make_loop`` then reads these too."""
+        self._lay_out_again = lay_out_again
         self._app = app
         self._journal = journal
         self._make_loop = make_loop
@@ -80,10 +85,31 @@ class Supervisor:
             try:
                 self._make_loop().run(until)
                 return
+            except PartitionsAddedError as error:
+                pause = self._adopt_partitions(error, until)
             except MillstreamError as error:
                 pause = self._after(error, until)
             if self._stopping.wait(pause):
                 return
+
+    def _adopt_partitions(self, error: PartitionsAddedError, until: Until) -> float:
+        """Lay the app out over the new partitions, or end the run if its state does not allow that."""
+        if self._lay_out_again is None:
+            return self._after(error, until)
+        try:
+            self._lay_out_again()
+        except UpgradeError as refused:
+            error = PartitionsAddedError(
+                f"{error.message}, and its state is kept by partition",
+                hint="if the old partitions are read to their ends, move the state with: millstream rescale APP "
+                f"--partitions {error.facts['partitions']}; else start over with: millstream reset {self._app}; "
+                "no record of the new partitions was skipped",
+                **error.facts,
+            )
+            error.__cause__ = refused
+            return self._after(error, until)
+        event(_log, logging.WARNING, "partitions added", {"app": self._app, **error.facts})
+        return 0.0
 
     def _after(self, error: MillstreamError, until: Until) -> float:
         """Return how long to pause before the next attempt, or raise what ends the run."""

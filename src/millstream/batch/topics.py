@@ -31,8 +31,17 @@ def matching_topics(plan: Plan, broker: Broker, *, but: str) -> dict[str, int]:
     return found
 
 
-def lay_out(app: AppSpec, broker: Broker) -> Layout:
-    """Create missing topics if that is allowed, and lay the plan out over the topics of the broker."""
+def read_topics(app: AppSpec, broker: Broker) -> list[str]:
+    """Return the topics that an app reads: those it names, and those that match its patterns now."""
+    but = Policies.of(app.id, app.config).dead_letter_topic
+    return [*app.plan.source_topics, *matching_topics(app.plan, broker, but=but)]
+
+
+def lay_out(app: AppSpec, broker: Broker, before: Mapping[str, int]) -> Layout:
+    """Create missing topics if that is allowed, and lay the plan out over the topics of the broker.
+
+    ``before`` has the number of tasks that each stage had when the app last ran.
+    """
     plan, config = app.plan, app.config
     topics: dict[str, int] = {}
     written = (f"{config.output_prefix}{topic}" for topic in plan.sink_topics)
@@ -54,7 +63,7 @@ def lay_out(app: AppSpec, broker: Broker) -> Layout:
                 topic=topic,
             )
     matching = matching_topics(plan, broker, but=Policies.of(app.id, config).dead_letter_topic)
-    return Layout.of(plan, {**topics, **matching}, otherwise=config.partitions)
+    return Layout.of(plan, {**topics, **matching}, otherwise=config.partitions, before=before)
 
 
 class SourceTopics:
@@ -102,7 +111,7 @@ class SourceTopics:
 
     def _fits(self, topics: Mapping[str, int]) -> bool:
         try:
-            wider = Layout.of(self._layout.plan, topics, otherwise=1).partitions
+            wider = Layout.of(self._layout.plan, topics, before=self._layout.partitions_by_stage).partitions
         except DefinitionError:
             return False
         return all(count <= tasks for count, tasks in zip(wider, self._layout.partitions, strict=True))

@@ -37,6 +37,10 @@ class KafkaBroker:
         """The URL of the cluster, as accepted by ``broker=``."""
         return self._address.url
 
+    def cluster_id(self) -> str:
+        """Return the id that the brokers of the cluster share."""
+        return str(self._connections.clients.metadata("read the id of the cluster").cluster_id)
+
     def __enter__(self) -> Self:
         return self
 
@@ -64,8 +68,9 @@ class KafkaBroker:
 
     def topic(self, name: str) -> TopicInfo:
         """Describe a topic; Kafka does not report its size to clients."""
+        topics = self._connections.topics
         return TopicInfo(
-            name=name, config=self._connections.topics.config(name), offsets=tuple(self.offsets(name)), bytes=()
+            name=name, config=topics.config(name), offsets=tuple(self.offsets(name)), bytes=(), id=topics.id(name)
         )
 
     def topic_names(self) -> list[str]:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
     ResourceType,
+    TopicDescription,
 )
 
 from millstream.broker import TopicConfig, apply_config_changes, check_config
@@ -60,11 +61,21 @@ class KafkaTopics:
 
     def partitions(self, name: str) -> int:
         """Return the number of partitions of a topic."""
+        return len(self._describe(name).partitions)
+
+    def id(self, name: str) -> str:
+        """Return the id of a topic; one that is created again has another."""
+        return str(self._describe(name).topic_id)
+
+    def _describe(self, name: str) -> TopicDescription:
         check_name("topic", name)
         try:
-            return len(self._request("describe_topics", name, TopicCollection([name]), action="describe").partitions)
+            description: TopicDescription = self._request(
+                "describe_topics", name, TopicCollection([name]), action="describe"
+            )
         except UnknownTopicError as error:
             raise self._unknown_topic(name) from error
+        return description
 
     def config(self, name: str) -> TopicConfig:
         """Return the settings of a topic."""

@@ -22,7 +22,8 @@ from millstream.foundation.storage import Environment, close_environments, open_
 from millstream.log.topic import Topic
 from millstream.log.waiting import notify
 
-META_DATABASES = ("topics", "groups", "committed")
+META_DATABASES = ("topics", "groups", "committed", "identity")
+_CLUSTER_ID = b"cluster-id"
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -51,6 +52,18 @@ class Catalog:
         if self._meta is None or not self._meta.is_open:
             self._meta = open_environment(self._root / "meta", META_DATABASES, sync=self._sync)
         return self._meta
+
+    def cluster_id(self) -> str:
+        """Return the random id of the log, which is created when it is first asked for."""
+        meta = self.meta
+        with meta.read() as txn:
+            stored = txn.get(_CLUSTER_ID, db=meta.databases["identity"])
+        return bytes(stored).decode() if stored is not None else meta.update(self._assign_cluster_id)
+
+    def _assign_cluster_id(self, txn: Any) -> str:
+        identity = self.meta.databases["identity"]
+        txn.put(_CLUSTER_ID, uuid4().hex.encode(), db=identity, overwrite=False)  # unless another process was first
+        return bytes(txn.get(_CLUSTER_ID, db=identity)).decode()
 
     def names(self) -> list[str]:
         """Return the names of all topics in order."""

@@ -68,6 +68,10 @@ class EmbeddedLog:
         """The URL of the log, as accepted by ``broker=``."""
         return f"embedded:{self._data_dir}"
 
+    def cluster_id(self) -> str:
+        """Return the id of the log, which stays the same when its directory moves."""
+        return self._catalog.cluster_id()
+
     def __enter__(self) -> Self:
         return self
 
@@ -102,7 +106,13 @@ class EmbeddedLog:
     def topic(self, name: str) -> TopicInfo:
         """Describe a topic."""
         topic = self._catalog.get(name)
-        return TopicInfo(name=name, config=topic.config, offsets=tuple(topic.offsets()), bytes=tuple(topic.bytes()))
+        return TopicInfo(
+            name=name,
+            config=topic.config,
+            offsets=tuple(topic.offsets()),
+            bytes=tuple(topic.bytes()),
+            id=topic.id,
+        )
 
     def topic_names(self) -> list[str]:
         """Return the names of all topics in order."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from millstream.errors import DefinitionError
 from millstream.plan.foreign_keys import ForeignKeyAnswer, ForeignKeySubscribe
@@ -26,8 +27,19 @@ class Layout:
     partitions: tuple[int, ...]
 
     @classmethod
-    def of(cls, plan: Plan, topics: Mapping[str, int], *, otherwise: int = 1) -> Layout:
-        """Return the layout for topics with these partition counts; ``otherwise`` if no topic matches a pattern."""
+    def of(
+        cls,
+        plan: Plan,
+        topics: Mapping[str, int],
+        *,
+        otherwise: int = 1,
+        before: Mapping[str, int] = MappingProxyType({}),
+    ) -> Layout:
+        """Return the layout for topics with these partition counts; ``otherwise`` if no topic matches a pattern.
+
+        Stages that only read from other stages keep the number of tasks that they had ``before``, by name, so that
+        their state fits when a source topic gets partitions.
+        """
         counts: dict[str, int] = {}
         writer = {node: stage.name for stage in plan.stages for node in stage.nodes}
         for stage in plan.stages:
@@ -42,7 +54,8 @@ class Layout:
                 fixed += [edge.partitions for edge in edges if edge.partitions]
                 senders = [writer[origin] for edge in edges if (origin := _partitioning_edge(edge)) is not None]
                 free = [counts[sender] for sender in senders if sender in counts]
-                counts[stage.name] = max(fixed or free or [otherwise])
+                kept = [before[stage.name]] if stage.name in before else []
+                counts[stage.name] = max(fixed or kept or free or [otherwise])
                 _check_copartitioned(stage, counts[stage.name], topics)
                 _check_sharing(stage, counts[stage.name], topics)
         return cls(plan, tuple(counts[stage.name] for stage in plan.stages))
@@ -69,6 +82,16 @@ class Layout:
             for node in stage.inputs
             if isinstance(node, Repartition)
         }
+
+    @property
+    def partitions_by_stage(self) -> dict[str, int]:
+        """The number of tasks of each stage by its name."""
+        return {stage.name: count for stage, count in zip(self.plan.stages, self.partitions, strict=True)}
+
+    def partitions_read(self, topic: str) -> int | None:
+        """Return how many partitions of a topic have tasks that read them; None if every task reads all of them."""
+        stages = zip(self.plan.stages, self.partitions, strict=True)
+        return min((count for stage, count in stages if stage.reads(topic)), default=None)
 
     def tasks_on(self, level: int) -> list[int]:
         """Return the numbers of the tasks on a level."""

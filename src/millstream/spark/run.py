@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
+from millstream.admin.inputs import bind_inputs, check_cluster
 from millstream.admin.upgrade import upgrade
 from millstream.batch.activity import Activity, LifeSigns
 from millstream.batch.app_spec import AppSettings, AppSpec
@@ -18,11 +19,11 @@ from millstream.batch.assembly import Assembly, TaskSettings
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.logs import event
-from millstream.batch.loop import LoopOptions, Until
+from millstream.batch.loop import BatchLoop, LoopOptions, Until
 from millstream.batch.pace import Pace
 from millstream.batch.report import BatchReport
 from millstream.batch.supervisor import Supervisor
-from millstream.batch.topics import lay_out
+from millstream.batch.topics import lay_out, read_topics
 from millstream.batch.watchdog import Watchdog
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
@@ -86,21 +87,27 @@ class SparkRun:
             held.callback(lease.give_back)
             broker = open_broker(spec.broker_url, spec.data_dir, durability=spec.config.durability)
             held.callback(broker.close)
-            layout = lay_out(spec, broker)
             journal = Journal(journal_dir(spec.data_dir, spec.id), durable=spec.is_durable)
-            changes = _upgrade(spec, broker, layout, journal, reset)
-            assembly = Assembly(TaskSettings.of(spec, journal.lineage()), layout, broker)
-            engine = SparkEngine(spec, assembly, lease, pace)
+            check_cluster(spec.id, journal, broker)
+            parts = _Parts(spec, broker, journal, lease, pace)
+            parts.lay_out(reset)
             options = LoopOptions(on_batch=on_batch, every_seconds=pace.every_seconds)
-            supervisor = assembly.supervisor(journal, spec.config, engine, options)
+            supervisor = Supervisor(
+                spec.id,
+                journal,
+                lambda: parts.loop(options),
+                stopping=options.stopping,
+                activity=options.activity,
+                lay_out_again=parts.lay_out,
+            )
             deliveries = Deliveries(spec, broker)
-            held.callback(_watchdog(spec, engine, options.activity).close)
+            held.callback(_watchdog(spec, parts, options.activity).close)
             port = spec.config.metrics_port
             metrics = None if port is None else MetricsServer(spec.data_dir, port)
             if metrics is not None:
                 held.callback(metrics.close)
             url = None if metrics is None else metrics.url
-            return cls(held.pop_all(), supervisor, options.stopping, deliveries, until, changes, url)
+            return cls(held.pop_all(), supervisor, options.stopping, deliveries, until, parts.changes, url)
 
     def _work(self, until: Until) -> None:
         try:
@@ -166,15 +173,47 @@ def _locked(app: AppSettings) -> FileLock:
     return lock
 
 
-def _watchdog(app: AppSettings, engine: SparkEngine, activity: Activity) -> Watchdog:
+class _Parts:
+    """What depends on the partitions of the topics: the layout and the engine that runs its tasks."""
+
+    def __init__(self, spec: AppSpec, broker: Broker, journal: Journal, lease: Lease, pace: Pace) -> None:
+        self._spec = spec
+        self._broker = broker
+        self._journal = journal
+        self._lease = lease
+        self._pace = pace
+
+    def lay_out(self, reset: Collection[str] = ()) -> None:
+        """Lay the app out over the partitions that its topics have now; refuses what does not fit its state."""
+        spec, broker, journal = self._spec, self._broker, self._journal
+        layout = lay_out(spec, broker, journal.catalog().get("partitions", {}))
+        bind_inputs(spec.id, journal, broker, read_topics(spec, broker))
+        self.changes = _upgrade(spec, broker, layout, journal, reset)
+        self.assembly = Assembly(TaskSettings.of(spec, journal.lineage()), layout, broker)
+        self.engine = SparkEngine(spec, self.assembly, self._lease, self._pace)
+
+    def doing(self) -> str:
+        """Say what the engine is working on."""
+        return self.engine.doing()
+
+    def cancel(self) -> None:
+        """Cancel what the engine is working on."""
+        self.engine.cancel()
+
+    def loop(self, options: LoopOptions) -> BatchLoop:
+        """Return the loop of the next attempt."""
+        return self.assembly.engine_loop(self._journal, self._spec.config, self.engine, options)
+
+
+def _watchdog(app: AppSettings, parts: _Parts, activity: Activity) -> Watchdog:
     limit = app.config.stuck_after
     return Watchdog(
         app.id,
         activity,
         LifeSigns(activity_file(app.data_dir, app.id)),
         stuck_after=None if limit is None else milliseconds(limit) / 1000,
-        detail=engine.doing,
-        abandon=engine.cancel,
+        detail=parts.doing,
+        abandon=parts.cancel,
     )
 
 

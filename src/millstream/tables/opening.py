@@ -48,7 +48,7 @@ def catalog_of(layout: Layout) -> dict[str, Any]:
     return {
         "tables": [msgspec.to_builtins(entry) for entry in entries],
         "plan": view(plan),
-        "partitions": {stage.name: layout.partitions[number] for number, stage in enumerate(plan.stages)},
+        "partitions": layout.partitions_by_stage,
     }
 
 

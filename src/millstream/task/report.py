@@ -17,6 +17,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     version: int = 0
     round: int = 0
     commit: str = ""
+    ranges: int = 0
+    """How many ranges of topics the task has read."""
     records_in: int = 0
     records_out: int = 0
     dropped: dict[str, int] = {}

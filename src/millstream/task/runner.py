@@ -145,6 +145,7 @@ def _apply(env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: A
         version=version.batch,
         round=version.round,
         commit=version.commit,
+        ranges=len(task_input.ranges),
         records_in=run.records_in,
         records_out=run.outbox.records,
         dropped=dict(run.drops),
