@@ -17,6 +17,10 @@ from millstream.foundation.storage import Environment, FileLock, make_private_di
 MEGABYTE = 1 << 20
 
 
+UNNAMED: Any = None
+"""The unnamed database of an environment."""
+
+
 @pytest.fixture
 def env(tmp_path: Path) -> Iterator[Environment]:
     opened = open_environment(tmp_path / "env")
@@ -25,13 +29,12 @@ def env(tmp_path: Path) -> Iterator[Environment]:
 
 
 def put(env: Environment, key: bytes, value: bytes) -> None:
-    env.update(lambda txn: txn.put(key, value))
+    env.update(lambda txn: txn.put(key, value, db=UNNAMED))
 
 
 def get(env: Environment, key: bytes) -> bytes | None:
     with env.read() as txn:
-        value: bytes | None = txn.get(key)
-        return value
+        return txn.get(key, db=UNNAMED)
 
 
 def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -106,7 +109,7 @@ def test_a_reader_sees_a_consistent_snapshot(env: Environment) -> None:
     put(env, b"k", b"old")
     with env.read() as txn:
         put(env, b"k", b"new")
-        assert txn.get(b"k") == b"old"
+        assert txn.get(b"k", db=UNNAMED) == b"old"
     assert get(env, b"k") == b"new"
 
 
@@ -149,7 +152,7 @@ def test_a_change_larger_than_the_map_runs_again(env: Environment) -> None:
 def test_growth_waits_for_readers_of_this_process(env: Environment) -> None:
     put(env, b"k", b"v" * 1000)
     with env.read(buffers=True) as txn:
-        view = txn.get(b"k")
+        view: Any = txn.get(b"k", db=UNNAMED)
         writer = threading.Thread(target=put, args=(env, b"big", bytes(8 * MEGABYTE)))
         writer.start()
         writer.join(0.5)  # enough time to fail

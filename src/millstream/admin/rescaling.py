@@ -25,6 +25,7 @@ from millstream.broker import Broker
 from millstream.errors import AlreadyRunningError, DefinitionError, StateError, UpgradeError
 from millstream.foundation.paths import journal_dir, lock_file, state_dir
 from millstream.foundation.storage import FileLock, close_environments
+from millstream.foundation.transactions import Transaction
 from millstream.plan.describe import view
 from millstream.plan.layout import Layout
 from millstream.plan.stages import Stage
@@ -228,12 +229,12 @@ class _Rescaling:
             shutil.rmtree(self._state / f"{name}{_OLD}", ignore_errors=True)
 
 
-def _save(state: TaskState, version: StateVersion, txn: Any) -> None:
+def _save(state: TaskState, version: StateVersion, txn: Transaction) -> None:
     state.save(txn, version, b"")
 
 
 def _put(state: TaskState, store: str, rows: Rows) -> None:
-    def change(txn: Any) -> None:
+    def change(txn: Transaction) -> None:
         for physical, stored in rows.items():
             txn.put(physical, stored, db=state.database(store))
 

@@ -15,6 +15,7 @@ import msgspec
 
 from millstream.batch.report import BatchReport, Totals
 from millstream.foundation.storage import Environment
+from millstream.foundation.transactions import Transaction
 from millstream.operators.probe import Measured
 from millstream.task.report import TaskReport
 
@@ -63,7 +64,7 @@ class History:
     def _database(self) -> Any:
         return self._environment.databases[HISTORY]
 
-    def note(self, txn: Any, report: BatchReport) -> None:
+    def note(self, txn: Transaction, report: BatchReport) -> None:
         """Store a report within the transaction of the journal, and let go of what is too old."""
         database = self._database
         minute = report.ended_at // _MINUTE_MS
@@ -83,7 +84,7 @@ class History:
         self._forget(txn, _BATCH, report.plan.number - BATCHES_KEPT)
         self._forget(txn, _MINUTE, minute - MINUTES_KEPT)
 
-    def _forget(self, txn: Any, kind: bytes, last: int) -> None:
+    def _forget(self, txn: Transaction, kind: bytes, last: int) -> None:
         """Delete what is numbered up to ``last``; a few at a time, so that no batch pays for many."""
         cursor = txn.cursor(db=self._database)
         for _ in range(3):
@@ -91,7 +92,7 @@ class History:
                 return
             cursor.delete()
 
-    def note_failure(self, txn: Any, note: FailureNote | None) -> None:
+    def note_failure(self, txn: Transaction, note: FailureNote | None) -> None:
         """Store the last failure within the transaction of the journal, or forget it."""
         if note is None:
             txn.delete(_FAILURE, db=self._database)

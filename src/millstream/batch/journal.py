@@ -19,6 +19,7 @@ from millstream.batch.batch import Batch, Progress
 from millstream.batch.history import HISTORY, FailureNote, History
 from millstream.batch.report import BatchReport
 from millstream.foundation.storage import Environment, open_environment
+from millstream.foundation.transactions import Transaction
 from millstream.state.redo import TaskCommit, pack_commits, redo, unpack_commits
 
 _JOURNAL = "journal"
@@ -95,7 +96,7 @@ class Journal:
     ) -> None:
         """Store also what the planned batch changes in the state; up to batch ``settled`` that is forgotten."""
 
-        def change(txn: Any) -> None:
+        def change(txn: Transaction) -> None:
             self._note(txn, progress, planned, report)
             self._forget_settled(txn, settled)
             if commits:
@@ -103,7 +104,7 @@ class Journal:
 
         self._environment.update(change)
 
-    def _note(self, txn: Any, progress: Progress, planned: Batch | None, report: BatchReport | None) -> None:
+    def _note(self, txn: Transaction, progress: Progress, planned: Batch | None, report: BatchReport | None) -> None:
         txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
         if planned is None:
             txn.delete(_PLANNED, db=self._database)
@@ -112,7 +113,7 @@ class Journal:
         if report is not None:
             self.history.note(txn, report)
 
-    def _forget_settled(self, txn: Any, settled: int) -> None:
+    def _forget_settled(self, txn: Transaction, settled: int) -> None:
         with txn.cursor(db=self._unsettled) as cursor:
             while cursor.first() and int.from_bytes(cursor.key()) <= settled:
                 cursor.delete()
@@ -142,7 +143,7 @@ class Journal:
     def lineage(self) -> str:
         """Return the random name of this history of the app, which begins with an empty journal."""
 
-        def change(txn: Any) -> bytes:
+        def change(txn: Transaction) -> bytes:
             stored = txn.get(_LINEAGE, db=self._database)
             if stored is None:
                 stored = uuid.uuid4().hex[:12].encode()
@@ -162,7 +163,7 @@ class Journal:
         to the state is noted in the same commit, and is done after it.
         """
 
-        def change(txn: Any) -> None:
+        def change(txn: Transaction) -> None:
             stored = txn.get(_CATALOG, db=self._database)
             before = None if stored is None else msgspec.json.decode(stored, type=dict[str, Any]).get("plan")
             if before != catalog.get("plan"):

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import lmdb
 
 from millstream.errors import FormatError, StorageError, StorageFullError
+from millstream.foundation.transactions import Transaction, WriteTransaction
 
 T = TypeVar("T")
 
@@ -109,7 +110,7 @@ class Environment:
                     self.databases[name] = None
 
     @contextmanager
-    def read(self, *, buffers: bool = False) -> Iterator[Any]:
+    def read(self, *, buffers: bool = False) -> Iterator[Transaction]:
         """Open a read transaction, a consistent snapshot; keep it short, since it keeps old pages alive.
 
         With ``buffers``, values are views into the map that must not be used after the block.
@@ -125,7 +126,7 @@ class Environment:
                     self._map_changed.notify_all()
 
     @contextmanager
-    def write(self) -> Iterator[Any]:
+    def write(self) -> Iterator[WriteTransaction]:
         """Open a write transaction that commits at the end of the block and aborts if the block raises."""
         with self._write_lock, translate_storage_errors(self.path):
             self._grow_early()
@@ -137,7 +138,7 @@ class Environment:
                 raise
             txn.commit()
 
-    def update(self, change: Callable[[Any], T]) -> T:
+    def update(self, change: Callable[[WriteTransaction], T]) -> T:
         """Run ``change`` in a write transaction; it runs again if the map has to grow."""
         with self._write_lock:
             while True:
@@ -204,7 +205,7 @@ class Environment:
         with translate_storage_errors(self.path):
             self._lmdb.sync(True)
 
-    def copy(self, path: Path, txn: Any) -> None:
+    def copy(self, path: Path, txn: Transaction) -> None:
         """Write the snapshot of a read transaction to an empty directory, without free pages; writers may continue."""
         with translate_storage_errors(path):
             self._lmdb.copy(str(path), compact=True, txn=txn)

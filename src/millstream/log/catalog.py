@@ -19,6 +19,7 @@ from millstream.broker import TopicConfig, apply_config_changes, check_config
 from millstream.errors import TopicExistsError, UnknownTopicError
 from millstream.foundation.names import check_name
 from millstream.foundation.storage import Environment, close_environments, open_environment
+from millstream.foundation.transactions import Database, Transaction
 from millstream.log.topic import Topic
 from millstream.log.waiting import notify
 
@@ -101,7 +102,7 @@ class Catalog:
         check_config(config)
         meta = self.meta
 
-        def change(txn: Any) -> None:
+        def change(txn: Transaction) -> None:
             topics = meta.databases["topics"]
             stored = txn.get(name.encode(), db=topics)
             if stored is not None and self._is_complete(name, _unpack(stored)):
@@ -118,7 +119,7 @@ class Catalog:
         meta = self.meta
         self.get(name)
 
-        def change(txn: Any) -> None:
+        def change(txn: Transaction) -> None:
             stored = txn.get(name.encode(), db=meta.databases["topics"])
             if stored is None:
                 raise self._unknown_topic(name)
@@ -133,7 +134,7 @@ class Catalog:
         check_name("topic", name)
         meta = self.meta
 
-        def change(txn: Any) -> None:
+        def change(txn: Transaction) -> None:
             if not txn.delete(name.encode(), db=meta.databases["topics"]):
                 raise self._unknown_topic(name)
             for key in list(_committed_keys(txn, meta.databases["committed"], name)):
@@ -174,7 +175,7 @@ class Catalog:
         )
 
 
-def _committed_keys(txn: Any, committed: Any, topic: str) -> Iterator[bytes]:
+def _committed_keys(txn: Transaction, committed: Database, topic: str) -> Iterator[bytes]:
     name = topic.encode()
     with txn.cursor(db=committed) as cursor:
         for key in cursor.iternext(values=False):

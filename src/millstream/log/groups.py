@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from millstream.broker import GroupInfo, GroupMember
 from millstream.errors import BrokerError, RebalancedError
 from millstream.foundation.names import check_name
+from millstream.foundation.transactions import Database, Transaction
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class LogGroups:
         """Replace the state of a group in one transaction."""
         meta = self._meta()
 
-        def write(txn: Any) -> GroupState:
+        def write(txn: Transaction) -> GroupState:
             before = self._state(txn, meta, name)
             after = change(before)
             if after != before:
@@ -97,7 +98,7 @@ class LogGroups:
         check_name("group", name)
         meta = self._meta()
 
-        def write(txn: Any) -> None:
+        def write(txn: Transaction) -> None:
             state = self._state(txn, meta, name)
             if member is None:
                 self._check_empty(name, state, "commit for")
@@ -121,7 +122,7 @@ class LogGroups:
         self._check_exists(name)
         meta = self._meta()
 
-        def write(txn: Any) -> None:
+        def write(txn: Transaction) -> None:
             self._check_empty(name, self._state(txn, meta, name), "delete")
             txn.delete(name.encode(), db=meta.databases["groups"])
             for key, _ in list(_scan(txn, meta.databases["committed"], name.encode() + b"\0")):
@@ -129,7 +130,7 @@ class LogGroups:
 
         meta.update(write)
 
-    def _state(self, txn: Any, meta: Environment, name: str) -> GroupState:
+    def _state(self, txn: Transaction, meta: Environment, name: str) -> GroupState:
         stored = txn.get(check_name("group", name).encode(), db=meta.databases["groups"])
         return GroupState() if stored is None else _unpack(stored)
 
@@ -173,7 +174,7 @@ def _parse_committed_key(key: bytes) -> tuple[str, TopicPartition]:
     return group.decode(), TopicPartition(topic.decode(), int(partition))
 
 
-def _scan(txn: Any, database: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _scan(txn: Transaction, database: Database, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
     with txn.cursor(db=database) as cursor:
         if cursor.set_range(prefix) if prefix else cursor.first():
             for key, data in cursor.iternext():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from millstream.foundation.transactions import Cursor, Database, Transaction
 
 DATABASES = ("blobs", "index", "producers", "bounds")
 ID_KEY = b"id"
@@ -103,7 +105,7 @@ def unpack_bounds(data: bytes | None) -> Bounds:
     return Bounds() if data is None else Bounds(*_BOUNDS.unpack(data))
 
 
-def spans(txn: Any, index: Any, partition: int, start: int) -> Iterator[Span]:
+def spans(txn: Transaction, index: Database, partition: int, start: int) -> Iterator[Span]:
     """Yield the spans of a partition in order, starting with the span that covers ``start``."""
     with txn.cursor(db=index) as cursor:
         is_positioned = cursor.set_range(blob_key(partition, start))
@@ -118,7 +120,7 @@ def spans(txn: Any, index: Any, partition: int, start: int) -> Iterator[Span]:
                 yield span
 
 
-def _step_back(cursor: Any, is_positioned: bool, partition: int, start: int) -> None:
+def _step_back(cursor: Cursor, is_positioned: bool, partition: int, start: int) -> None:
     """Move to the blob that starts before ``start``, if the partition has one."""
     has_moved = cursor.prev() if is_positioned else cursor.last()
     if not has_moved or _KEY.unpack(cursor.key())[0] != partition:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from millstream.errors import OffsetOutOfRangeError
+from millstream.foundation.transactions import Transaction
 from millstream.log.layout import (
     Bounds,
     Span,
@@ -24,7 +25,7 @@ from millstream.log.layout import (
 class Snapshot:
     """The databases of a topic in one transaction."""
 
-    def __init__(self, txn: Any, databases: dict[str, Any]) -> None:
+    def __init__(self, txn: Transaction, databases: dict[str, Any]) -> None:
         self.txn = txn
         self._blobs = databases["blobs"]
         self._index = databases["index"]

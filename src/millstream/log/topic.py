@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from millstream.broker import Offsets
 from millstream.errors import UnknownTopicError
 from millstream.foundation.storage import Environment, open_environment
+from millstream.foundation.transactions import Transaction
 from millstream.log.layout import DATABASES, ID_KEY, Bounds, Span
 from millstream.log.snapshot import Snapshot, out_of_range
 from millstream.log.waiting import notify
@@ -95,7 +96,7 @@ class Topic:
         """Change the topic in one transaction, unless it has been deleted."""
         opened = self.environment
 
-        def checked(txn: Any) -> T:
+        def checked(txn: Transaction) -> T:
             if txn.get(ID_KEY, db=opened.databases["bounds"]) != self._id:
                 raise UnknownTopicError(
                     f"topic {self.name!r} has been deleted",

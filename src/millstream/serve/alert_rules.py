@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,6 +11,7 @@ from msgspec import Meta
 from millstream.errors import DefinitionError, UnknownTableError
 from millstream.foundation.names import check_name
 from millstream.foundation.storage import Environment, open_environment
+from millstream.foundation.transactions import Transaction
 
 AlertKind = Literal["lag", "late", "dead_letters", "failure", "table"]
 _RULES, _HISTORY = "rules", "history"
@@ -121,7 +122,7 @@ class AlertStore:
     def _write(self, database: str, key: bytes, value: bytes | None) -> None:
         env = self._open()
 
-        def change(txn: Any) -> None:
+        def change(txn: Transaction) -> None:
             if value is None:
                 txn.delete(key, db=env.databases[database])
             else:

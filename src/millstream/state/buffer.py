@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from millstream.foundation.object_codec import decode_key, encode_key
+from millstream.foundation.transactions import Database, Transaction
 from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.state.encoding import shorten_key
@@ -45,7 +46,7 @@ _unpack_numbers = msgspec.msgpack.Decoder(tuple[int, int]).decode
 class RecordBuffer:
     """The buffer inside one transaction."""
 
-    def __init__(self, txn: Any, database: Any, codec: Serde) -> None:
+    def __init__(self, txn: Transaction, database: Database, codec: Serde) -> None:
         self._txn = txn
         self._database = database
         self._encode, self._decode = codec.encode, codec.decode

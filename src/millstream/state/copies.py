@@ -16,6 +16,7 @@ import msgspec
 
 from millstream.errors import StateError
 from millstream.foundation.storage import open_environment
+from millstream.foundation.transactions import Transaction, WriteTransaction
 from millstream.serdes import Serde
 from millstream.state.keyvalue import KeyValueStore
 from millstream.state.task import store_database
@@ -70,7 +71,7 @@ class TableCopy:
             return version
         return self._environment.update(lambda txn: self._advance(txn, offsets, batch, load))
 
-    def _advance(self, txn: Any, offsets: Offsets, batch: int, load: LoadRows) -> CopyVersion:
+    def _advance(self, txn: WriteTransaction, offsets: Offsets, batch: int, load: LoadRows) -> CopyVersion:
         version = self._version(txn)
         if version.offsets == offsets and version.codec == self._codec.name:  # another process was faster
             return version
@@ -104,7 +105,7 @@ class TableCopy:
                 raise self._wrong_offsets(stored, offsets)
             yield KeyValueStore(txn, self._rows, self._codec, self._name)
 
-    def _version(self, txn: Any) -> CopyVersion:
+    def _version(self, txn: Transaction) -> CopyVersion:
         stored = txn.get(_VERSION, db=self._meta)
         return CopyVersion() if stored is None else msgspec.msgpack.decode(stored, type=CopyVersion)
 

@@ -11,6 +11,7 @@ import msgspec
 
 from millstream.errors import SerdeError
 from millstream.foundation.object_codec import decode_key, encode_key, hashable_keys
+from millstream.foundation.transactions import Database, Transaction
 from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.state.encoding import KEY_LENGTH, is_shortened, shorten_key
@@ -44,7 +45,7 @@ class KeyValueStore:
     Operators change rows through ``row`` and ``mark``; nothing is written before ``flush``.
     """
 
-    def __init__(self, txn: Any, database: Any, codec: Serde, name: str = "") -> None:
+    def __init__(self, txn: Transaction, database: Database, codec: Serde, name: str = "") -> None:
         self._name = name
         self._serde = codec
         self._txn = txn
@@ -183,7 +184,7 @@ class KeyValueStore:
 
 
 def scan(
-    txn: Any, database: Any, decode: Any, start: bytes = b"", stop: bytes | None = None
+    txn: Transaction, database: Database, decode: Any, start: bytes = b"", stop: bytes | None = None
 ) -> Iterator[tuple[Any, Any, int]]:
     """Yield (key, value, timestamp) of stored rows in key order."""
     with txn.cursor(database) as cursor:
@@ -196,7 +197,7 @@ def scan(
             yield (decode_key(key), *_read(key, stored, decode))
 
 
-def fetch(txn: Any, database: Any, decode: Any, key: Any) -> tuple[Any, int] | None:
+def fetch(txn: Transaction, database: Database, decode: Any, key: Any) -> tuple[Any, int] | None:
     """Return value and timestamp of a stored row."""
     encoded = encode_key(key)
     stored = txn.get(_physical(encoded), db=database)

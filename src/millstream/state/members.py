@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from millstream.foundation.object_codec import encode_key
+from millstream.foundation.transactions import Database, Transaction
 from millstream.state.encoding import shorten_key
 
 _KEY_LIMIT = 240  # group and member together must fit into an LMDB key
@@ -29,7 +30,7 @@ class _Group:
 class MemberStore:
     """Members of groups inside one transaction; a member's key is bytes and its value plain data."""
 
-    def __init__(self, txn: Any, database: Any) -> None:
+    def __init__(self, txn: Transaction, database: Database) -> None:
         self._txn = txn
         self._database = database
         self._groups: dict[Any, _Group] = {}

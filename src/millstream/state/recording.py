@@ -9,6 +9,7 @@ from typing import Any, Self
 import msgspec
 
 from millstream.foundation.storage import open_environment
+from millstream.foundation.transactions import Cursor, Database, Transaction
 
 Changes = dict[tuple[str, bytes], bytes | None]
 """The last value written by database and key, None if the key was deleted."""
@@ -39,7 +40,7 @@ def write_rows(path: Path, rows: Rows, *, sync: bool = True) -> None:
     """Apply recorded changes to the environment at ``path``, in one commit."""
     environment = open_environment(path, tuple(dict.fromkeys(database for database, _, _ in rows)), sync=sync)
 
-    def change(txn: Any) -> None:
+    def change(txn: Transaction) -> None:
         for database, key, value in rows:
             handle = environment.databases[database]
             if value is None:
@@ -55,22 +56,22 @@ class RecordedTransaction:
 
     __slots__ = ("_names", "_txn", "changes", "get", "stat")
 
-    def __init__(self, txn: Any, databases: Mapping[str, Any]) -> None:
+    def __init__(self, txn: Transaction, databases: Mapping[str, Any]) -> None:
         self._txn = txn
         self._names = {id(handle): name for name, handle in databases.items()}
         self.changes: Changes = {}
         self.get = txn.get
         self.stat = txn.stat
 
-    def put(self, key: bytes, value: bytes, *, db: Any) -> bool:
+    def put(self, key: bytes, value: bytes, *, db: Database) -> bool:
         self.changes[self._names[id(db)], bytes(key)] = bytes(value)
         return bool(self._txn.put(key, value, db=db))
 
-    def delete(self, key: bytes, *, db: Any) -> bool:
+    def delete(self, key: bytes, *, db: Database) -> bool:
         self.changes[self._names[id(db)], bytes(key)] = None
         return bool(self._txn.delete(key, db=db))
 
-    def cursor(self, db: Any) -> RecordedCursor:
+    def cursor(self, db: Database) -> RecordedCursor:
         return RecordedCursor(self._txn.cursor(db), self._names[id(db)], self.changes)
 
 
@@ -81,7 +82,7 @@ class RecordedCursor:
         "_changes", "_cursor", "_name", "getmulti", "item", "key", "last", "next", "prev", "set_range", "value",
     )  # fmt: skip
 
-    def __init__(self, cursor: Any, name: str, changes: Changes) -> None:
+    def __init__(self, cursor: Cursor, name: str, changes: Changes) -> None:
         self._cursor = cursor
         self._name = name
         self._changes = changes
@@ -92,12 +93,21 @@ class RecordedCursor:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._cursor.close()
+
+    def first(self) -> bool:
+        return self._cursor.first()
+
+    def iternext(self, *, values: Any = True) -> Iterator[Any]:
+        return self._cursor.iternext(values=values)
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         return iter(self._cursor)
 
-    def putmulti(self, items: Iterable[tuple[bytes, bytes]]) -> Any:
+    def putmulti(self, items: Iterable[tuple[bytes, bytes]]) -> tuple[int, int]:
         items = list(items)
         self._changes.update({(self._name, bytes(key)): bytes(value) for key, value in items})
         return self._cursor.putmulti(items)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from millstream.foundation.object_codec import decode_key, encode_key
+from millstream.foundation.transactions import Database, Transaction
 from millstream.state.encoding import KEY_LENGTH, is_shortened, shorten_key
 from millstream.state.entries import Entry
 from millstream.windows import SessionWindows, Windows
@@ -41,7 +42,7 @@ def long_key_prefix(key: Any) -> bytes:
 
 
 def scan_timed(
-    txn: Any, database: Any, decode: Any, layout: struct.Struct, prefix: bytes = ENTRIES
+    txn: Transaction, database: Database, decode: Any, layout: struct.Struct, prefix: bytes = ENTRIES
 ) -> Iterator[tuple[bytes, Entry]]:
     """Yield stored entries with their LMDB keys, by segment, key and position."""
     size = layout.size
@@ -62,7 +63,7 @@ def scan_timed(
             yield physical, Entry(decode_key(key), layout.unpack(physical[-size:]), key_bytes, value, timestamp)
 
 
-def scan_key(txn: Any, database: Any, decode: Any, layout: struct.Struct, key: Any) -> Iterator[Entry]:
+def scan_key(txn: Transaction, database: Database, decode: Any, layout: struct.Struct, key: Any) -> Iterator[Entry]:
     """Yield the stored entries of one key by time."""
     key_bytes = stored_key(key)
     length = SEGMENT.size + len(key_bytes) + layout.size
@@ -72,7 +73,7 @@ def scan_key(txn: Any, database: Any, decode: Any, layout: struct.Struct, key: A
                 yield entry
 
 
-def segment_prefixes(txn: Any, database: Any) -> Iterator[bytes]:
+def segment_prefixes(txn: Transaction, database: Database) -> Iterator[bytes]:
     """Yield the key prefix of each stored segment."""
     with txn.cursor(database) as cursor:
         start = SEGMENT.pack(ENTRIES, 0)
@@ -84,18 +85,18 @@ def segment_prefixes(txn: Any, database: Any) -> Iterator[bytes]:
             start = SEGMENT.pack(ENTRIES, SEGMENT.unpack(prefix)[1] + 1)
 
 
-def stored_number(txn: Any, database: Any, name: bytes) -> int:
+def stored_number(txn: Transaction, database: Database, name: bytes) -> int:
     """Return a number that belongs to the whole store, -1 if it is not stored."""
     stored = txn.get(name, db=database)
     return -1 if stored is None else int(TIMESTAMP.unpack(stored)[0])
 
 
-def observed_time(txn: Any, database: Any) -> int:
+def observed_time(txn: Transaction, database: Database) -> int:
     """Return the latest time that was written to a store."""
     return stored_number(txn, database, OBSERVED)
 
 
-def stream_time(txn: Any, database: Any) -> int:
+def stream_time(txn: Transaction, database: Database) -> int:
     """Return the latest stream time of the operators that share a store, -1 if there is none."""
     with txn.cursor(database) as cursor:
         has_time = cursor.set_range(STREAM_TIME)

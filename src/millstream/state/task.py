@@ -11,6 +11,7 @@ import msgspec
 
 from millstream.errors import StateError
 from millstream.foundation.storage import Environment, open_environment
+from millstream.foundation.transactions import Database, Transaction
 from millstream.state.recording import RecordedTransaction
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class TaskState:
         with self._environment.read() as txn:
             return self.version(txn)
 
-    def recorded(self, txn: Any) -> RecordedTransaction:
+    def recorded(self, txn: Transaction) -> RecordedTransaction:
         """Return a transaction that records its writes."""
         return RecordedTransaction(txn, self._environment.databases)
 
@@ -74,7 +75,7 @@ class TaskState:
         """Grow the map, after a transaction that was too large for it."""
         self._environment.grow()
 
-    def version(self, txn: Any) -> StateVersion:
+    def version(self, txn: Transaction) -> StateVersion:
         """Return the version that a transaction sees."""
         stored = txn.get(_VERSION, db=self._environment.databases[_META])
         return StateVersion() if stored is None else msgspec.msgpack.decode(stored, type=StateVersion)
@@ -92,7 +93,7 @@ class TaskState:
             expected=expected.batch,
         )
 
-    def save(self, txn: Any, version: StateVersion, outbox: bytes, timers: bytes | None = None) -> None:
+    def save(self, txn: Transaction, version: StateVersion, outbox: bytes, timers: bytes | None = None) -> None:
         """Store version, outbox and changed timers in the transaction that changes the stores."""
         meta = self._environment.databases[_META]
         txn.put(_VERSION, msgspec.msgpack.encode(version), db=meta)
@@ -100,30 +101,33 @@ class TaskState:
         if timers is not None:
             txn.put(_TIMERS, timers, db=meta)
 
-    def timers(self, txn: Any) -> bytes | None:
+    def timers(self, txn: Transaction) -> bytes | None:
         """Return the stored timers of processors."""
         stored = txn.get(_TIMERS, db=self._environment.databases[_META])
         return None if stored is None else bytes(stored)
 
-    def latest_times(self, txn: Any) -> dict[str, int]:
+    def latest_times(self, txn: Transaction) -> dict[str, int]:
         """Return the latest times of inputs that need them, by partition."""
         stored = txn.get(_LATEST, db=self._environment.databases[_META])
         return {} if stored is None else msgspec.msgpack.decode(stored, type=dict[str, int])
 
-    def save_latest_times(self, txn: Any, latest: dict[str, int]) -> None:
+    def save_latest_times(self, txn: Transaction, latest: dict[str, int]) -> None:
         """Store the latest times of inputs, if there are any."""
         if latest:
             txn.put(_LATEST, msgspec.msgpack.encode(latest), db=self._environment.databases[_META])
 
-    def outbox(self, txn: Any, round: int) -> bytes:
+    def outbox(self, txn: Transaction, round: int) -> bytes:
         """Return the outbox of a round of the last committed batch."""
-        return bytes(txn.get(_OUTBOX + b"%d" % round, db=self._environment.databases[_META]))
+        stored = txn.get(_OUTBOX + b"%d" % round, db=self._environment.databases[_META])
+        assert stored is not None, f"round {round} has no outbox"
+        return bytes(stored)
 
-    def database(self, store: str) -> Any:
+    def database(self, store: str) -> Database:
         """Return the handle of a store."""
-        return self._environment.databases[store_database(store)]
+        database: Database = self._environment.databases[store_database(store)]
+        return database
 
-    def bytes_of(self, txn: Any, store: str) -> int:
+    def bytes_of(self, txn: Transaction, store: str) -> int:
         """Return the size of a store on disk, as a transaction sees it."""
         stats = txn.stat(self.database(store))
         return int(stats["psize"] * (stats["branch_pages"] + stats["leaf_pages"] + stats["overflow_pages"]))

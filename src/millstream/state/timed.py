@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from millstream.foundation.object_codec import decode_key, encode_key
+from millstream.foundation.transactions import Database, Transaction
 from millstream.serdes import Serde
 from millstream.state.entries import Bucket, Entry, Position, StreamClock
 from millstream.state.segments import (
@@ -45,8 +46,8 @@ class TimedStore:
 
     def __init__(
         self,
-        txn: Any,
-        database: Any,
+        txn: Transaction,
+        database: Database,
         codec: Serde,
         layout: struct.Struct,
         retention: int,

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from enum import Enum
 from typing import Any
 
+from millstream.foundation.transactions import Database, Transaction
 from millstream.serdes import Serde
 from millstream.state.entries import Entry
 from millstream.state.keyvalue import KeyValueStore
@@ -56,7 +57,9 @@ class PutResult(Enum):
 class VersionedStore:
     """Versions of rows inside one transaction; for look-ups a read-only transaction is enough."""
 
-    def __init__(self, txn: Any, newest: Any, older: Any, codec: Serde, history: int, name: str = "") -> None:
+    def __init__(
+        self, txn: Transaction, newest: Database, older: Database, codec: Serde, history: int, name: str = ""
+    ) -> None:
         self.newest = KeyValueStore(txn, newest, codec, name)
         """The newest rows; only ``put`` changes them."""
         self._older = TimedStore(txn, older, _VersionCodec(codec), TWO_TIMES, history)

@@ -11,6 +11,7 @@ from typing import Any
 
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
 from millstream.foundation.blocks import rows_of
+from millstream.foundation.transactions import Transaction
 from millstream.operators.build import EntryPoint, build
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.operators.sinks import edge_codec
@@ -49,7 +50,7 @@ class TaskRun:
     """Processes the inputs of one task inside one transaction."""
 
     def __init__(
-        self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: Any, stream_time: int
+        self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: Transaction, stream_time: int
     ) -> None:
         self.app = env.app
         self.plan = env.layout.plan

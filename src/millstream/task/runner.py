@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from millstream.broker import Output
+from millstream.foundation.transactions import Transaction
 from millstream.state.recording import Changes
 from millstream.state.task import StateVersion, TaskState
 from millstream.task.environment import TaskEnvironment
@@ -58,7 +59,7 @@ class TaskCommitter:
         restore_seconds = checkpoint.restore(state, task_input.expected, task_input.batch)
         before = state.read_version().commit
 
-        def change(txn: Any) -> tuple[Applied, Changes]:
+        def change(txn: Transaction) -> tuple[Applied, Changes]:
             recorded = state.recorded(txn)
             return apply(recorded), recorded.changes
 
@@ -120,7 +121,7 @@ def _publish_dead_letter(env: TaskEnvironment, task_input: TaskInput, failed: Fa
     env.broker.append_once(producer, task_input.batch, topic_outputs(blocks))
 
 
-def _apply(env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: Any) -> Applied:
+def _apply(env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: Transaction) -> Applied:
     """Process a batch and save its results in ``txn``; if it was applied before, return the stored results."""
     stored = state.version(txn)
     stage, partition = env.stage(task_input.task)

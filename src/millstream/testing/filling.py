@@ -8,6 +8,7 @@ from typing import Any
 from millstream.errors import DefinitionError
 from millstream.foundation.object_codec import value_codec
 from millstream.foundation.partitioning import partition_of
+from millstream.foundation.transactions import Transaction
 from millstream.plan.histories import history_of
 from millstream.plan.stateful import WindowedAggregate
 from millstream.processors import KeyValueSpec
@@ -48,7 +49,7 @@ def _store(
 ) -> None:
     state = site.state(task)
 
-    def change(txn: Any) -> None:
+    def change(txn: Transaction) -> None:
         store = KeyValueStore(txn, state.database(table), codec, table)
         for key, value in rows:
             row = store.row(key)
