@@ -1,4 +1,4 @@
-"""A real Chromium, driven by selenium, in front of a real server; skipped where there is no Chromium."""
+"""A real Chromium, driven by selenium, and a real server; skipped if Chromium is not installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from millstream.log import EmbeddedLog
 from millstream.producer import Producer
 from millstream.serve.server import WebServer
 
-PATIENCE = 60
+TIMEOUT_SECONDS = 60
 
 
 def chromium() -> tuple[str, str] | None:
@@ -31,15 +31,15 @@ def chromium() -> tuple[str, str] | None:
 
 
 def new_browser(width: int, height: int, *, dark: bool = False) -> WebDriver:
-    """Start a browser with a window of some size, which notes every problem in its log."""
-    found = chromium()
-    assert found is not None
+    """Start a browser with a window of a given size, which logs every error."""
+    paths = chromium()
+    assert paths is not None
     options = webdriver.ChromeOptions()
-    options.binary_location = found[0]
+    options.binary_location = paths[0]
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(found[1]))
+    driver = webdriver.Chrome(options=options, service=Service(paths[1]))
     resize(driver, width, height)
     if dark:
         features = [{"name": "prefers-color-scheme", "value": "dark"}]
@@ -53,48 +53,48 @@ def resize(driver: WebDriver, width: int, height: int) -> None:
 
 
 def picture(driver: WebDriver, path: Path, tallest: int = 2000) -> None:
-    """Save what the whole page looks like, in the format that the name of the file says."""
+    """Save a screenshot of the complete page, in the format of the file extension."""
     width, height = driver.execute_script(
         "return [document.documentElement.clientWidth, document.documentElement.scrollHeight]"
     )
     clip = {"x": 0, "y": 0, "width": width, "height": min(height, tallest), "scale": 1}
-    asked = {"format": path.suffix[1:], "quality": 80, "captureBeyondViewport": True, "clip": clip}
+    options = {"format": path.suffix[1:], "quality": 80, "captureBeyondViewport": True, "clip": clip}
     if path.suffix == ".png":
-        del asked["quality"]
-    shot = driver.execute_cdp_cmd("Page.captureScreenshot", asked)
-    path.write_bytes(base64.b64decode(shot["data"]))
+        del options["quality"]
+    screenshot = driver.execute_cdp_cmd("Page.captureScreenshot", options)
+    path.write_bytes(base64.b64decode(screenshot["data"]))
 
 
 @pytest.fixture(scope="session")
 def driver() -> Iterator[WebDriver]:
     if chromium() is None:
         pytest.skip("there is no chromium with chromedriver; on Debian: apt-get install chromium chromium-driver")
-    found = new_browser(1280, 900)
-    yield found
-    found.quit()
+    driver = new_browser(1280, 900)
+    yield driver
+    driver.quit()
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     """Serve two apps that have run over hostile data."""
-    with web_server(filled(tmp_path_factory)) as found:
-        yield found
+    with web_server(filled(tmp_path_factory)) as server:
+        yield server
 
 
 class Browser:
-    """A browser in front of a server: opens pages, waits, and tells what went wrong in them."""
+    """A browser and a server: opens pages, waits, and collects errors."""
 
     def __init__(self, driver: WebDriver, server: WebServer) -> None:
         self.driver = driver
         self.server = server
         self.expected: tuple[str, ...] = ()
-        """What the browser may complain about."""
+        """Errors that are allowed."""
 
     def open(self, path: str) -> None:
         self.driver.get(f"{self.server.url}{path}")
 
-    def until(self, what: str, is_so: Callable[[], object]) -> None:
-        WebDriverWait(self.driver, PATIENCE, 0.1).until(lambda _: is_so(), what)
+    def until(self, description: str, condition: Callable[[], object]) -> None:
+        WebDriverWait(self.driver, TIMEOUT_SECONDS, 0.1).until(lambda _: condition(), description)
 
     def text(self, selector: str = "main") -> str:
         return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
@@ -103,25 +103,25 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def click(self, selector: str) -> None:
-        """Click on what is found there; if a live update puts it anew in the meantime, on the new one."""
-        waiting = WebDriverWait(self.driver, PATIENCE, 0.1, (StaleElementReferenceException,))
-        waiting.until(lambda _: self._clicked(selector), f"{selector} can be clicked")
+        """Click on an element; if a live update replaces it meanwhile, on its replacement."""
+        waiting = WebDriverWait(self.driver, TIMEOUT_SECONDS, 0.1, (StaleElementReferenceException,))
+        waiting.until(lambda _: self._click(selector), f"{selector} can be clicked")
 
-    def _clicked(self, selector: str) -> bool:
+    def _click(self, selector: str) -> bool:
         self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
         self.driver.find_element("css selector", selector).click()
         return True
 
     def type(self, selector: str, text: str) -> None:
-        found = self.driver.find_element("css selector", selector)
-        found.clear()
-        found.send_keys(text)
+        element = self.driver.find_element("css selector", selector)
+        element.clear()
+        element.send_keys(text)
 
     def problems(self) -> list[str]:
-        """Return what the browser has complained about, among it every breach of the content security policy."""
+        """Return the errors that the browser logged, including violations of the content security policy."""
         entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
-        told = [str(entry["message"]) for entry in entries]
-        return [one for one in told if not any(known in one for known in self.expected)]
+        messages = [str(entry["message"]) for entry in entries]
+        return [message for message in messages if not any(expected in message for expected in self.expected)]
 
     def send(self, *lines: str) -> None:
         data_dir = self.server._directory.path
@@ -130,16 +130,16 @@ class Browser:
                 producer.send("lines", line, key=line[:40])
 
     def process(self) -> None:
-        """Let the app of words do what there is to do."""
+        """Run the words app until it has caught up."""
         run_to_end(words_app(self.server._directory.path))
 
 
 @pytest.fixture
 def browser(driver: WebDriver, server: WebServer) -> Iterator[Browser]:
     resize(driver, 1280, 900)
-    found = Browser(driver, server)
-    found.problems()
-    yield found
+    browser = Browser(driver, server)
+    browser.problems()
+    yield browser
     if driver.current_url.startswith("http"):
-        assert found.problems() == []
+        assert browser.problems() == []
     driver.get("about:blank")

@@ -1,4 +1,4 @@
-"""Take pictures of every page of the dashboard, in front of the running demo, into docs/img: ./dev screenshots."""
+"""Take screenshots of every page of the dashboard while the demo runs, into docs/img: ./dev screenshots."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _READY_SECONDS = 300
 
 
 def is_ready(url: str) -> bool:
-    """Whether there is something to see on every page."""
+    """Whether every page has content."""
     apps = _get(f"{url}/api/apps")
     enough = len(apps) == 3 and all(app["batch"] > 5 for app in apps)
     return enough and all(sum(app[what] for app in apps) > 0 for what in ("late", "dead_letters"))
@@ -49,7 +49,7 @@ def _get(url: str) -> Any:
 
 
 def shoot(driver: WebDriver, url: str, into: Path) -> None:
-    """Take all pictures; those of the tablet are dark."""
+    """Take all screenshots; those of the tablet use the dark theme."""
     for size, (width, height) in SIZES.items():
         resize(driver, width, height)
         scheme = "dark" if size == "tablet" else "light"
@@ -58,21 +58,21 @@ def shoot(driver: WebDriver, url: str, into: Path) -> None:
         for name, path in PAGES.items():
             driver.get(f"{url}{path}")
             is_live = "return document.getElementById('live-state')?.dataset.state === 'live'"
-            WebDriverWait(driver, 60).until(lambda one, script=is_live: one.execute_script(script))  # type: ignore[misc]
+            WebDriverWait(driver, 60).until(lambda browser, script=is_live: browser.execute_script(script))  # type: ignore[misc]
             if name == "topology":
                 choose = "document.querySelector('[data-detail=\"node-trips_per_minute\"]')"
                 driver.execute_script(f"{choose}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
                 WebDriverWait(driver, 60).until(
-                    lambda one: one.execute_script("return !!document.querySelector('.samples p')")
+                    lambda browser: browser.execute_script("return !!document.querySelector('.samples p')")
                 )
             picture(driver, into / f"{name}-{size}.webp", tallest=2 * height)
 
 
 def main() -> None:
-    """Run the demo, wait until it has something to show, and take the pictures."""
+    """Run the demo, wait until every page has content, and take the screenshots."""
     IMAGES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        arguments = ["-m", "examples.demo", "--data-dir", place, "--seconds", "3600", "--rate", "400"]
+    with tempfile.TemporaryDirectory() as data_dir:
+        arguments = ["-m", "examples.demo", "--data-dir", data_dir, "--seconds", "3600", "--rate", "400"]
         demo = subprocess.Popen(
             [sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True, process_group=0
         )

@@ -1,4 +1,4 @@
-"""Every page in a real browser: drawn, without a complaint, readable on a phone, reachable by keyboard."""
+"""Every page in a real browser: rendered without errors, readable on a phone, usable by keyboard."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ WINDOWS = {"desk": (1280, 900), "tablet": (820, 1100), "phone": (390, 844)}
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_drawn_and_no_hostile_text_becomes_code(browser: Browser, path: str) -> None:
+def test_a_page_is_rendered_without_hostile_code(browser: Browser, path: str) -> None:
     browser.open(path)
     browser.until("the page is live", lambda: browser.text("#live-state") == "live")
     assert PAGES[path] in browser.text("body")
     assert browser.run("return window.alerted === undefined && document.querySelectorAll('main script').length") == 0
-    sources = browser.run("return [...document.scripts].map((one) => new URL(one.src).pathname)")
+    sources = browser.run("return [...document.scripts].map((script) => new URL(script.src).pathname)")
     assert all(str(source).startswith("/static/") for source in sources)  # type: ignore[attr-defined]
     assert (
         browser.run("return document.querySelectorAll('main svg[onload], main img[onerror], main [style]').length") == 0
@@ -42,38 +42,38 @@ def test_a_page_is_drawn_and_no_hostile_text_becomes_code(browser: Browser, path
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("path", PAGES)
-def test_nothing_is_cut_off_at_the_side(browser: Browser, path: str, window: str) -> None:
+def test_nothing_is_cut_off_at_the_right(browser: Browser, path: str, window: str) -> None:
     resize(browser.driver, *WINDOWS[window])
     browser.open(path)
     width = browser.run("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
     assert width[0] <= width[1]  # type: ignore[index]
     hidden = browser.run(
         """return [...document.querySelectorAll('main h1, main h2, main button, main input, main dd, main .metric')]
-            .filter((one) => one.offsetParent)
-            .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
-            .map((one) => one.outerHTML.slice(0, 80))"""
+            .filter((element) => element.offsetParent)
+            .filter((element) => element.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+            .map((element) => element.outerHTML.slice(0, 80))"""
     )
     assert hidden == []
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_everything_can_be_reached_by_keyboard_and_has_a_name(browser: Browser, path: str) -> None:
+def test_every_control_is_reachable_by_keyboard_and_labelled(browser: Browser, path: str) -> None:
     browser.open(path)
     unnamed = browser.run(
         """const reached = 'a[href], button, input:not([type=hidden]), select, textarea, [role=button]';
         return [...document.querySelectorAll(reached)]
-            .filter((one) => !(one.textContent || one.getAttribute('aria-label') || one.labels?.length || one.title))
-            .map((one) => one.outerHTML.slice(0, 80))"""
+            .filter((element) => !(element.textContent || element.ariaLabel || element.labels?.length || element.title))
+            .map((element) => element.outerHTML.slice(0, 80))"""
     )
     assert unnamed == []
     assert browser.run(
-        "return [...document.querySelectorAll('[role=button], [data-detail]')].every((one) => one.tabIndex >= 0)"
+        "return [...document.querySelectorAll('[role=button], [data-detail]')].every((button) => button.tabIndex >= 0)"
     )
     browser.driver.find_element("tag name", "body").send_keys(Keys.TAB)
     assert browser.run("return document.activeElement.className") == "skip"
 
 
-def test_dark_and_light_follow_the_system_and_the_button(browser: Browser) -> None:
+def test_the_theme_follows_the_system_and_the_button(browser: Browser) -> None:
     browser.open("/")
 
     def ground() -> object:
@@ -89,7 +89,7 @@ def test_dark_and_light_follow_the_system_and_the_button(browser: Browser) -> No
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def test_an_empty_directory_teaches_what_to_do(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_empty_directory_shows_what_to_do(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
     data_dir = tmp_path_factory.mktemp("empty")
     EmbeddedLog(data_dir).close()
     server = WebServer(data_dir, address=WebAddress(port=0))

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a way to call it, on a real log in a fresh directory."""
+"""Fixtures to call the command line on a real log in a new directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Fill = Callable[..., None]
 
 @pytest.fixture
 def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the data directory that commands use unless told otherwise; it is not there yet."""
+    """Return the default data directory of commands, which does not exist yet."""
     monkeypatch.delenv("MILLSTREAM_BROKER", raising=False)
     monkeypatch.setenv("MILLSTREAM_DATA_DIR", str(tmp_path / "data"))
     return tmp_path / "data"
@@ -29,7 +29,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def call(data_dir: Path) -> Call:
-    """Call ``millstream`` with arguments; ``exit_code``, ``stdout`` and ``stderr`` tell what came of it."""
+    """Call ``millstream`` with arguments; the result has ``exit_code``, ``stdout`` and ``stderr``."""
 
     def call(*arguments: str, input: str | bytes | None = None, settings: Settings | None = None) -> Result:
         result = CliRunner().invoke(root, arguments, input=input, obj=settings, prog_name="millstream")
@@ -42,7 +42,7 @@ def call(data_dir: Path) -> Call:
 
 @pytest.fixture
 def fill(data_dir: Path) -> Fill:
-    """Write records, given without their place, to a partition of a topic, which is made if need be."""
+    """Write records, given as key, value and timestamp, to a partition of a topic, which is created if missing."""
 
     def fill(topic: str, *records: tuple[bytes | None, bytes | None, int], partition: int = 0) -> None:
         with EmbeddedLog(data_dir) as log:
@@ -57,7 +57,7 @@ def fill(data_dir: Path) -> Fill:
 
 @pytest.fixture
 def stored(data_dir: Path) -> Callable[[str], list[Record]]:
-    """Return what a topic holds, partition by partition."""
+    """Return the records of a topic, partition by partition."""
 
     def stored(topic: str) -> list[Record]:
         with EmbeddedLog(data_dir) as log:

@@ -1,4 +1,4 @@
-"""Runs an app to its end in this process, as Spark would, and leaves the same traces in the data directory."""
+"""Runs an app in this process until it has caught up, with the same data directory as after a run on Spark."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def run_to_end(
     behind: bool = False,
     durable: bool = False,
 ) -> list[StageChange]:
-    """Process everything that is there and return what became of the state.
+    """Process all records, and return what the topology changed in the state of each stage.
 
-    All steps are ``measured``, or as it comes; state is written at once or ``behind``, as a resident task does. Only
-    ``durable`` state outlives a power cut, as it does by default on Spark.
+    With ``measured``, every batch is sampled. With ``behind``, state is written behind, as a resident task does. Only
+    ``durable`` state survives a power failure, which is the default on Spark.
     """
     with EmbeddedLog(app.data_dir) as log:
         journal = Journal(journal_dir(app.data_dir, app.id))

@@ -8,7 +8,7 @@ from millstream.config import Config
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 
-def test_the_page_is_what_the_class_says() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == markdown(), "run: python -m millstream.cli.config_reference > docs/configuration.md"
 
 

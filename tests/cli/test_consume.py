@@ -16,7 +16,7 @@ ODD = Record(
 )
 
 
-def test_records_come_in_the_order_of_time(call: Call, fill: Fill) -> None:
+def test_records_are_printed_in_time_order(call: Call, fill: Fill) -> None:
     fill("lines", (b"a", b"first", 1), (b"a", b"third", 3))
     fill("lines", (None, b"second", 2), (b"b", None, 4), partition=1)
     consumed = call("consume", "lines")
@@ -30,17 +30,17 @@ def test_records_of_several_topics(call: Call, fill: Fill) -> None:
     assert call("consume", "lines", "words", "lines").stdout == "null\ta\nnull\tb\n"
 
 
-def test_records_for_programs(call: Call, fill: Fill) -> None:
+def test_records_as_json(call: Call, fill: Fill) -> None:
     fill("lines", (b"a", b'{"x": [1]}', 1), (b"\xff", b"text", 2), (None, None, 3))
-    shown = [json.loads(line) for line in call("consume", "lines", "--format", "json").stdout.splitlines()]
-    assert [(one["offset"], one["timestamp"], one["key"], one["value"]) for one in shown] == [
+    records = [json.loads(line) for line in call("consume", "lines", "--format", "json").stdout.splitlines()]
+    assert [(record["offset"], record["timestamp"], record["key"], record["value"]) for record in records] == [
         (0, 1, "a", {"x": [1]}),
         (1, 2, {"base64": "/w=="}, "text"),
         (2, 3, None, None),
     ]
 
 
-def test_values_alone(call: Call, fill: Fill) -> None:
+def test_raw_values(call: Call, fill: Fill) -> None:
     fill("lines", (b"a", b"\xff\t", 1))
     assert call("consume", "lines", "--format", "raw").stdout_bytes == b"\xff\t\n"
 
@@ -66,15 +66,15 @@ def test_where_to_start(call: Call, fill: Fill, arguments: list[str], expected: 
     assert consumed.stdout.replace("null\t", "").split() == expected
 
 
-def test_following_goes_on_until_there_are_enough(call: Call, fill: Fill) -> None:
+def test_following_stops_at_the_maximum(call: Call, fill: Fill) -> None:
     fill("lines", (None, b"a", 1), (None, b"b", 2))
-    began = time.monotonic()
+    started = time.monotonic()
     consumed = call("consume", "lines", "--follow", "--from-beginning", "--max", "2")
     assert consumed.stdout == "null\ta\nnull\tb\n"
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started < 5
 
 
-def test_interrupted_while_it_waits(fill: Fill, data_dir: Path) -> None:
+def test_following_can_be_interrupted(fill: Fill, data_dir: Path) -> None:
     fill("lines", (None, b"a", 1))
     program = "from millstream.cli.main import main; main()"
     arguments = ["consume", "lines", "--follow", "--from-beginning", "--data-dir", str(data_dir)]
@@ -99,7 +99,7 @@ def test_interrupted_while_it_waits(fill: Fill, data_dir: Path) -> None:
         (["--group", "audit", "--partition", "0"], "--group"),
     ],
 )
-def test_options_that_make_no_sense(call: Call, fill: Fill, arguments: list[str], problem: str) -> None:
+def test_invalid_options(call: Call, fill: Fill, arguments: list[str], problem: str) -> None:
     fill("lines")
     refused = call("consume", "lines", *arguments)
     assert refused.exit_code == 2
@@ -115,27 +115,27 @@ def test_options_that_make_no_sense(call: Call, fill: Fill, arguments: list[str]
         (["lines", "--partition", "1", "--offset", "2"], "lines[1] has no offset 2; it is empty"),
     ],
 )
-def test_what_is_not_there(call: Call, fill: Fill, arguments: list[str], message: str) -> None:
+def test_unknown_names(call: Call, fill: Fill, arguments: list[str], message: str) -> None:
     fill("lines", (None, b"a", 1))
     refused = call("consume", *arguments)
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr.startswith(f"error: {message}")
 
 
-def test_text_cannot_give_orders_to_a_terminal() -> None:
+def test_text_cannot_control_the_terminal() -> None:
     value = r"\x1b[2Jtwo\nlines \x9b\u202e"
     assert printer("text", verbose=0, to_terminal=True)(ODD).decode() == f"k\\xff\t{value}\n"
     assert printer("raw", verbose=0, to_terminal=True)(ODD).decode() == f"{value}\n"
     assert printer("raw", verbose=0, to_terminal=False)(ODD) == ODD.value + b"\n"
 
 
-def test_json_cannot_either() -> None:
+def test_json_cannot_control_the_terminal() -> None:
     shown = printer("json", verbose=0, to_terminal=True)(ODD)
     assert rb"\u001b[2Jtwo\nlines \u009b\u202e" in shown
     assert json.loads(shown)["value"] == ODD.value.decode()
 
 
-def test_a_verbose_line_tells_place_time_and_headers() -> None:
+def test_a_verbose_line_has_position_time_and_headers() -> None:
     shown = printer("text", verbose=1, to_terminal=True)(ODD).decode()
     assert shown.startswith("lines[1]@7\t1970-01-01T00:00:00.000Z\tk\\xff\t")
     assert shown.endswith("\\u202e\n    trace=\\x00\n    none=null\n")
@@ -159,12 +159,12 @@ STACK = b'Traceback (most recent call last):\n  File "shop.py", line 3\nZeroDivi
         ),
     ],
 )
-def test_a_stack_trace_is_short_unless_asked_for(verbose: int, lines: list[str]) -> None:
+def test_a_stack_trace_is_short_by_default(verbose: int, lines: list[str]) -> None:
     letter = Record("shop.dead-letters", 0, 0, None, b"0", 0, (("__streams.errors.stacktrace", STACK),))
     shown = printer("text", verbose=verbose, to_terminal=True)(letter).decode().splitlines()
     assert shown[1:] == [f"    {line}" for line in lines]
 
 
-def test_verbose_can_be_said_twice(call: Call, fill: Fill) -> None:
+def test_verbose_can_be_repeated(call: Call, fill: Fill) -> None:
     fill("lines", (None, b"a", 1))
     assert call("consume", "lines", "-vv").stdout == "lines[0]@0\t1970-01-01T00:00:00.001Z\tnull\ta\n"

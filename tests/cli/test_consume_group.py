@@ -11,7 +11,7 @@ def lag(data_dir: Path) -> int:
         return sum(ends[at.partition].end - offset for at, offset in log.committed("audit").items())
 
 
-def test_a_group_goes_on_where_it_stood(call: Call, fill: Fill, data_dir: Path) -> None:
+def test_a_group_continues_from_its_committed_offsets(call: Call, fill: Fill, data_dir: Path) -> None:
     fill("lines", (b"a", b"1", 1), (b"c", b"3", 3))
     fill("lines", (b"b", b"2", 2), partition=1)
     first = call("consume", "lines", "--group", "audit", "--max", "2")
@@ -25,14 +25,14 @@ def test_a_group_goes_on_where_it_stood(call: Call, fill: Fill, data_dir: Path) 
     assert lag(data_dir) == 0
 
 
-def test_a_member_leaves_when_it_is_done(call: Call, fill: Fill, data_dir: Path) -> None:
+def test_a_member_leaves_at_the_end(call: Call, fill: Fill, data_dir: Path) -> None:
     fill("lines", (None, b"a", 1))
     call("consume", "lines", "--group", "audit")
     with EmbeddedLog(data_dir) as log:
         assert log.group("audit").members == ()
 
 
-def test_members_share(call: Call, fill: Fill, data_dir: Path) -> None:
+def test_members_share_partitions(call: Call, fill: Fill, data_dir: Path) -> None:
     """Another member holds one of the two partitions: its records are not ours."""
     fill("lines", (None, b"a", 1))
     fill("lines", (None, b"b", 2), partition=1)

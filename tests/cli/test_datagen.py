@@ -20,7 +20,7 @@ def test_records_of_a_kind_are_json_with_a_key(call: Call, stored: Stored, kind:
     assert all(record.key and msgspec.json.decode(record.value) for record in records)
 
 
-def test_the_same_seed_makes_up_the_same_records(call: Call, stored: Stored) -> None:
+def test_the_same_seed_generates_the_same_records(call: Call, stored: Stored) -> None:
     for topic in ("one", "two"):
         call(
             "datagen", "trades", "--topic", topic, "--rate", "100000", "--max", "30", "--seed", "5", "--partitions", "1"

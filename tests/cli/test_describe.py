@@ -39,7 +39,7 @@ def test_a_topology_as_text(call: Call, file: Path, data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(("format", "begin"), [("json", "{"), ("mermaid", "flowchart LR")])
-def test_a_topology_in_other_forms(call: Call, file: Path, format: str, begin: str) -> None:
+def test_a_topology_in_other_formats(call: Call, file: Path, format: str, begin: str) -> None:
     described = call("describe", f"{file}:loud", "--format", format)
     assert described.exit_code == 0
     assert described.stdout.startswith(begin)
@@ -57,7 +57,7 @@ def test_a_topology_in_other_forms(call: Call, file: Path, format: str, begin: s
         ("examples/app", "'examples/app' is neither a Python file nor a module"),
     ],
 )
-def test_a_target_that_is_none(call: Call, file: Path, target: str, message: str) -> None:
+def test_an_invalid_target(call: Call, file: Path, target: str, message: str) -> None:
     (file.parent / "empty.py").write_text("")
     refused = call("describe", target.format(file.parent))
     assert (refused.exit_code, refused.stdout) == (1, "")
@@ -84,7 +84,7 @@ def test_a_script_offers_the_commands_for_its_app(file: Path) -> None:
     assert helped.stdout.startswith("Usage: shouting.py run [OPTIONS]\n")
 
 
-def test_changes_are_told_without_a_start(call: Call, tmp_path: Path, data_dir: Path, fill: Fill) -> None:
+def test_changes_are_shown_without_a_start(call: Call, tmp_path: Path, data_dir: Path, fill: Fill) -> None:
     def app_file(name: str, steps: str) -> str:
         (tmp_path / f"{name}.py").write_text(f'from millstream import App\napp = App("test")\n{steps}\n')
         return str(tmp_path / f"{name}.py")
@@ -104,7 +104,7 @@ def test_changes_are_told_without_a_start(call: Call, tmp_path: Path, data_dir: 
     ]
 
 
-def test_acls_are_the_rights_that_the_app_needs(call: Call, tmp_path: Path) -> None:
+def test_the_acls_that_the_app_needs(call: Call, tmp_path: Path) -> None:
     (tmp_path / "shouting.py").write_text(
         "from millstream import App\napp = App('shout')\napp.stream('words').map_values(str.upper).to('loud')\n"
     )

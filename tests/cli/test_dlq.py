@@ -14,7 +14,7 @@ Stored = Callable[[str], list[Record]]
 
 @pytest.fixture
 def app(fill: Fill, data_dir: Path) -> App:
-    """An app that doubles numbers, has met two that are none, and has not been mended."""
+    """An app that doubles numbers and has two dead letters, for values that are not numbers."""
     app = App("double", data_dir=data_dir)
     app.stream("numbers", value=int).map_values(lambda n: n * 2).to("doubles")
     fill("doubles")
@@ -24,23 +24,23 @@ def app(fill: Fill, data_dir: Path) -> App:
     return app
 
 
-def test_letters_are_listed_with_their_origin_and_error(call: Call, app: App) -> None:
+def test_dead_letters_are_listed_with_origin_and_error(call: Call, app: App) -> None:
     listed = call("dlq", "list")
     rows = listed.stdout.splitlines()
     assert rows[0].split() == ["POSITION", "TIME", "ORIGIN", "NODE", "ERROR"]
     assert ["numbers[1]@1" in row or "numbers[0]@0" in row for row in rows[1:]] == [True, True]
     assert "2 dead letters in double.dead-letters not replayed yet" in listed.stderr
-    found = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
-    assert {(one["origin"], one["key"], one["node"]) for one in found} == {
+    letters = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
+    assert {(letter["origin"], letter["key"], letter["node"]) for letter in letters} == {
         ("numbers[1]@1", "b", "numbers"),
         ("numbers[0]@0", "c", "numbers"),
     }
     assert len(call("dlq", "list", "--limit", "1").stdout.splitlines()) == 2
 
 
-def test_a_letter_is_shown_whole_and_cannot_harm_a_terminal(call: Call, app: App) -> None:
-    found = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
-    position = next(one["position"] for one in found if one["key"] == "b")
+def test_a_dead_letter_is_shown_completely_and_escaped(call: Call, app: App) -> None:
+    letters = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
+    position = next(letter["position"] for letter in letters if letter["key"] == "b")
     shown = call("dlq", "show", position).stdout
     assert f"position  {position}, 1970-01-01T00:00:00.006Z\n" in shown
     assert "origin    numbers[1]@1, stage numbers, node numbers\n" in shown
@@ -49,26 +49,28 @@ def test_a_letter_is_shown_whole_and_cannot_harm_a_terminal(call: Call, app: App
     assert "\x1b" not in shown
 
 
-def test_replay_sends_each_letter_back_once_to_where_it_came_from(call: Call, app: App, stored: Stored) -> None:
+def test_replay_sends_each_dead_letter_once_to_its_origin(call: Call, app: App, stored: Stored) -> None:
     before = stored("numbers")
     assert "would replay 2 dead letters of double.dead-letters" in call("dlq", "replay", "--dry-run").stderr
     assert stored("numbers") == before
     assert call("dlq", "replay").stdout == "sent 2 dead letters to numbers\n"
-    again = [(one.partition, one.key, one.value, one.timestamp, one.headers) for one in stored("numbers")]
+    again = [
+        (record.partition, record.key, record.value, record.timestamp, record.headers) for record in stored("numbers")
+    ]
     assert again.count((1, b"b", b"one\x1b[31m", 6, ())) == 2
     assert again.count((0, b"c", b"{", 7, ())) == 2
     assert call("dlq", "replay").stderr == "all dead letters were already replayed\n"
     assert "0 dead letters in" in call("dlq", "list").stderr
 
 
-def test_what_fails_again_is_a_new_letter_and_one_place_can_be_sent_alone(call: Call, app: App) -> None:
-    found = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
-    assert call("dlq", "replay", found[0]["position"]).stdout == "sent 1 dead letter to numbers\n"
+def test_a_replayed_record_that_fails_is_a_new_dead_letter(call: Call, app: App) -> None:
+    letters = [json.loads(line) for line in call("dlq", "list", "--json").stdout.splitlines()]
+    assert call("dlq", "replay", letters[0]["position"]).stdout == "sent 1 dead letter to numbers\n"
     run_to_end(app)
     assert len(call("dlq", "list", "--json").stdout.splitlines()) == 3
 
 
-def test_a_letter_that_is_not_there_is_refused(call: Call, app: App) -> None:
+def test_an_unknown_dead_letter(call: Call, app: App) -> None:
     assert "'x' is not a valid position of a dead letter" in call("dlq", "show", "x").stderr
     assert "there is no dead letter 0@99 in 'double.dead-letters'" in call("dlq", "show", "0@99").stderr
     assert call("dlq", "replay", "9@0").exit_code == 1

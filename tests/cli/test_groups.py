@@ -14,7 +14,7 @@ NOON = int(datetime(2025, 1, 31, 12, tzinfo=UTC).timestamp() * 1000)
 
 @pytest.fixture
 def group(fill: Fill, data_dir: Path) -> str:
-    """Return a group that has read one of three records in partition 0, and nothing of partition 1."""
+    """Return a group that has read one of three records in partition 0, and none in partition 1."""
     fill("orders", (None, b"a", NOON - 1), (None, b"b", NOON), (None, b"c", NOON + 1))
     fill("orders", (None, b"d", NOON), partition=1)
     commit(data_dir, {0: 1, 1: 0})
@@ -58,7 +58,7 @@ def test_a_description_shows_the_lag_of_partitions(call: Call, group: str) -> No
         ["orders", "1", "0", "1", "1", "-"],
     ]
     partitions = json.loads(call("groups", "describe", group, "--json").stdout)["partitions"]
-    assert [one["lag"] for one in partitions] == [2, 1]
+    assert [partition["lag"] for partition in partitions] == [2, 1]
 
 
 def test_partitions_without_a_commit_count_from_their_first_record(call: Call, fill: Fill, data_dir: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_description_shows_members(call: Call, group: str, data_dir: Path) -> 
 
 
 @pytest.mark.parametrize("arguments", [["describe", "nobody"], ["delete", "nobody", "--yes"]])
-def test_a_group_that_is_not_there(call: Call, group: str, arguments: list[str]) -> None:
+def test_an_unknown_group(call: Call, group: str, arguments: list[str]) -> None:
     refused = call("groups", *arguments)
     assert refused.exit_code == 1
     assert refused.stderr == "error: there is no group 'nobody'; see: millstream groups list\n"
@@ -115,7 +115,7 @@ def test_a_group_that_is_not_there(call: Call, group: str, arguments: list[str])
         ("1 min", [3, 1]),
     ],
 )
-def test_a_group_is_moved(call: Call, group: str, data_dir: Path, to: str, expected: list[int]) -> None:
+def test_a_group_is_reset(call: Call, group: str, data_dir: Path, to: str, expected: list[int]) -> None:
     shown = call("groups", "reset", group, "--to", to)
     assert shown.exit_code == 0
     assert shown.stderr == "nothing was changed; add --execute to make the change\n"
@@ -126,7 +126,7 @@ def test_a_group_is_moved(call: Call, group: str, data_dir: Path, to: str, expec
     assert committed(data_dir) == expected
 
 
-def test_where_to_that_cannot_be_understood(call: Call, group: str) -> None:
+def test_an_invalid_position(call: Call, group: str) -> None:
     refused = call("groups", "reset", group, "--to", "somewhere")
     assert refused.exit_code == 1
     assert "'somewhere' is not a valid position in a topic" in refused.stderr
@@ -141,7 +141,7 @@ def test_a_new_group_needs_a_topic(call: Call, group: str) -> None:
     assert call("groups", "reset", "fresh", "--to", "latest", "--topic", "orders", "--execute").exit_code == 0
 
 
-def test_the_group_of_an_app_cannot_be_moved(call: Call, group: str, data_dir: Path) -> None:
+def test_the_group_of_an_app_cannot_be_reset(call: Call, group: str, data_dir: Path) -> None:
     journal_dir(data_dir, group).mkdir(parents=True)
     refused = call("groups", "reset", group, "--to", "earliest", "--execute")
     assert refused.exit_code == 1
@@ -154,7 +154,7 @@ def test_a_group_is_deleted(call: Call, group: str, arguments: list[str], answer
     assert call("groups", "list").stdout == ""
 
 
-def test_deletion_can_be_denied(call: Call, group: str) -> None:
+def test_deletion_can_be_declined(call: Call, group: str) -> None:
     denied = call("groups", "delete", group, input="n\n")
     assert denied.stderr.endswith("nothing was deleted\n")
     assert "audit" in call("groups", "list").stdout

@@ -7,13 +7,18 @@ from tests.cli.conftest import Call
 
 
 def test_a_new_project_passes_its_own_test(call: Call, tmp_path: Path) -> None:
-    place = tmp_path / "my-shop"
-    made = call("init", "my-shop", "--into", str(place))
-    assert made.exit_code == 0, made.stderr
-    assert sorted(path.name for path in place.iterdir()) == [".gitignore", "README.md", "my_shop.py", "test_my_shop.py"]
+    directory = tmp_path / "my-shop"
+    created = call("init", "my-shop", "--into", str(directory))
+    assert created.exit_code == 0, created.stderr
+    assert sorted(path.name for path in directory.iterdir()) == [
+        ".gitignore",
+        "README.md",
+        "my_shop.py",
+        "test_my_shop.py",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=place,
+        cwd=directory,
         env=os.environ.copy(),
         capture_output=True,
         text=True,
@@ -21,7 +26,7 @@ def test_a_new_project_passes_its_own_test(call: Call, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
-    assert "run my_shop.py" in (place / "README.md").read_text()
+    assert "run my_shop.py" in (directory / "README.md").read_text()
 
 
 def test_nothing_is_overwritten(call: Call, tmp_path: Path) -> None:
@@ -32,7 +37,7 @@ def test_nothing_is_overwritten(call: Call, tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_name_that_no_file_can_have_is_refused(call: Call, tmp_path: Path) -> None:
+def test_an_invalid_name_is_rejected(call: Call, tmp_path: Path) -> None:
     assert call("init", "7days", "--into", str(tmp_path / "x")).exit_code == 2
     assert call("init", "a b", "--into", str(tmp_path / "x")).exit_code == 1
     assert not (tmp_path / "x").exists()

@@ -43,7 +43,7 @@ from millstream.cli.loading import LoadError
     ],
     ids=["syntax", "import", "bare", "definition", "arity"],
 )
-def test_only_the_users_lines_are_shown(
+def test_only_the_frames_of_the_user_are_shown(
     call: Call, tmp_path: Path, code: str, lines: list[str], error: str, request: pytest.FixtureRequest
 ) -> None:
     name = request.node.callspec.id
@@ -58,7 +58,7 @@ def test_only_the_users_lines_are_shown(
     assert last == f"error: {error.replace('{}', str(file), 1).replace('{}', name)}"
 
 
-def test_debug_shows_all(call: Call, tmp_path: Path) -> None:
+def test_debug_shows_the_full_traceback(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "broken_here.py"
     file.write_text("1 / 0\n")
     with pytest.raises(LoadError) as caught:

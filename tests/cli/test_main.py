@@ -29,7 +29,7 @@ def test_the_version(call: Call) -> None:
     assert call("--version").stdout.startswith("millstream 0.")
 
 
-def test_help_is_quick() -> None:
+def test_help_is_fast() -> None:
     program = (
         "import sys, time; from millstream.cli.main import root\n"
         "try: root.main(['--help'])\n"
@@ -42,7 +42,7 @@ def test_help_is_quick() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_its_place(name: str) -> None:
+def test_every_command_can_be_imported(name: str) -> None:
     command = root.get_command(click.Context(root), name)
     assert command is not None
     assert command.name == name
@@ -62,7 +62,7 @@ def test_usage_errors(call: Call, arguments: list[str]) -> None:
         (["topics", "\x1b[2J"], r"unknown command '\x1b[2J'; see: millstream topics --help"),
     ],
 )
-def test_a_command_that_there_is_not(call: Call, arguments: list[str], message: str) -> None:
+def test_an_unknown_command(call: Call, arguments: list[str], message: str) -> None:
     refused = call(*arguments)
     assert (refused.exit_code, refused.stderr) == (2, f"error: {message}\n")
 
@@ -77,7 +77,7 @@ def test_a_command_that_there_is_not(call: Call, arguments: list[str], message: 
         ["topics", "list", "--broker", "embedded:{}"],
     ],
 )
-def test_common_options_stand_anywhere(
+def test_common_options_can_be_anywhere(
     call: Call, fill: Fill, data_dir: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     fill("lines")
@@ -112,7 +112,7 @@ def test_an_unknown_broker(call: Call) -> None:
         ["apps", "list"],
     ],
 )
-def test_looking_makes_no_data_directory(call: Call, data_dir: Path, arguments: list[str]) -> None:
+def test_reading_does_not_create_a_data_directory(call: Call, data_dir: Path, arguments: list[str]) -> None:
     refused = call(*arguments)
     assert refused.exit_code == 1
     assert refused.stderr.startswith(f"error: there is no data directory {str(data_dir)!r}; choose one with --data-dir")
@@ -127,7 +127,7 @@ def test_a_data_directory_that_cannot_be_used(call: Call, data_dir: Path) -> Non
     assert "Traceback" not in refused.stderr
 
 
-def test_debug_shows_where_an_error_comes_from(call: Call, fill: Fill) -> None:
+def test_debug_raises_the_error(call: Call, fill: Fill) -> None:
     fill("lines")
     with pytest.raises(UnknownTopicError):
         call("topics", "describe", "other", "--debug")

@@ -60,16 +60,16 @@ def test_the_rate_is_of_the_last_seconds(totals: RunTotals, clock: Clock) -> Non
     assert totals.rate == 5
 
 
-def test_what_was_dropped_is_told(totals: RunTotals) -> None:
+def test_dropped_records_are_shown(totals: RunTotals) -> None:
     totals.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2}), lag=1200))
     assert totals.details()[2:] == [("lag", "lines 1,200"), ("dropped", "words: null_key 2")]
 
 
-def test_dead_letters_are_told_once_and_where_they_are(totals: RunTotals) -> None:
-    where = "in shop.dead-letters (see: millstream consume shop.dead-letters --from-beginning -v)"
+def test_dead_letters_are_shown_once_with_their_topic(totals: RunTotals) -> None:
+    hint = "in shop.dead-letters (see: millstream consume shop.dead-letters --from-beginning -v)"
     totals.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2, "words: error": 1}, dead_letters=1)))
-    assert totals.details()[3:] == [("dropped", "words: null_key 2"), ("dead letters", f"1 {where}")]
-    assert totals.summary().endswith(f"1 batch, 9 records in, 0 out, 1 dead letter {where}")
+    assert totals.details()[3:] == [("dropped", "words: null_key 2"), ("dead letters", f"1 {hint}")]
+    assert totals.summary().endswith(f"1 batch, 9 records in, 0 out, 1 dead letter {hint}")
 
 
 def test_records_that_were_skipped_are_dropped(totals: RunTotals) -> None:
@@ -77,7 +77,7 @@ def test_records_that_were_skipped_are_dropped(totals: RunTotals) -> None:
     assert totals.details()[3:] == [("dropped", "words: error 2")]
 
 
-def test_dead_letters_can_go_elsewhere() -> None:
+def test_the_dead_letter_topic_can_be_configured() -> None:
     totals = RunTotals("shop", dead_letter_topic="bad")
     totals.add(report(1, 9, TaskReport(task=1, dropped={"words: error": 2}, dead_letters=2)))
     assert "2 dead letters in bad (see: millstream consume bad " in totals.summary()
@@ -89,7 +89,7 @@ def test_rows_of_earlier_runs_may_be_missing() -> None:
     assert "rows words at least 7" in totals.line()
 
 
-def test_lines_are_not_more_than_one_per_second(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
+def test_at_most_one_line_per_second_is_printed(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
     with show_progress(totals, "lines") as callbacks:
         callbacks.on_start()
         for number in range(100):
@@ -101,14 +101,14 @@ def test_lines_are_not_more_than_one_per_second(totals: RunTotals, capsys: pytes
     assert len(lines) < 10
 
 
-def test_quiet_is_quiet(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
     with show_progress(totals, "quiet") as callbacks:
         callbacks.on_start()
         callbacks.on_batch(report(1, 1))
     assert capsys.readouterr().out == ""
 
 
-def test_the_summary_comes_last_also_after_an_error(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_is_printed_last_even_after_an_error(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
         with show_progress(totals, "live") as callbacks:
             callbacks.on_start()
@@ -119,7 +119,7 @@ def test_the_summary_comes_last_also_after_an_error(totals: RunTotals, capsys: p
     assert capsys.readouterr().out.splitlines()[-1].startswith("shop stopped after")
 
 
-def test_there_is_no_summary_of_what_was_not_started(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
+def test_there_is_no_summary_if_the_run_was_not_started(totals: RunTotals, capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
         with show_progress(totals, "lines"):
             raise ValueError("no")

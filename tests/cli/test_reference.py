@@ -27,12 +27,12 @@ COMMANDS = dict(commands(root, click.Context(root, info_name="millstream")))
 EXAMPLES = [example for command in COMMANDS.values() if isinstance(command, Command) for example in command.examples]
 
 
-def test_the_page_is_what_the_commands_say() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == markdown(), "run: python -m millstream.cli.reference > docs/cli.md"
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_every_command_teaches(path: str) -> None:
+def test_every_command_has_help_and_examples(path: str) -> None:
     command = COMMANDS[path]
     assert isinstance(command, Command)
     assert command.help

@@ -29,17 +29,17 @@ def test_a_new_version_runs_beside_the_old_one_until_it_has_caught_up(
     run_to_end(load_app(str(old)))
     before = stored("out")
 
-    told = call("replay", str(new), "--as", "words-2")
+    result = call("replay", str(new), "--as", "words-2")
 
-    assert "replaying words as words-2 from earliest\n" in told.stderr
-    assert "words-2 has caught up after 3 records and " in told.stderr
+    assert "replaying words as words-2 from earliest\n" in result.stderr
+    assert "words-2 has caught up after 3 records and " in result.stderr
     assert dict(open_tables(data_dir, "words-2")["seen"].items()) == {1: 2, 2: 1}
     assert dict(open_tables(data_dir, "words")["seen"].items()) == {"a": 1, "bb": 1, "c": 1}
     assert stored("out") == before
-    assert {(one.key, one.value) for one in stored("words-2.out")} == {(b"1", b"2"), (b"2", b"1")}
+    assert {(record.key, record.value) for record in stored("words-2.out")} == {(b"1", b"2"), (b"2", b"1")}
 
 
-def test_a_replay_needs_a_name_of_its_own(call: Call, tmp_path: Path) -> None:
+def test_a_replay_needs_another_name(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "replayed_words_3.py"
     file.write_text(APP.format(key="len"))
     assert "error: 'words' is the name of the old version" in call("replay", str(file), "--as", "words").stderr

@@ -25,7 +25,7 @@ def app(fill: Fill, data_dir: Path) -> App:
     return app
 
 
-def test_a_reset_is_shown_first_and_done_when_asked_for(call: Call, app: App, data_dir: Path, stored: Stored) -> None:
+def test_a_reset_is_only_shown_without_execute(call: Call, app: App, data_dir: Path, stored: Stored) -> None:
     shown = call("reset", "counts")
     assert shown.stdout.splitlines()[0] == "app      counts, after 1 batch"
     assert "seen-repartition, words" in shown.stdout
@@ -41,14 +41,14 @@ def test_a_reset_is_shown_first_and_done_when_asked_for(call: Call, app: App, da
     assert len(stored("out")) == 2 * before  # a new history writes its results once more
 
 
-def test_an_app_can_begin_at_a_time(call: Call, app: App, data_dir: Path) -> None:
-    found = json.loads(call("reset", "--from", "1970-01-01T00:00:02Z", "--execute", "--json").stdout)
-    assert found["reset"]["positions"] == {"words/0": 1, "words/1": 0}
+def test_an_app_can_be_reset_to_a_time(call: Call, app: App, data_dir: Path) -> None:
+    result = json.loads(call("reset", "--from", "1970-01-01T00:00:02Z", "--execute", "--json").stdout)
+    assert result["reset"]["positions"] == {"words/0": 1, "words/1": 0}
     run_to_end(app)
     assert dict(open_tables(data_dir, "counts")["seen"].items()) == {"a": 1, "b": 1}
 
 
-def test_an_app_that_runs_or_is_not_there_is_refused(call: Call, app: App, data_dir: Path) -> None:
+def test_a_running_or_unknown_app_cannot_be_reset(call: Call, app: App, data_dir: Path) -> None:
     lock = FileLock(lock_file(data_dir, "counts"))
     assert lock.acquire()
     assert "error: app 'counts' is running" in call("reset", "counts", "--execute").stderr

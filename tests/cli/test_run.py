@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--quiet"]])
-def test_a_second_run_is_refused(call: Call, file: Path, data_dir: Path, arguments: list[str]) -> None:
+def test_a_second_run_is_rejected(call: Call, file: Path, data_dir: Path, arguments: list[str]) -> None:
     lock = FileLock(lock_file(data_dir, "word-count"))
     assert lock.acquire()
     refused = call("run", str(file), "--data-dir", str(data_dir), *arguments)
@@ -48,7 +48,7 @@ def test_a_second_run_is_refused(call: Call, file: Path, data_dir: Path, argumen
     assert refused.stdout == ""
 
 
-def test_a_data_directory_that_cannot_be_made(call: Call, file: Path, data_dir: Path) -> None:
+def test_a_data_directory_that_cannot_be_created(call: Call, file: Path, data_dir: Path) -> None:
     data_dir.write_text("I am a file")
     refused = call("run", str(file), "--data-dir", str(data_dir / "below"))
     assert refused.exit_code == 1
@@ -57,7 +57,7 @@ def test_a_data_directory_that_cannot_be_made(call: Call, file: Path, data_dir: 
     assert refused.stdout == ""
 
 
-def test_a_data_directory_that_cannot_be_reached(
+def test_a_data_directory_that_cannot_be_accessed(
     call: Call, file: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -78,7 +78,7 @@ def test_an_empty_topology_starts_nothing(call: Call, tmp_path: Path, data_dir: 
     assert not data_dir.exists()
 
 
-def test_a_run_ends_when_it_cannot_be_understood(call: Call, file: Path) -> None:
+def test_an_invalid_option_of_run(call: Call, file: Path) -> None:
     assert call("run", str(file), "--until", "tomorrow").exit_code == 2
 
 
@@ -112,7 +112,7 @@ def test_from_lines_to_a_table(call: Call, file: Path, data_dir: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_drains(call: Call, file: Path, data_dir: Path, number: signal.Signals) -> None:
+def test_a_signal_stops_after_the_current_batch(call: Call, file: Path, data_dir: Path, number: signal.Signals) -> None:
     call("topics", "create", "lines", "--partitions", "2")
     call("produce", "lines", input="a b\n")
     environment = {**os.environ, "MILLSTREAM_DATA_DIR": str(data_dir), "PYTHONUNBUFFERED": "1"}

@@ -13,7 +13,7 @@ from millstream.foundation.storage import FileLock
 
 @pytest.fixture
 def counted(fill: Fill, data_dir: Path) -> App:
-    """An app that has counted five numbers by window, one late and one that is no number."""
+    """An app that has counted five values by window, one of them late and one not a number."""
     app = App("counts", data_dir=data_dir)
     (
         app.stream("numbers", value=int)
@@ -29,33 +29,33 @@ def counted(fill: Fill, data_dir: Path) -> App:
     return app
 
 
-def test_status_tells_all_of_an_app_that_has_stopped(call: Call, counted: App) -> None:
-    told = call("status").stdout
-    lines = told.splitlines()
+def test_the_status_of_a_stopped_app(call: Call, counted: App) -> None:
+    output = call("status").stdout
+    lines = output.splitlines()
     assert lines[0] == "app           counts, not running"
     assert lines[1].startswith("batches       1 batch; last batch 1, completed ")
     assert lines[2].startswith("records       5 in, 4 out, ")
     assert "lag           none" in lines
     assert "dropped       numbers: error 1, seen: late 1" in lines
     assert "dead letters  1 (see: millstream dlq list)" in lines
-    assert "1970-01-01T00:00:00.040Z" in told
-    stages, stores = told.index("STAGE"), told.index("STORE")
-    assert stages < stores < told.index("seen", stores)
+    assert "1970-01-01T00:00:00.040Z" in output
+    stages, stores = output.index("STAGE"), output.index("STORE")
+    assert stages < stores < output.index("seen", stores)
 
 
-def test_status_is_data_too(call: Call, counted: App) -> None:
-    found = json.loads(call("status", "counts", "--json").stdout)
-    assert (found["batch"], found["process"], found["planned"]) == (1, None, None)
-    assert found["totals"]["dropped"] == {"numbers: error": 1, "seen: late": 1}
-    first, second = found["stages"]
+def test_status_as_json(call: Call, counted: App) -> None:
+    status = json.loads(call("status", "counts", "--json").stdout)
+    assert (status["batch"], status["process"], status["planned"]) == (1, None, None)
+    assert status["totals"]["dropped"] == {"numbers: error": 1, "seen: late": 1}
+    first, second = status["stages"]
     assert (first["name"], first["totals"]["records_in"], first["totals"]["dead_letters"]) == ("numbers", 5, 1)
     assert (second["totals"]["late"], second["stream_time"]) == (1, 40)
     assert second["stores"]["seen"]["rows"] >= 1
     assert second["stores"]["seen"]["bytes"] >= 4096
-    assert found["phases"]["run"] > 0
+    assert status["phases"]["run"] > 0
 
 
-def test_an_app_that_runs_is_told_with_its_process(call: Call, counted: App, data_dir: Path) -> None:
+def test_a_running_app_is_shown_with_its_process(call: Call, counted: App, data_dir: Path) -> None:
     lock = FileLock(lock_file(data_dir, "counts"))
     assert lock.acquire()
     assert call("status").stdout.startswith(f"app           counts, starting in process {os.getpid()}\n")
@@ -77,7 +77,7 @@ def test_top_shows_all_apps_or_some(call: Call, counted: App, data_dir: Path, fi
     assert len(call("top", "other", "--times", "2", "--every", "0.1").stdout.splitlines()) == 4
 
 
-def test_an_app_that_has_not_run_is_named(call: Call, counted: App) -> None:
+def test_an_unknown_app(call: Call, counted: App) -> None:
     refused = call("status", "gone")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert "error: app 'gone' has not run on" in refused.stderr

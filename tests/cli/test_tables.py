@@ -67,12 +67,12 @@ def test_no_tables_yet(call: Call, fill: Fill) -> None:
         ("users", "17", '{"last":"ho\\u001b[31mme"}'),
     ],
 )
-def test_a_key_is_text_or_what_it_means_in_json(call: Call, app: App, table: str, key: str, shown: str) -> None:
+def test_a_key_is_text_or_json(call: Call, app: App, table: str, key: str, shown: str) -> None:
     got = call("tables", "get", table, key, "--app", "shop")
     assert (got.exit_code, got.stdout) == (0, f"{shown}\n")
 
 
-def test_a_row_for_programs(call: Call, app: App) -> None:
+def test_a_row_as_json(call: Call, app: App) -> None:
     assert json.loads(call("tables", "get", "users", "18", "--json").stdout) == {
         "key": 18,
         "value": {"last": "17"},
@@ -88,7 +88,7 @@ def test_a_row_for_programs(call: Call, app: App) -> None:
         (["users", "17", "--app", "other"], "app 'other' has not run on "),
     ],
 )
-def test_what_is_not_there(call: Call, app: App, arguments: list[str], message: str) -> None:
+def test_unknown_names(call: Call, app: App, arguments: list[str], message: str) -> None:
     refused = call("tables", "get", *arguments)
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr.startswith(f"error: {message}")
@@ -104,7 +104,7 @@ def test_rows_are_scanned(call: Call, app: App) -> None:
     assert {row["key"] for row in rows} == {17, 18}
 
 
-def test_several_apps_need_a_name(call: Call, app: App, data_dir: Path) -> None:
+def test_the_app_must_be_chosen_if_there_are_several(call: Call, app: App, data_dir: Path) -> None:
     other = App("other", data_dir=data_dir)
     other.stream("visits").to("copies")
     run_to_end(other)
@@ -156,7 +156,7 @@ def test_the_windows_of_a_key(call: Call, fill: Fill, data_dir: Path) -> None:
     assert "no row with key 'bob'" in call("tables", "get", "per_minute", "bob").stderr
 
 
-def test_versions_and_windows_in_time_are_printed(call: Call, fill: Fill, data_dir: Path) -> None:
+def test_versions_and_windows_are_printed_by_time(call: Call, fill: Fill, data_dir: Path) -> None:
     app = App("market", data_dir=data_dir)
     prices = app.stream("prices", value=int)
     prices.to_table(name="price", history="1 h")

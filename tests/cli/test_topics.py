@@ -18,10 +18,10 @@ def test_a_topic_is_created_and_listed(call: Call) -> None:
     ]
 
 
-def test_a_list_for_programs(call: Call, fill: Fill) -> None:
+def test_a_list_as_json(call: Call, fill: Fill) -> None:
     fill("lines", (None, b"a", 1), (None, b"b", 2))
     listed = json.loads(call("topics", "list", "--json").stdout)
-    assert [(one["topic"], one["partitions"], one["records"], one["compact"]) for one in listed] == [
+    assert [(topic["topic"], topic["partitions"], topic["records"], topic["compact"]) for topic in listed] == [
         ("lines", 2, 2, False)
     ]
 
@@ -42,14 +42,14 @@ def test_a_topic_is_created_once(call: Call) -> None:
 @pytest.mark.parametrize(
     ("option", "value"), [("--partitions", "0"), ("--retention", "soon"), ("--retention-bytes", "much")]
 )
-def test_settings_that_cannot_be_understood(call: Call, option: str, value: str, data_dir: Path) -> None:
+def test_invalid_settings(call: Call, option: str, value: str, data_dir: Path) -> None:
     refused = call("topics", "create", "lines", option, value)
     assert refused.exit_code == 2
     assert f"Invalid value for '{option}'" in refused.stderr
     assert not data_dir.exists()
 
 
-def test_a_setting_that_cannot_be_without_limit(call: Call) -> None:
+def test_a_setting_that_cannot_be_unlimited(call: Call) -> None:
     assert call("topics", "create", "lines", "--max-record-bytes", "none").exit_code == 2
 
 
@@ -69,7 +69,7 @@ def test_a_description(call: Call, fill: Fill) -> None:
     assert json.loads(call("topics", "describe", "lines", "--json").stdout)[0]["offsets"][1] == {"begin": 0, "end": 1}
 
 
-def test_a_topic_that_is_not_there(call: Call, fill: Fill) -> None:
+def test_an_unknown_topic(call: Call, fill: Fill) -> None:
     fill("lines")
     described = call("topics", "describe", "linse")
     assert (described.exit_code, described.stdout) == (1, "")
@@ -92,7 +92,7 @@ def test_partitions_do_not_shrink(call: Call) -> None:
     assert "cannot shrink to 1" in refused.stderr
 
 
-def test_a_change_without_any(call: Call) -> None:
+def test_a_change_without_settings(call: Call) -> None:
     assert call("topics", "alter", "lines").exit_code == 2
 
 
@@ -107,7 +107,7 @@ def test_deletion_shows_what_would_be_lost(call: Call, fill: Fill, arguments: li
 
 
 @pytest.mark.parametrize(("answer", "exit_code", "is_deleted"), [("y\n", 0, True), ("n\n", 0, False), ("", 1, False)])
-def test_deletion_asks(call: Call, fill: Fill, answer: str, exit_code: int, is_deleted: bool) -> None:
+def test_deletion_asks_for_confirmation(call: Call, fill: Fill, answer: str, exit_code: int, is_deleted: bool) -> None:
     fill("lines")
     assert call("topics", "delete", "lines", input=answer).exit_code == exit_code
     assert ("lines" in call("topics", "list").stdout) == (not is_deleted)

@@ -19,9 +19,9 @@ def test_the_dashboard_is_served_until_a_signal(fill: Fill, data_dir: Path, numb
         [*MILLSTREAM, "ui", "--web", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True, env=environment
     ) as running:
         assert running.stderr is not None
-        told = running.stderr.readline()
-        assert told.startswith("dashboard: http://127.0.0.1:")
-        with urllib.request.urlopen(f"{told.split()[-1]}/topics") as page:
+        line = running.stderr.readline()
+        assert line.startswith("dashboard: http://127.0.0.1:")
+        with urllib.request.urlopen(f"{line.split()[-1]}/topics") as page:
             assert b"lines" in page.read()
         running.send_signal(number)
         _, rest = running.communicate(timeout=60)
@@ -35,21 +35,21 @@ def test_an_address_on_the_network_comes_with_a_token_and_a_warning(fill: Fill, 
         [*MILLSTREAM, "ui", "--web", "0.0.0.0:0"], stderr=subprocess.PIPE, text=True, env=environment
     ) as running:
         assert running.stderr is not None
-        told = "".join(running.stderr.readline() for _ in range(3))
+        output = "".join(running.stderr.readline() for _ in range(3))
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=60)
-    assert f"the token is in {data_dir / 'web-token'}" in told
-    assert (data_dir / "web-token").read_text().strip() not in told
-    assert "warning: open to the network" in told
+    assert f"the token is in {data_dir / 'web-token'}" in output
+    assert (data_dir / "web-token").read_text().strip() not in output
+    assert "warning: open to the network" in output
 
 
-def test_there_must_be_something_to_serve(call: Call, data_dir: Path) -> None:
+def test_the_data_directory_must_exist(call: Call, data_dir: Path) -> None:
     refused = call("ui")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr.startswith(f"error: there is no data directory {str(data_dir)!r}")
 
 
-def test_an_address_that_is_none_is_told(call: Call, fill: Fill) -> None:
+def test_an_invalid_address_is_reported(call: Call, fill: Fill) -> None:
     fill("lines")
     refused = call("ui", "--web", "nonsense:port")
     assert refused.exit_code == 2

@@ -36,12 +36,12 @@ def answer(server: MetricsServer, path: str = "/metrics", host: str | None = Non
     connection = http.client.HTTPConnection(server.url.split("/")[2], timeout=30)
     connection.request("GET", path, headers={} if host is None else {"Host": host})
     response = connection.getresponse()
-    told = response.status, response.read().decode()
+    result = response.status, response.read().decode()
     connection.close()
-    return told
+    return result
 
 
-def test_the_text_has_every_figure_with_its_meaning(data_dir: Path) -> None:
+def test_the_text_has_every_metric_with_its_type(data_dir: Path) -> None:
     lines = metrics_text(data_dir).splitlines()
     assert "# TYPE millstream_records_in_total counter" in lines
     for expected in [
@@ -56,7 +56,7 @@ def test_the_text_has_every_figure_with_its_meaning(data_dir: Path) -> None:
     assert any(line.startswith('millstream_phase_seconds_total{app="words",phase="run"} ') for line in lines)
 
 
-def test_it_is_served_on_loopback_to_those_who_ask_for_it_by_its_own_name(server: MetricsServer) -> None:
+def test_metrics_are_served_on_loopback_for_known_host_names(server: MetricsServer) -> None:
     assert server.url.startswith("http://127.0.0.1:")
     status, body = answer(server)
     assert (status, 'millstream_batches_total{app="words"} 1\n' in body) == (200, True)
@@ -65,7 +65,7 @@ def test_it_is_served_on_loopback_to_those_who_ask_for_it_by_its_own_name(server
     assert answer(server, "/../../etc/passwd")[0] == 404
 
 
-def test_a_port_that_is_taken_is_told(server: MetricsServer, data_dir: Path) -> None:
+def test_a_used_port_is_reported(server: MetricsServer, data_dir: Path) -> None:
     port = int(server.url.split(":")[2].split("/")[0])
     with pytest.raises(DefinitionError, match=f"port {port} cannot be used for metrics: Address already in use"):
         MetricsServer(data_dir, port)

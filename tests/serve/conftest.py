@@ -1,4 +1,4 @@
-"""A site over real data: two apps that have run, with late records, dead letters and hostile keys and values."""
+"""A site with real data: two apps that have run, with late records, dead letters and hostile keys and values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HOSTILE = (
 
 
 def rides_app(data_dir: Path) -> App:
-    """Count rides per vendor and per minute and zone; divide by an amount that can be zero."""
+    """Count rides per vendor, and per minute and zone; divide by an amount that can be zero."""
     app = App("rides-app", data_dir=data_dir, config=Config(on_error="dead_letter"))
     rides = app.stream("rides", value=dict, timestamp=lambda ride: ride["at"])
     rides.group_by(lambda ride: ride["vendor"]).count(name="per_vendor").to_stream().to("vendors")
@@ -62,7 +62,7 @@ def words_app(data_dir: Path) -> App:
 
 
 def fill(data_dir: Path) -> None:
-    """Write rides, some late, some poisoned, and lines of hostile words."""
+    """Write rides, some of them late or invalid, and lines with hostile words."""
     with EmbeddedLog(data_dir) as log:
         for topic in ("rides", "lines"):
             log.create_topic(topic, TopicConfig(partitions=2))
@@ -85,7 +85,7 @@ def fill(data_dir: Path) -> None:
 
 @dataclass
 class Served:
-    """A site and a client that calls it without a socket."""
+    """A site, and a client that calls it without a socket."""
 
     site: Site
     credentials: Credentials
@@ -93,22 +93,22 @@ class Served:
     data_dir: Path
 
     def get(self, path: str, **params: Any) -> Any:
-        """Return the JSON of an answer that must be one."""
-        answer = self.client.get(path, params=params)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        """Return the JSON of a successful response."""
+        response = self.client.get(path, params=params)
+        assert response.status_code == 200, response.text
+        return response.json()
 
     def page(self, path: str) -> str:
-        answer = self.client.get(path)
-        assert answer.status_code == 200, answer.text
-        return answer.text
+        response = self.client.get(path)
+        assert response.status_code == 200, response.text
+        return response.text
 
     def post(self, path: str, body: Any, **headers: str) -> httpx2.Response:
-        """Send a body as the dashboard would."""
-        found: httpx2.Response = self.client.post(
+        """Send a body as the dashboard does."""
+        response: httpx2.Response = self.client.post(
             path, json=body, headers={"X-CSRF-Token": self.credentials.csrf, **headers}
         )
-        return found
+        return response
 
     def log(self) -> EmbeddedLog:
         broker = self.site.directory.broker
@@ -129,9 +129,9 @@ def serving(
     return Served(site, credentials, client, data_dir)
 
 
-def filled(places: pytest.TempPathFactory) -> Path:
-    """Make a directory in which both apps have run over hostile data."""
-    data_dir = places.mktemp("filled")
+def filled(tmp_paths: pytest.TempPathFactory) -> Path:
+    """Return a new directory in which both apps have processed hostile data."""
+    data_dir = tmp_paths.mktemp("filled")
     data_dir.chmod(0o700)
     fill(data_dir)
     run_to_end(rides_app(data_dir), measured=True)
@@ -150,27 +150,27 @@ def web_server(data_dir: Path) -> Iterator[WebServer]:
 
 @pytest.fixture(scope="session")
 def filled_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory in which both apps have run; tests that change something take a copy."""
+    """Return a directory in which both apps have run; tests must not change it."""
     return filled(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def served(filled_dir: Path) -> Iterator[Served]:
-    """Return a site over the filled directory, which must be left as it is."""
-    found = serving(filled_dir)
-    yield found
-    found.site.watch.stop()
-    found.site.directory.close()
+    """Return a site with the filled directory, which tests must not change."""
+    served = serving(filled_dir)
+    yield served
+    served.site.watch.stop()
+    served.site.directory.close()
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Served]:
-    """Return a site over a directory of the test's own: a topic and nothing else."""
+    """Return a site with a separate directory that contains only a topic."""
     data_dir = tmp_path / "data"
     with EmbeddedLog(data_dir) as log:
         log.create_topic("lines", TopicConfig(partitions=2))
-    found = serving(data_dir)
-    yield found
-    found.site.watch.stop()
-    found.site.directory.close()
+    served = serving(data_dir)
+    yield served
+    served.site.watch.stop()
+    served.site.directory.close()
     close_environments(data_dir)

@@ -23,20 +23,20 @@ LAG = {"name": "behind", "app": "rides-app", "what": "lag", "limit": 2}
 def served(tmp_path: Path) -> Iterator[Served]:
     fill(tmp_path)
     run_to_end(rides_app(tmp_path))
-    found = serving(tmp_path)
-    yield found
-    found.site.watch.stop()
-    found.site.directory.close()
+    served = serving(tmp_path)
+    yield served
+    served.site.watch.stop()
+    served.site.directory.close()
 
 
 @contextmanager
 def webhook() -> Iterator[tuple[str, list[Any]]]:
-    """A real server that notes what is posted to it; /moved sends callers elsewhere."""
-    told: list[Any] = []
+    """A real server that records what is posted to it; /moved is a redirect."""
+    received: list[Any] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(302 if self.path == "/moved" else 200)
             self.send_header("Location", "/elsewhere")
             self.end_headers()
@@ -47,7 +47,7 @@ def webhook() -> Iterator[tuple[str, list[Any]]]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", told
+    yield f"http://127.0.0.1:{server.server_port}", received
     server.shutdown()
     server.server_close()
     thread.join()
@@ -58,20 +58,20 @@ def write(served: Served, count: int) -> None:
         served.post("/api/topics/rides/records", {"value": number})
 
 
-def test_an_alert_is_raised_once_told_and_over_once(served: Served) -> None:
-    with webhook() as (url, told):
+def test_an_alert_is_raised_sent_and_resolved_once(served: Served) -> None:
+    with webhook() as (url, received):
         assert served.post("/api/alerts", {**LAG, "to": url}).status_code == 200
         assert served.site.watch.check_rules() == []
         write(served, 3)
         (event,) = served.site.watch.check_rules()
         assert (event.is_raised, event.message) == (True, "rides-app has a lag of 3 records")
         assert served.site.watch.check_rules() == []
-        assert [(one["rule"], one["is_raised"]) for one in told] == [("behind", True)]
+        assert [(event["rule"], event["is_raised"]) for event in received] == [("behind", True)]
         run_to_end(rides_app(served.data_dir))
         (over,) = served.site.watch.check_rules()
         assert (over.is_raised, over.delivery) == (False, "127.0.0.1 responded with 200")
     listed = served.get("/api/alerts")
-    assert [one["is_raised"] for one in listed["events"]] == [False, True]
+    assert [event["is_raised"] for event in listed["events"]] == [False, True]
     assert not listed["rules"][0]["is_raised"]
 
 
@@ -87,7 +87,7 @@ def test_late_records_dead_letters_and_numbers_in_tables_raise_alerts(served: Se
     assert {event.rule for event in served.site.watch.check_rules()} == {"late", "letters", "table"}
 
 
-def test_one_server_of_a_directory_watches_and_another_takes_over(served: Served) -> None:
+def test_one_server_of_a_directory_checks_rules_and_another_takes_over(served: Served) -> None:
     served.post("/api/alerts", LAG)
     write(served, 3)
     other = AlertWatch(served.site.directory)
@@ -99,12 +99,12 @@ def test_one_server_of_a_directory_watches_and_another_takes_over(served: Served
     other.stop()
 
 
-def test_a_webhook_that_is_gone_or_moved_is_noted_and_not_followed(served: Served) -> None:
-    with webhook() as (url, told):
+def test_a_failed_or_redirected_webhook_is_recorded_and_not_followed(served: Served) -> None:
+    with webhook() as (url, received):
         served.post("/api/alerts", {**LAG, "to": f"{url}/moved"})
         moved = served.post("/api/alerts/behind/try", {}).json()["done"]
         assert "302" in moved
-        assert len(told) == 1
+        assert len(received) == 1
     assert "could not be sent" in served.post("/api/alerts/behind/try", {}).json()["done"]
 
 
@@ -149,7 +149,7 @@ def _receive_mail(listener: socket.socket, mails: list[str]) -> None:
     "change",
     [{"to": "file:///etc/passwd"}, {"to": "ftp://x"}, {"app": "nobody"}, {"name": "../x"}, {"what": "table"}, {"x": 1}],
 )
-def test_a_rule_that_cannot_be_followed_is_refused(served: Served, change: dict[str, Any]) -> None:
+def test_an_invalid_rule_is_rejected(served: Served, change: dict[str, Any]) -> None:
     assert served.post("/api/alerts", {**LAG, **change}).status_code in (400, 404)
     assert served.get("/api/alerts")["rules"] == []
 

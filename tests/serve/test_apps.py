@@ -17,21 +17,21 @@ from millstream.serve.api.topology import get_topology
 from millstream.serve.pages.drawing import arrange
 
 
-def test_apps_tell_what_they_did_and_what_went_wrong(served: Served) -> None:
-    found = {one["app"]: one for one in served.get("/api/apps")}
-    rides = found["rides-app"]
+def test_apps_report_totals_and_dropped_records(served: Served) -> None:
+    apps = {app["app"]: app for app in served.get("/api/apps")}
+    rides = apps["rides-app"]
     assert (rides["state"], rides["lag"], rides["records_in"]) == ("stopped", 0, 121)
     assert rides["late"] > 0
-    assert rides["dead_letters"] == 4  # three rides of amount 0, and one that is no JSON
+    assert rides["dead_letters"] == 4  # three rides with amount 0, and one that is not JSON
     assert rides["latency"]["p50"] >= 0
     detail = served.get("/api/apps/rides-app")
     assert detail["batches"][-1]["number"] == rides["batch"]
-    assert sum(one["records_in"] for one in detail["batches"]) == 121
+    assert sum(batch["records_in"] for batch in detail["batches"]) == 121
     assert detail["dropped"]["rides.map_values: error"] == 3
     assert detail["deploy"]["is_first"]
 
 
-def test_a_failed_app_tells_why(tmp_path: Path) -> None:
+def test_a_failed_app_reports_the_reason(tmp_path: Path) -> None:
     fill(tmp_path)
     app = App("failing", data_dir=tmp_path)
     app.stream("rides", value=dict).map_values(lambda ride: 1 / ride["amount"]).to("out")
@@ -43,14 +43,14 @@ def test_a_failed_app_tells_why(tmp_path: Path) -> None:
     journal.note_failure(FailureNote(at=0, batch=1, message=str(failed.value), **facts))  # type: ignore[arg-type]
     journal.close()
     served = serving(tmp_path)
-    (found,) = served.get("/api/apps")
-    assert found["state"] == "failed"
-    assert "division by zero" in found["why"]
+    (app,) = served.get("/api/apps")
+    assert app["state"] == "failed"
+    assert "division by zero" in app["why"]
     assert "ZeroDivisionError" in served.page("/")
     served.site.directory.close()
 
 
-def test_an_app_that_runs_is_running_waiting_or_catching_up(tmp_path: Path) -> None:
+def test_the_state_of_a_running_app_depends_on_its_lag(tmp_path: Path) -> None:
     fill(tmp_path)
     run_to_end(words_app(tmp_path))
     lock = FileLock(lock_file(tmp_path, "words-app"))
@@ -65,7 +65,7 @@ def test_an_app_that_runs_is_running_waiting_or_catching_up(tmp_path: Path) -> N
     served.site.directory.close()
 
 
-def test_a_deploy_tells_what_is_new_gone_and_changed(tmp_path: Path) -> None:
+def test_a_deploy_lists_added_and_removed_nodes(tmp_path: Path) -> None:
     fill(tmp_path)
     run_to_end(words_app(tmp_path))
     app = App("words-app", data_dir=tmp_path)
@@ -80,9 +80,9 @@ def test_a_deploy_tells_what_is_new_gone_and_changed(tmp_path: Path) -> None:
     served.site.directory.close()
 
 
-def test_the_topology_has_topics_stages_and_figures(served: Served) -> None:
+def test_the_topology_has_topics_stages_and_metrics(served: Served) -> None:
     graph = served.get("/api/apps/rides-app/topology")
-    nodes = {one["id"]: one for one in graph["nodes"]}
+    nodes = {node["id"]: node for node in graph["nodes"]}
     assert nodes["topic:rides"]["lag"] == 0
     assert nodes["per_zone"]["kind"] == "table"
     assert nodes["per_zone"]["rows"] == 8
@@ -94,20 +94,20 @@ def test_the_topology_has_topics_stages_and_figures(served: Served) -> None:
     assert all(edge["rate"] is not None for edge in rekeyed)
 
 
-def test_the_topology_tells_rates_inside_of_stages_and_the_slowest_step(served: Served) -> None:
+def test_the_topology_has_rates_inside_stages_and_marks_the_slowest_step(served: Served) -> None:
     graph = served.get("/api/apps/rides-app/topology")
-    nodes = {one["id"]: one for one in graph["nodes"] if one["kind"] != "topic"}
-    assert all(one["rate"] > 0 and one["share"] is not None for one in nodes.values())
-    assert sum(one["share"] for one in nodes.values()) == pytest.approx(1)
-    (slowest,) = [one for one in nodes.values() if one["is_slowest"]]
-    assert slowest["share"] == max(one["share"] for one in nodes.values())
+    nodes = {node["id"]: node for node in graph["nodes"] if node["kind"] != "topic"}
+    assert all(node["rate"] > 0 and node["share"] is not None for node in nodes.values())
+    assert sum(node["share"] for node in nodes.values()) == pytest.approx(1)
+    (slowest,) = [node for node in nodes.values() if node["is_slowest"]]
+    assert slowest["share"] == max(node["share"] for node in nodes.values())
     into = {edge["target"]: edge["rate"] for edge in graph["edges"]}
-    (mapped,) = [into[name] for name, one in nodes.items() if one["verb"] == "map_values"]
+    (mapped,) = [into[name] for name, node in nodes.items() if node["verb"] == "map_values"]
     assert into["topic:ratios"] / mapped == pytest.approx(117 / 120, rel=0.01)  # three are zero
     assert nodes["per_zone"]["micros"] > 0
     (keyed,) = [edge for edge in graph["edges"] if edge["target"] == "per_vendor"]
     assert 0 < len(keyed["samples"]) <= 5
-    assert {one["timestamp"] for one in keyed["samples"]} <= set(range(START - 600_000, START + 120_000))
+    assert {sample["timestamp"] for sample in keyed["samples"]} <= set(range(START - 600_000, START + 120_000))
     page = served.page("/topology?app=rides-app")
     assert page.count(">slowest<") == 1
     assert "Time per record" in page
@@ -123,28 +123,31 @@ def test_a_drawing_of_many_nodes_has_no_overlap(tmp_path: Path) -> None:
     run_to_end(app)
     served = serving(tmp_path)
     assert served.page("/topology?app=large").count('class="node ') > 60
-    picture = arrange(get_topology(served.site, AppParams(app="large")))
+    drawing = arrange(get_topology(served.site, AppParams(app="large")))
     served.site.directory.close()
-    places = list(picture.nodes.values())
-    assert len(places) > 60
-    for at, one in enumerate(places):
-        for other in places[at + 1 :]:
-            assert one.right <= other.x or other.right <= one.x or one.bottom <= other.y or other.bottom <= one.y
-    assert max(box.right for box in places) <= picture.width
+    boxes = list(drawing.nodes.values())
+    assert len(boxes) > 60
+    for index, box in enumerate(boxes):
+        for other in boxes[index + 1 :]:
+            assert box.right <= other.x or other.right <= box.x or box.bottom <= other.y or other.bottom <= box.y
+    assert max(box.right for box in boxes) <= drawing.width
 
 
-def test_letters_are_listed_and_sent_back_once(tmp_path: Path) -> None:
+def test_dead_letters_are_listed_and_replayed_once(tmp_path: Path) -> None:
     fill(tmp_path)
     run_to_end(rides_app(tmp_path))
     served = serving(tmp_path)
-    found = served.get("/api/apps/rides-app/dead-letters")
-    assert (len(found["dead_letters"]), found["waiting"]) == (4, 4)
-    assert {one["error"].rpartition(".")[2] for one in found["dead_letters"]} == {"ZeroDivisionError", "DecodeError"}
-    assert all("Traceback" in one["stacktrace"] for one in found["dead_letters"])
-    assert set(found["late"]) == {"per_zone: late"}
-    one = found["dead_letters"][0]
+    listed = served.get("/api/apps/rides-app/dead-letters")
+    assert (len(listed["dead_letters"]), listed["waiting"]) == (4, 4)
+    assert {letter["error"].rpartition(".")[2] for letter in listed["dead_letters"]} == {
+        "ZeroDivisionError",
+        "DecodeError",
+    }
+    assert all("Traceback" in letter["stacktrace"] for letter in listed["dead_letters"])
+    assert set(listed["late"]) == {"per_zone: late"}
+    letter = listed["dead_letters"][0]
     path = "/api/apps/rides-app/dead-letters/replay"
-    assert served.post(path, {"positions": [one["position"]]}).json() == {"sent": {"rides": 1}, "kept": {}}
+    assert served.post(path, {"positions": [letter["position"]]}).json() == {"sent": {"rides": 1}, "kept": {}}
     assert served.post(path, {"all": True}).json()["sent"] == {"rides": 4}
     assert served.post(path, {"all": True}).json()["sent"] == {}
     assert served.get("/api/topics/rides")["groups"] == [{"group": "rides-app", "lag": 5}]
@@ -152,16 +155,19 @@ def test_letters_are_listed_and_sent_back_once(tmp_path: Path) -> None:
     served.site.directory.close()
 
 
-def test_time_tells_stream_times_and_open_windows(served: Served) -> None:
-    found = served.get("/api/apps/rides-app/time")
-    assert [(one["topic"], one["end"] - one["position"]) for one in found["sources"]] == [("rides", 0), ("rides", 0)]
-    (windows,) = found["windows"]
+def test_time_has_stream_times_and_open_windows(served: Served) -> None:
+    app_time = served.get("/api/apps/rides-app/time")
+    assert [(source["topic"], source["end"] - source["position"]) for source in app_time["sources"]] == [
+        ("rides", 0),
+        ("rides", 0),
+    ]
+    (windows,) = app_time["windows"]
     assert (windows["table"], windows["kind"], windows["grace"]) == ("per_zone", "tumbling, 1 min", 10_000)
     assert (windows["open"], windows["kept"]) == (4, 8)
     assert windows["next_close"] == START + 130_000
 
 
-def test_why_a_record_is_late(served: Served) -> None:
+def test_the_reason_for_a_late_record_is_explained(served: Served) -> None:
     late = served.get("/api/apps/rides-app/late", table="per_zone", key="zone-1", time=str(START + 5))
     assert late["is_late"]
     assert late["windows"] == [{"start": START, "end": START + 60_000, "closes_at": START + 70_000, "is_closed": True}]
@@ -172,7 +178,7 @@ def test_why_a_record_is_late(served: Served) -> None:
     assert refused.status_code == 404
 
 
-def test_a_letter_that_somebody_forged_is_shown_and_kept(tmp_path: Path) -> None:
+def test_a_forged_dead_letter_is_shown_and_not_replayed(tmp_path: Path) -> None:
     fill(tmp_path)
     run_to_end(rides_app(tmp_path))
     served = serving(tmp_path)
@@ -180,7 +186,7 @@ def test_a_letter_that_somebody_forged_is_shown_and_kept(tmp_path: Path) -> None
     assert served.post("/api/topics/rides-app.dead-letters/records", forged).status_code == 200
     newest = served.get("/api/apps/rides-app/dead-letters", limit=1)["dead_letters"][0]
     assert newest["origin"] == "rides[<b>-1]@?"
-    replay = served.post("/api/apps/rides-app/dead-letters/replay", {"positions": [newest["position"]]})
-    assert replay.json() == {"sent": {}, "kept": {"rides": 1}}
+    replayed = served.post("/api/apps/rides-app/dead-letters/replay", {"positions": [newest["position"]]})
+    assert replayed.json() == {"sent": {}, "kept": {"rides": 1}}
     served.page("/dead-letters?app=rides-app")
     served.site.directory.close()

@@ -12,13 +12,13 @@ def test_groups_show_members_offsets_and_lag(own: Served) -> None:
     (listed,) = own.get("/api/groups")
     assert listed == {"group": "audit", "members": 0, "topics": ["lines"], "lag": 5, "is_app": False}
     detail = own.get("/api/groups/audit")["partitions"]
-    assert [(one["partition"], one["committed"], one["end"], one["lag"]) for one in detail] == [
+    assert [(row["partition"], row["committed"], row["end"], row["lag"]) for row in detail] == [
         (0, 1, 3, 2),
         (1, None, 3, 3),
     ]
 
 
-def test_a_reset_shows_first_and_moves_only_when_told(own: Served) -> None:
+def test_a_reset_changes_offsets_only_with_execute(own: Served) -> None:
     own.post("/api/topics/lines/records", {"value": 1, "partition": 0})
     own.log().commit("audit", {TopicPartition("lines", 0): 1})
     planned = own.post("/api/groups/audit/reset", {"to": "earliest"}).json()
@@ -31,13 +31,13 @@ def test_a_reset_shows_first_and_moves_only_when_told(own: Served) -> None:
     assert own.log().committed("audit")[TopicPartition("lines", 0)] == 0
 
 
-def test_the_group_of_an_app_cannot_be_moved(served: Served) -> None:
+def test_the_group_of_an_app_cannot_be_reset(served: Served) -> None:
     refused = served.post("/api/groups/rides-app/reset", {"to": "earliest", "execute": True})
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "state")
     assert "continues from its journal" in refused.json()["error"]["message"]
 
 
-def test_a_group_is_forgotten_with_its_name_as_confirmation(own: Served) -> None:
+def test_a_group_is_deleted_with_its_name_as_confirmation(own: Served) -> None:
     own.log().commit("audit", {TopicPartition("lines", 0): 0})
     assert "nothing" in own.post("/api/groups/audit/delete", {"confirm": "x"}).json()["done"]
     assert own.post("/api/groups/audit/delete", {"confirm": "audit"}).json() == {"done": "deleted audit"}

@@ -1,4 +1,4 @@
-"""Who may come in, from where, and what every answer tells a browser to refuse."""
+"""Authentication, cross-site protection and security headers."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ READS = [
     *(f"/static/{name}" for name in NAMES),
     *(path.replace("{topic}", "rides").replace("{app}", "a").replace("{table}", "b") for path in _PAGES),
     *(
-        one.path.replace("{key:key}", "key").replace("{", "").replace("}", "")
-        for one in OPERATIONS
-        if one.method == "GET"
+        operation.path.replace("{key:key}", "key").replace("{", "").replace("}", "")
+        for operation in OPERATIONS
+        if operation.method == "GET"
     ),
 ]
-WRITES = [one.path.replace("{", "").replace("}", "") for one in OPERATIONS if one.method == "POST"]
+WRITES = [operation.path.replace("{", "").replace("}", "") for operation in OPERATIONS if operation.method == "POST"]
 TOKEN = "a" * 43
 
 
 @pytest.fixture(scope="module")
 def closed(filled_dir: Path) -> Iterator[Served]:
-    found = serving(filled_dir, TOKEN)
-    yield found
-    found.site.watch.stop()
-    found.site.directory.close()
+    served = serving(filled_dir, TOKEN)
+    yield served
+    served.site.watch.stop()
+    served.site.directory.close()
 
 
 @pytest.mark.parametrize("host", ["evil.test", "127.0.0.1.evil.test", "localhost.evil.test:80", "", "evil.test:8484"])
-def test_a_foreign_host_is_refused_everywhere(served: Served, host: str) -> None:
+def test_an_unknown_host_is_rejected_everywhere(served: Served, host: str) -> None:
     for path in ("/", "/api/topics", "/static/style.css"):
         assert served.client.get(path, headers={"Host": host}).status_code == 400
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:9999", "127.0.0.1:1", "[::1]:8484", "LOCALHOST", "10.1.2.3"])
-def test_addresses_and_localhost_cannot_be_rebound_so_they_are_known(served: Served, host: str) -> None:
+def test_ip_addresses_and_localhost_are_allowed_hosts(served: Served, host: str) -> None:
     assert served.client.get("/api/topics", headers={"Host": host}).status_code == 200
 
 
-def test_a_name_that_was_allowed_is_known(filled_dir: Path) -> None:
+def test_an_allowed_host_name_is_accepted(filled_dir: Path) -> None:
     allowed = serving(filled_dir, hosts=("Mill.Test",))
     assert allowed.client.get("/", headers={"Host": "mill.test:80"}).status_code == 200
     allowed.site.directory.close()
 
 
 @pytest.mark.parametrize("path", READS)
-def test_nothing_is_given_out_without_the_token(closed: Served, path: str) -> None:
+def test_nothing_can_be_read_without_the_token(closed: Served, path: str) -> None:
     for headers in (
         {},
         {"Authorization": "Bearer wrong"},
@@ -66,11 +66,11 @@ def test_nothing_is_given_out_without_the_token(closed: Served, path: str) -> No
 
 
 @pytest.mark.parametrize("path", WRITES)
-def test_nothing_is_changed_without_the_token(closed: Served, path: str) -> None:
+def test_nothing_can_be_changed_without_the_token(closed: Served, path: str) -> None:
     assert closed.client.post(path, json={}, headers={"X-CSRF-Token": closed.credentials.csrf}).status_code == 401
 
 
-def test_the_token_opens_by_header_and_by_cookie(closed: Served) -> None:
+def test_the_token_is_accepted_as_header_and_as_cookie(closed: Served) -> None:
     assert closed.client.get("/api/topics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
     came_in = closed.client.post(
         "/login", data={"token": TOKEN, "csrf": closed.credentials.csrf}, follow_redirects=False
@@ -85,11 +85,11 @@ def test_the_token_opens_by_header_and_by_cookie(closed: Served) -> None:
     closed.client.cookies.clear()
 
 
-def test_the_token_is_not_taken_from_the_address(closed: Served) -> None:
+def test_the_token_is_not_accepted_in_the_url(closed: Served) -> None:
     assert closed.client.get("/api/topics", params={"token": TOKEN}).status_code == 401
 
 
-def test_wrong_tokens_are_soon_not_looked_at_any_more(filled_dir: Path) -> None:
+def test_failed_logins_are_limited(filled_dir: Path) -> None:
     closed = serving(filled_dir, TOKEN)
     form = {"token": "wrong", "csrf": closed.credentials.csrf}
     assert [closed.client.post("/login", data=form).status_code for _ in range(6)] == [401] * 5 + [429]
@@ -98,7 +98,7 @@ def test_wrong_tokens_are_soon_not_looked_at_any_more(filled_dir: Path) -> None:
     closed.site.directory.close()
 
 
-def test_a_login_from_elsewhere_is_refused(closed: Served) -> None:
+def test_a_cross_site_login_is_rejected(closed: Served) -> None:
     form = {"token": TOKEN, "csrf": "forged"}
     assert closed.client.post("/login", data=form, follow_redirects=False).status_code == 403
     right = {"token": TOKEN, "csrf": closed.credentials.csrf}
@@ -122,18 +122,18 @@ def test_a_write_needs_the_csrf_token(served: Served, path: str) -> None:
         {"Sec-Fetch-Site": "same-site"},
     ],
 )
-def test_a_write_from_another_page_is_refused(own: Served, headers: dict[str, str]) -> None:
+def test_a_cross_site_write_is_rejected(own: Served, headers: dict[str, str]) -> None:
     refused = own.post("/api/topics", {"topic": "evil"}, **headers)
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin")
     assert own.log().topic_names() == ["lines"]
 
 
-def test_a_write_from_our_own_page_is_taken(own: Served) -> None:
+def test_a_write_from_our_own_page_is_accepted(own: Served) -> None:
     taken = own.post("/api/topics", {"topic": "good"}, Origin="http://127.0.0.1:8484")
     assert (taken.status_code, own.log().topic_names()) == (200, ["good", "lines"])
 
 
-def test_a_program_with_the_token_needs_no_csrf_token(filled_dir: Path, own: Served) -> None:
+def test_a_bearer_token_needs_no_csrf_token(filled_dir: Path, own: Served) -> None:
     closed = serving(own.data_dir, TOKEN)
     taken = closed.client.post("/api/topics", json={"topic": "good"}, headers={"Authorization": f"Bearer {TOKEN}"})
     closed.site.directory.close()
@@ -142,7 +142,7 @@ def test_a_program_with_the_token_needs_no_csrf_token(filled_dir: Path, own: Ser
 
 @pytest.mark.parametrize("path", WRITES)
 def test_actions_are_post_only(served: Served, path: str) -> None:
-    reads = {one.path.replace("{", "").replace("}", "") for one in OPERATIONS if one.method == "GET"}
+    reads = {operation.path.replace("{", "").replace("}", "") for operation in OPERATIONS if operation.method == "GET"}
     if path not in reads:
         assert served.client.get(path).status_code in (404, 405)
     for method in ("PUT", "DELETE", "PATCH"):
@@ -152,7 +152,7 @@ def test_actions_are_post_only(served: Served, path: str) -> None:
         )
 
 
-def test_a_form_of_another_site_cannot_look_like_json(own: Served) -> None:
+def test_a_body_that_is_not_json_is_rejected(own: Served) -> None:
     refused = own.client.post(
         "/api/topics",
         content=b'{"topic": "evil"}',
@@ -162,7 +162,7 @@ def test_a_form_of_another_site_cannot_look_like_json(own: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/api/topics", "/static/live.js", "/nowhere", "/api/topics/nowhere"])
-def test_every_answer_tells_the_browser_what_to_refuse(served: Served, path: str) -> None:
+def test_every_response_has_security_headers(served: Served, path: str) -> None:
     headers = served.client.get(path).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -174,13 +174,13 @@ def test_every_answer_tells_the_browser_what_to_refuse(served: Served, path: str
     assert "server" not in headers
 
 
-def test_an_answer_to_the_preflight_of_a_foreign_page_allows_nothing(served: Served) -> None:
+def test_a_cross_site_preflight_allows_nothing(served: Served) -> None:
     asked = {"Origin": "http://evil.test", "Access-Control-Request-Method": "POST"}
     answer = served.client.options("/api/topics", headers=asked)
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def test_a_large_body_is_refused_whether_it_tells_its_size_or_not(own: Served) -> None:
+def test_a_large_body_is_rejected_with_and_without_content_length(own: Served) -> None:
     headers = {"X-CSRF-Token": own.credentials.csrf, "Content-Type": "application/json"}
     large = b'{"value": "' + b"x" * MAX_BODY_BYTES + b'"}'
     assert own.client.post("/api/topics/lines/records", content=large, headers=headers).status_code == 413
@@ -189,4 +189,4 @@ def test_a_large_body_is_refused_whether_it_tells_its_size_or_not(own: Served) -
         yield from (large[at : at + 65536] for at in range(0, len(large), 65536))
 
     assert own.client.post("/api/topics/lines/records", content=parts(), headers=headers).status_code == 413
-    assert sum(one.end for one in own.log().offsets("lines")) == 0
+    assert sum(offsets.end for offsets in own.log().offsets("lines")) == 0

@@ -1,4 +1,4 @@
-"""Whatever stands in keys, values, headers and errors, it never becomes part of a page's code."""
+"""Keys, values, headers and errors never become part of a page's code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALLOWED_SCRIPT = re.compile(r"/static/\w+\.js\?v=[0-9a-f]{12}")
 
 
 class Reader(HTMLParser):
-    """Notes what a browser would run or load."""
+    """Records what a browser would run or load."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,17 +54,17 @@ def check(page: str) -> Reader:
     reader = Reader()
     reader.feed(page)
     assert reader.problems == []
-    assert not set(page) & set("\x00\x07\x1b\u202e"), "what is invisible must be shown"
+    assert not set(page) & set("\x00\x07\x1b\u202e"), "invisible characters must be escaped"
     return reader
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_pages_with_hostile_data_hold_no_code_but_ours(served: Served, path: str) -> None:
+def test_pages_with_hostile_data_contain_only_our_code(served: Served, path: str) -> None:
     check(served.page(path))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_questions_are_answered_as_text(served: Served, text: str) -> None:
+def test_hostile_parameters_are_shown_as_text(served: Served, text: str) -> None:
     for path in (
         f"/topics/lines?key={quote(text)}",
         f"/topics/lines?where={quote(text)}",
@@ -87,11 +87,11 @@ def test_hostile_questions_are_answered_as_text(served: Served, text: str) -> No
 
 def test_hostile_rows_are_found_under_their_keys(served: Served) -> None:
     for word in HOSTILE:
-        found = served.get(f"/api/tables/words/{quote(word, safe='')}")
-        assert [(row["key"], row["value"]) for row in found["rows"]] == [(word, 1)]
+        response = served.get(f"/api/tables/words/{quote(word, safe='')}")
+        assert [(row["key"], row["value"]) for row in response["rows"]] == [(word, 1)]
 
 
-def test_an_alert_with_hostile_fields_is_only_shown(own: Served, served: Served) -> None:
+def test_an_alert_with_hostile_fields_is_shown_as_text(own: Served, served: Served) -> None:
     rule = {"name": "a", "app": "rides-app", "what": "table", "table": HOSTILE[0], "key": HOSTILE[1]}
     assert served.post("/api/alerts", {**rule, "to": HOSTILE[2]}).status_code == 400
     assert served.post("/api/alerts", {**rule, "to": f"https://x.test/{HOSTILE[0]}"}).status_code == 200
@@ -99,13 +99,13 @@ def test_an_alert_with_hostile_fields_is_only_shown(own: Served, served: Served)
     assert served.post("/api/alerts/a/delete", {"confirm": "a"}).status_code == 200
 
 
-def test_an_exported_text_is_no_formula(own: Served) -> None:
+def test_exported_text_is_not_a_formula(own: Served) -> None:
     assert [_escape_formula(text) for text in ("=1+1", "@SUM(A1)", "+x", "-x", "-5", "-1.5", "text")] == [
         "'=1+1", "'@SUM(A1)", "'+x", "'-x", "-5", "-1.5", "text",
     ]  # fmt: skip
 
 
-def test_no_key_can_break_a_line_of_the_log(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_cannot_inject_lines_into_the_log(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("evil\nERROR forged line \x1b[31m")
 

@@ -23,9 +23,9 @@ def server(tmp_path: Path) -> Iterator[WebServer]:
     data_dir = tmp_path / "data"
     fill(data_dir)
     run_to_end(words_app(data_dir))
-    found = WebServer(data_dir, address=WebAddress(port=0))
-    yield found
-    found.close()
+    server = WebServer(data_dir, address=WebAddress(port=0))
+    yield server
+    server.close()
     close_environments(data_dir)
 
 
@@ -50,15 +50,19 @@ def send(server: WebServer, *lines: str) -> None:
             producer.send("lines", line, key=line)
 
 
-def test_new_records_are_told_as_they_come(server: WebServer) -> None:
+def test_new_records_are_sent_as_they_arrive(server: WebServer) -> None:
     stream = events(server, "/api/live/topics/lines?where=key+startswith+'n'&seconds=60")
     assert next(stream) == ("alive", None)
     send(server, "other", "new <script>")
-    name, told = next(stream)
-    assert (name, [one["value"] for one in told["records"]], told["skipped"]) == ("records", ["new <script>"], 0)
+    name, event = next(stream)
+    assert (name, [record["value"] for record in event["records"]], event["skipped"]) == (
+        "records",
+        ["new <script>"],
+        0,
+    )
 
 
-def test_of_a_flood_the_newest_are_told_and_the_rest_is_counted(server: WebServer) -> None:
+def test_of_too_many_records_the_newest_are_sent_and_the_others_counted(server: WebServer) -> None:
     stream = events(server, "/api/live/topics/lines?seconds=60")
     assert next(stream) == ("alive", None)
     with EmbeddedLog(server._directory.path) as log, Producer(log, value=str, linger="1 s") as producer:
@@ -66,13 +70,13 @@ def test_of_a_flood_the_newest_are_told_and_the_rest_is_counted(server: WebServe
             producer.send("lines", f"{number}", key="same", partition=0)
     shown = skipped = 0
     while shown + skipped < 3000:
-        _, told = next(stream)
-        assert len(told["records"]) <= 200
-        shown, skipped = shown + len(told["records"]), skipped + told["skipped"]
+        _, event = next(stream)
+        assert len(event["records"]) <= 200
+        shown, skipped = shown + len(event["records"]), skipped + event["skipped"]
     assert skipped > 0
 
 
-def test_progress_is_told_when_a_topic_or_an_app_moves_on(server: WebServer) -> None:
+def test_progress_is_sent_when_a_topic_grows(server: WebServer) -> None:
     stream = events(server, "/api/live/progress?seconds=60")
     _, before = next(stream)
     send(server, "more")
@@ -81,16 +85,16 @@ def test_progress_is_told_when_a_topic_or_an_app_moves_on(server: WebServer) -> 
     assert after["apps"] == before["apps"] == {"words-app": before["apps"]["words-app"]}
 
 
-def test_changed_rows_of_a_table_are_told(server: WebServer) -> None:
+def test_changed_rows_of_a_table_are_sent(server: WebServer) -> None:
     stream = events(server, "/api/live/tables/words?app=words-app&prefix=mi&seconds=60")
     assert next(stream) == ("alive", None)
     send(server, "mill|mint")
     run_to_end(words_app(server._directory.path))
-    told = next(data for name, data in stream if name == "rows")
-    assert {row["key"]: row["value"] for row in told["changed"]} == {"mill": 12, "mint": 1}
+    event = next(data for name, data in stream if name == "rows")
+    assert {row["key"]: row["value"] for row in event["changed"]} == {"mill": 12, "mint": 1}
 
 
-def test_a_stream_of_what_is_not_there_is_refused_at_once(server: WebServer) -> None:
+def test_a_stream_of_an_unknown_topic_is_rejected_at_once(server: WebServer) -> None:
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"{server.url}/api/live/topics/nowhere", timeout=60)
     with pytest.raises(urllib.error.HTTPError, match="400"):

@@ -1,4 +1,4 @@
-"""The API does what its document says, and survives what it does not say."""
+"""The API conforms to its document, and survives arbitrary requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from millstream.serve.web import OPERATIONS
 
 _CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 _KNOWN = {"topic": "rides", "app": "rides-app", "table": "per_zone", "group": "rides-app", "key": "zone-1"}
-_STREAMS = {one.path for one in OPERATIONS if "text/event-stream" in one.media_types}
+_STREAMS = {operation.path for operation in OPERATIONS if "text/event-stream" in operation.media_types}
 
 
 schema = schemathesis.openapi.from_dict(openapi_document(OPERATIONS))
@@ -32,15 +32,15 @@ schema = schemathesis.openapi.from_dict(openapi_document(OPERATIONS))
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
-    """Return a real server over data that may be changed at will."""
-    with web_server(filled(tmp_path_factory)) as found:
-        yield found
+    """Return a real server with data that tests can change."""
+    with web_server(filled(tmp_path_factory)) as server:
+        yield server
 
 
 @schema.exclude(path=sorted(_STREAMS)).parametrize()
 @settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=[*HealthCheck])
-def test_every_operation_survives_what_is_sent_to_it(case: Any, server: WebServer) -> None:
-    for name, given in (case.path_parameters or {}).items():  # half of the calls are about something that is there
+def test_every_operation_survives_arbitrary_requests(case: Any, server: WebServer) -> None:
+    for name, given in (case.path_parameters or {}).items():  # half of the requests use existing names
         if name in _KNOWN and len(str(given)) % 2:
             case.path_parameters[name] = _KNOWN[name]
     token = urllib.request.urlopen(f"{server.url}/api/csrf").read().decode()
@@ -59,7 +59,7 @@ def test_the_document_names_every_operation_once() -> None:
     assert all(operation["summary"] for methods in document["paths"].values() for operation in methods.values())
 
 
-def test_the_document_is_the_one_that_is_served(filled_dir: Path) -> None:
+def test_the_document_is_served(filled_dir: Path) -> None:
     served = serving(filled_dir)
     assert served.get("/api/openapi.json") == openapi_document(OPERATIONS)
     served.site.directory.close()

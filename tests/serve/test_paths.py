@@ -1,4 +1,4 @@
-"""No path and no name of a request reaches the file system outside of the data directory."""
+"""No path or name of a request reaches the file system outside the data directory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ODD = [
     *("\\\\host\\share", "%2e%2e", "..%2f..", "a\x00b", ".hidden", "a" * 300, "con", "lines/../rides", "ä", "\n", " "),
 ]
 PACKAGE = Path(millstream.__file__).parent
-"""Static files are read from it, and modules that are imported late."""
+"""Static files are read from here, and modules that are imported late."""
 _watchers: list[list[str]] = []
 
 
@@ -32,12 +32,12 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         _watchers[-1].append(arguments[0])
 
 
-sys.addaudithook(_hook)  # there is no way to take it out again
+sys.addaudithook(_hook)  # an audit hook cannot be removed
 
 
 @contextmanager
 def opened() -> Iterator[list[str]]:
-    """Collect what this process opens."""
+    """Collect the paths that this process opens."""
     _watchers.append([])
     try:
         yield _watchers[-1]
@@ -53,16 +53,16 @@ def paths(name: str) -> list[str]:
         "/api/tables/{}/key", "/api/tables/per_zone/x?app={}", "/api/export/{}", "/api/apps/{}", "/api/apps/{}/time",
         "/api/apps/{}/topology", "/api/apps/{}/dead-letters", "/api/groups/{}",
     ]  # fmt: skip
-    return [pattern.replace("{}", one) for pattern in patterns for one in (raw, quoted)]
+    return [pattern.replace("{}", text) for pattern in patterns for text in (raw, quoted)]
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_names_are_not_found_and_nothing_outside_is_read(served: Served, name: str) -> None:
-    served.page("/topics")  # what is read once is read now
+def test_invalid_names_are_not_found_and_no_outside_file_is_read(served: Served, name: str) -> None:
+    served.page("/topics")  # files that are cached are read now
     with opened() as files:
         statuses = {path: served.client.get(path).status_code for path in paths(name)}
     assert {path: status for path, status in statuses.items() if status not in (200, 400, 404)} == {}
-    # a browser takes the dots out of an address before it sends it, so some of these lead to lists
+    # the client normalizes dots in a URL before it sends it, so some of these lead to lists
     assert {path for path, status in statuses.items() if status == 200} <= {
         path for path in statuses if ".." in path or path.endswith(("?app=%20", "?app= "))
     }
@@ -72,7 +72,7 @@ def test_odd_names_are_not_found_and_nothing_outside_is_read(served: Served, nam
 
 @settings(max_examples=500, deadline=None)
 @given(st.text(max_size=250))
-def test_a_name_that_is_taken_is_safe_as_a_file_name(text: str) -> None:
+def test_a_valid_name_is_safe_as_a_file_name(text: str) -> None:
     try:
         name = check_name("topic", text)
     except InvalidNameError:
@@ -84,10 +84,10 @@ def test_a_name_that_is_taken_is_safe_as_a_file_name(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_names_are_not_made_into_topics(own: Served, name: str) -> None:
+def test_topics_with_invalid_names_are_not_created(own: Served, name: str) -> None:
     refused = own.post("/api/topics", {"topic": name})
     if name == "con":
-        assert refused.status_code == 200  # a name like any other on the systems we run on
+        assert refused.status_code == 200  # a valid name on the supported systems
     else:
         assert refused.status_code == 400
         assert own.log().topic_names() == ["lines"]

@@ -1,4 +1,4 @@
-"""Where the server listens, what its token is, and that it goes as it came."""
+"""The address and token of the server, and its shutdown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 def own_address() -> str:
-    """Return an address of this host that is not loopback, or skip."""
+    """Return an address of this host other than loopback, or skip the test."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("10.255.255.255", 1))
@@ -38,7 +38,7 @@ def own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-def test_it_listens_on_loopback_only_unless_told_otherwise(data_dir: Path) -> None:
+def test_the_server_listens_on_loopback_by_default(data_dir: Path) -> None:
     server = WebServer(data_dir, address=WebAddress(port=0))
     port = int(server.url.rpartition(":")[2])
     assert server._socket.getsockname()[0] == "127.0.0.1"
@@ -48,7 +48,7 @@ def test_it_listens_on_loopback_only_unless_told_otherwise(data_dir: Path) -> No
     server.close()
 
 
-def test_another_address_needs_the_token_which_only_the_owner_can_read(data_dir: Path) -> None:
+def test_another_address_needs_a_token_that_only_the_owner_can_read(data_dir: Path) -> None:
     server = WebServer(data_dir, address=WebAddress("0.0.0.0", 0))
     assert server.token_file is not None
     token = server.token_file.read_text().strip()
@@ -65,7 +65,7 @@ def test_another_address_needs_the_token_which_only_the_owner_can_read(data_dir:
     again.close()
 
 
-def test_a_token_of_the_environment_is_asked_for_on_loopback_too(
+def test_a_token_of_the_environment_is_required_on_loopback_too(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, "secret")
@@ -76,7 +76,7 @@ def test_a_token_of_the_environment_is_asked_for_on_loopback_too(
     server.close()
 
 
-def test_a_port_that_is_taken_is_told_or_the_next_one_is_used(data_dir: Path) -> None:
+def test_a_used_port_is_an_error_or_the_next_one_is_used(data_dir: Path) -> None:
     first = WebServer(data_dir)
     second = WebServer(data_dir)
     assert first.url != second.url
@@ -88,7 +88,7 @@ def test_a_port_that_is_taken_is_told_or_the_next_one_is_used(data_dir: Path) ->
 
 
 @pytest.mark.parametrize("text", ["a:b", "127.0.0.1:", "127.0.0.1:99999", "x:-1"])
-def test_an_address_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_address_is_rejected(text: str) -> None:
     with pytest.raises(DefinitionError, match="is not a valid address"):
         WebAddress.parse(text)
 
@@ -98,23 +98,23 @@ def test_closing_ends_open_streams_and_leaves_no_thread(data_dir: Path) -> None:
     server = WebServer(data_dir, address=WebAddress(port=0))
     stream = urllib.request.urlopen(f"{server.url}/api/live/progress", timeout=30)
     assert stream.readline().startswith(b"event: progress")
-    began = time.monotonic()
+    started = time.monotonic()
     server.close()
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - started < 8
     ours = {thread.name for thread in set(threading.enumerate()) - before}
     assert not {name for name in ours if name.startswith("millstream")}
     stream.close()
 
 
-def test_an_address_that_is_too_long_is_refused(data_dir: Path) -> None:
+def test_a_url_that_is_too_long_is_rejected(data_dir: Path) -> None:
     server = WebServer(data_dir, address=WebAddress(port=0))
     with pytest.raises(urllib.error.HTTPError, match="414"):
         urllib.request.urlopen(f"{server.url}/topics?key={'x' * 60_000}")
     server.close()
 
 
-def test_a_key_is_read_quickly_while_the_app_commits(tmp_path: Path) -> None:
-    """Over a real socket, with a writer that commits all the time; prints what a key costs."""
+def test_a_key_is_read_fast_while_the_app_commits(tmp_path: Path) -> None:
+    """Over a real socket, with a writer that commits all the time; prints the time per key."""
     data_dir = tmp_path / "data"
     fill(data_dir)
     app = words_app(data_dir)
@@ -132,10 +132,10 @@ def test_a_key_is_read_quickly_while_the_app_commits(tmp_path: Path) -> None:
     writer.start()
     times = []
     for _ in range(50):
-        began = time.perf_counter()
+        started = time.perf_counter()
         with urllib.request.urlopen(f"{server.url}/api/tables/words/mill?app=words-app") as answer:
             assert json.load(answer)["rows"][0]["value"] >= 11
-        times.append((time.perf_counter() - began) * 1000)
+        times.append((time.perf_counter() - started) * 1000)
     stop.set()
     writer.join()
     server.close()

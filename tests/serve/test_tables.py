@@ -15,20 +15,20 @@ from millstream.producer import Producer
 
 
 def test_tables_of_all_apps_are_listed(served: Served) -> None:
-    found = {(one["app"], one["table"]): one for one in served.get("/api/tables")}
-    assert found[("rides-app", "per_zone")]["is_windowed"]
-    assert not found[("words-app", "words")]["is_windowed"]
-    assert found[("words-app", "words")]["rows"] == 13
+    tables = {(table["app"], table["table"]): table for table in served.get("/api/tables")}
+    assert tables[("rides-app", "per_zone")]["is_windowed"]
+    assert not tables[("words-app", "words")]["is_windowed"]
+    assert tables[("words-app", "words")]["rows"] == 13
 
 
 def test_a_row_is_read_by_its_key(served: Served) -> None:
-    found = served.get("/api/tables/words/mill")
-    assert (found["app"], [(row["key"], row["value"]) for row in found["rows"]]) == ("words-app", [("mill", 11)])
+    response = served.get("/api/tables/words/mill")
+    assert (response["app"], [(row["key"], row["value"]) for row in response["rows"]]) == ("words-app", [("mill", 11)])
     missing = served.client.get("/api/tables/words/nothing")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "unknown_table")
 
 
-def test_windows_of_a_key_are_read_in_time(served: Served) -> None:
+def test_windows_of_a_key_are_read_by_time(served: Served) -> None:
     everything = served.get("/api/tables/per_zone/zone-1", app="rides-app")["rows"]
     assert [row["start"] - START for row in everything] == [0, 60_000]
     later = served.get("/api/tables/per_zone/zone-1", app="rides-app", since=START + 1)["rows"]
@@ -51,7 +51,7 @@ def test_a_table_is_exported(served: Served) -> None:
     assert [row["key"] for row in served.get("/api/export/words", format="json", prefix="m")] == ["mill"]
 
 
-def test_a_table_of_several_apps_needs_the_app(tmp_path: Path) -> None:
+def test_a_table_name_used_by_several_apps_needs_the_app(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
         log.create_topic("n", TopicConfig(partitions=1))
         with Producer(log) as producer:
@@ -80,7 +80,10 @@ def test_versions_of_a_row_are_read_as_of_a_time(tmp_path: Path) -> None:
     assert served.get("/api/tables/price/a", as_of=START + 90_000)["rows"][0]["value"] == 11
     assert served.client.get("/api/tables/price/a", params={"as_of": START - 1}).status_code == 404
     versions = served.get("/api/tables/price/a", versions=True)["rows"]
-    assert [(one["value"], one["timestamp"] - START, one["until"] and one["until"] - START) for one in versions] == [
+    assert [
+        (version["value"], version["timestamp"] - START, version["until"] and version["until"] - START)
+        for version in versions
+    ] == [
         (12, 120_000, None),
         (11, 60_000, 120_000),
         (10, 0, 60_000),
@@ -94,7 +97,7 @@ def test_versions_of_a_row_are_read_as_of_a_time(tmp_path: Path) -> None:
     served.site.directory.close()
 
 
-def test_a_deleted_row_has_a_version_that_says_so_and_other_tables_have_none(served: Served, tmp_path: Path) -> None:
+def test_a_deletion_is_a_version_and_tables_without_history_have_none(served: Served, tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
         log.create_topic("prices", TopicConfig(partitions=1))
         with Producer(log) as producer:
@@ -105,24 +108,24 @@ def test_a_deleted_row_has_a_version_that_says_so_and_other_tables_have_none(ser
     run_to_end(app)
     own = serving(tmp_path)
     versions = own.get("/api/tables/price/a", versions=True)["rows"]
-    assert [(one["value"], one["until"]) for one in versions] == [(None, None), (10, START + 1000)]
+    assert [(version["value"], version["until"]) for version in versions] == [(None, None), (10, START + 1000)]
     assert ">deleted<" in own.page("/tables/prices/price?key=a")
     own.site.directory.close()
     refused = served.client.get("/api/tables/words/mill", params={"versions": True})
     assert (refused.status_code, refused.json()["error"]["message"]) == (400, "table 'words' has no history")
 
 
-def test_the_page_shows_windows_of_a_key_in_time(served: Served) -> None:
+def test_the_page_shows_windows_of_a_key_by_time(served: Served) -> None:
     page = served.page(f"/tables/rides-app/per_zone?key=zone-1&since={START + 1}")
     assert page.count("<tr>") == 2  # the head and one window
 
 
-def test_a_key_costs_little(served: Served) -> None:
-    """The promise is 5 ms at the median on a quiet machine; here only what is far from it fails."""
+def test_reading_a_key_is_fast(served: Served) -> None:
+    """The goal is a median of 5 ms on an idle machine; the limit here is higher, for busy machines."""
     times = []
     for number in range(60):
         key = ("mill", "the")[number % 2]
-        began = time.perf_counter()
+        started = time.perf_counter()
         served.get(f"/api/tables/words/{key}", app="words-app")
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - started)
     assert sorted(times)[30] < 0.05

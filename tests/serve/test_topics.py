@@ -4,13 +4,13 @@ from tests.serve.conftest import START, Served
 
 
 def test_topics_are_listed_with_their_groups_and_lag(served: Served) -> None:
-    found = {one["topic"]: one for one in served.get("/api/topics")}
-    assert {"rides", "lines", "vendors", "zones", "ratios", "counts", "rides-app.dead-letters"} <= set(found)
-    assert found["rides"]["records"] == 121
-    assert found["rides"]["groups"] == [{"group": "rides-app", "lag": 0}]
+    topics = {topic["topic"]: topic for topic in served.get("/api/topics")}
+    assert {"rides", "lines", "vendors", "zones", "ratios", "counts", "rides-app.dead-letters"} <= set(topics)
+    assert topics["rides"]["records"] == 121
+    assert topics["rides"]["groups"] == [{"group": "rides-app", "lag": 0}]
 
 
-def test_a_topic_is_made_changed_and_deleted_with_its_name_as_confirmation(own: Served) -> None:
+def test_a_topic_is_created_changed_and_deleted_with_its_name_as_confirmation(own: Served) -> None:
     made = {"topic": "clicks", "partitions": 3, "retention_ms": 60_000}
     assert own.post("/api/topics", made).json() == {"done": "created clicks"}
     assert own.get("/api/topics/clicks")["config"]["retention_ms"] == 60_000
@@ -23,7 +23,7 @@ def test_a_topic_is_made_changed_and_deleted_with_its_name_as_confirmation(own: 
     assert own.client.get("/api/topics/clicks").status_code == 404
 
 
-def test_the_rate_is_known_once_a_topic_was_watched(own: Served) -> None:
+def test_the_rate_of_a_topic_needs_two_measurements(own: Served) -> None:
     seconds = iter((0.0, 2.0))
     own.site.rates._clock = lambda: next(seconds)
     own.site.rates.record({"lines": 10})
@@ -36,19 +36,19 @@ def test_a_written_record_is_found_by_key_offset_and_expression(own: Served) -> 
     for number in range(5):
         body = {"key": f"k{number}", "value": {"n": number}, "timestamp": START + number, "headers": {"by": "me"}}
         assert own.post("/api/topics/lines/records", body).status_code == 200
-    (found,) = own.get("/api/topics/lines/records", key="k3")["records"]
-    assert (found["value"], found["headers"], found["timestamp"]) == ({"n": 3}, [["by", "me"]], START + 3)
-    wanted = own.get("/api/topics/lines/records", where="value.n >= 1 and not key endswith '4'", start="earliest")
-    assert [one["key"] for one in wanted["records"]] == ["k1", "k2", "k3"]
+    (record,) = own.get("/api/topics/lines/records", key="k3")["records"]
+    assert (record["value"], record["headers"], record["timestamp"]) == ({"n": 3}, [["by", "me"]], START + 3)
+    matching = own.get("/api/topics/lines/records", where="value.n >= 1 and not key endswith '4'", start="earliest")
+    assert [record["key"] for record in matching["records"]] == ["k1", "k2", "k3"]
     later = own.get("/api/topics/lines/records", start="2026-01-01T06:00:00.003Z")
-    assert [one["key"] for one in later["records"]] == ["k3", "k4"]
+    assert [record["key"] for record in later["records"]] == ["k3", "k4"]
 
 
-def test_a_record_is_written_as_text_as_bytes_and_as_nothing(own: Served) -> None:
+def test_a_record_is_written_as_text_as_bytes_and_as_a_tombstone(own: Served) -> None:
     for body in ({"value": "plain", "form": "text"}, {"value": "/w==", "form": "base64"}, {"key": "gone"}):
         assert own.post("/api/topics/lines/records", {"partition": 1, **body}).status_code == 200
-    found = own.get("/api/topics/lines/records", start="earliest", partition=1)["records"]
-    assert [one["value"] for one in found] == ["plain", {"base64": "/w=="}, None]
+    records = own.get("/api/topics/lines/records", start="earliest", partition=1)["records"]
+    assert [record["value"] for record in records] == ["plain", {"base64": "/w=="}, None]
     refused = own.post("/api/topics/lines/records", {"value": "not base64!", "form": "base64"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "definition")
     assert own.post("/api/topics/lines/records", {"value": 1, "partition": 7}).status_code == 400
@@ -61,26 +61,26 @@ def test_records_are_paged_from_the_newest_without_gaps(served: Served) -> None:
     start = "latest"
     while start is not None:
         page = served.get("/api/topics/rides/records", start=start, direction="older", limit=50)
-        seen += [(one["partition"], one["offset"]) for one in page["records"]]
+        seen += [(record["partition"], record["offset"]) for record in page["records"]]
         start = page["next"]
     assert len(seen) == len(set(seen)) == 121
 
 
-def test_a_large_value_is_cut_and_says_so(own: Served) -> None:
+def test_a_large_value_is_truncated_and_marked(own: Served) -> None:
     assert own.post("/api/topics/lines/records", {"value": "x" * 200_000, "form": "text"}).status_code == 200
-    (found,) = own.get("/api/topics/lines/records")["records"]
-    assert (len(found["value"]), found["bytes"], found["is_cut"]) == (65_536, 200_000, True)
+    (record,) = own.get("/api/topics/lines/records")["records"]
+    assert (len(record["value"]), record["bytes"], record["is_cut"]) == (65_536, 200_000, True)
 
 
-def test_a_topic_is_compared_with_itself_as_a_table(own: Served) -> None:
+def test_a_topic_is_read_as_a_table(own: Served) -> None:
     for key, value in (("a", 1), ("b", 2), ("a", 3), ("b", None), (None, 9)):
         own.post("/api/topics/lines/records", {"key": key, "value": value, "partition": 0})
-    found = own.get("/api/topics/lines/table")
-    assert [(one["key"], one["value"], one["updates"]) for one in found["rows"]] == [("a", 3, 2)]
-    assert (found["deleted"], found["without_key"], found["is_complete"]) == (1, 1, True)
+    table = own.get("/api/topics/lines/table")
+    assert [(row["key"], row["value"], row["updates"]) for row in table["rows"]] == [("a", 3, 2)]
+    assert (table["deleted"], table["without_key"], table["is_complete"]) == (1, 1, True)
 
 
-def test_an_expression_that_makes_no_sense_is_told(served: Served) -> None:
-    refused = served.client.get("/api/topics/rides/records", params={"where": "value.amount >"})
-    assert refused.status_code == 400
-    assert "has the end where a number" in refused.json()["error"]["message"]
+def test_an_invalid_expression_is_reported(served: Served) -> None:
+    response = served.client.get("/api/topics/rides/records", params={"where": "value.amount >"})
+    assert response.status_code == 400
+    assert "has the end where a number" in response.json()["error"]["message"]

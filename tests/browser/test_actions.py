@@ -1,4 +1,4 @@
-"""What people do in the dashboard: follow, search, choose, write, delete, replay, ask; all of it without a reload."""
+"""Actions in the dashboard: follow, search, select, write, delete, replay, explain; without reloading the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
 
 def loaded_once(browser: Browser) -> None:
-    """Mark the page, so that a reload would be seen."""
+    """Mark the page, so that a reload can be detected."""
     browser.run("window.marked = true")
 
 
@@ -21,7 +21,7 @@ def still_the_same(browser: Browser) -> bool:
     return browser.run("return window.marked === true") is True
 
 
-def test_figures_move_without_a_reload(browser: Browser) -> None:
+def test_rows_are_updated_without_a_reload(browser: Browser) -> None:
     browser.open("/tables/words-app/words?prefix=fresh")
     loaded_once(browser)
     assert "No rows" in browser.text("#rows")
@@ -31,7 +31,7 @@ def test_figures_move_without_a_reload(browser: Browser) -> None:
     assert still_the_same(browser)
 
 
-def test_the_overview_moves_without_a_reload(browser: Browser) -> None:
+def test_the_overview_is_updated_without_a_reload(browser: Browser) -> None:
     browser.open("/")
     loaded_once(browser)
     before = browser.text("#app-words-app .metrics")
@@ -79,12 +79,14 @@ def test_a_record_is_written_from_the_page(browser: Browser) -> None:
     browser.type("form.action input[name=key]", "typed")
     browser.type("textarea[name=value]", 'typed "here"')
     browser.click("form[data-action$='/records'] button[type=submit]")
-    browser.until("it is told", lambda: "written to lines" in browser.text("form[data-action$='/records'] output"))
+    browser.until(
+        "the outcome is shown", lambda: "written to lines" in browser.text("form[data-action$='/records'] output")
+    )
     browser.open("/topics/lines?key=typed")
     assert 'typed "here"' in browser.text("#record-rows")
 
 
-def test_a_topic_is_made_and_deleted_with_its_name_as_confirmation(browser: Browser) -> None:
+def test_a_topic_is_created_and_deleted_with_its_name_as_confirmation(browser: Browser) -> None:
     browser.open("/topics")
     browser.click("#create summary")
     browser.type("#create input[name=topic]", "made-here")
@@ -94,23 +96,23 @@ def test_a_topic_is_made_and_deleted_with_its_name_as_confirmation(browser: Brow
     browser.click("#delete summary")
     browser.type("#delete input[name=confirm]", "something-else")
     browser.click("#delete button[type=submit]")
-    browser.until("it is refused", lambda: "nothing was deleted" in browser.text("#delete output"))
+    browser.until("the request is rejected", lambda: "nothing was deleted" in browser.text("#delete output"))
     browser.type("#delete input[name=confirm]", "made-here")
     browser.click("#delete button[type=submit]")
-    browser.until("it is gone", lambda: browser.driver.current_url.endswith("/topics"))
+    browser.until("it is deleted", lambda: browser.driver.current_url.endswith("/topics"))
     assert "made-here" not in browser.text("#topics")
 
 
-def test_an_error_of_the_server_is_told_beside_the_form(browser: Browser) -> None:
+def test_an_error_of_the_server_is_shown_beside_the_form(browser: Browser) -> None:
     browser.expected = ("409 (Conflict)",)
     browser.open("/topics")
     browser.click("#create summary")
     browser.type("#create input[name=topic]", "lines")
     browser.click("#create button[type=submit]")
-    browser.until("it is told", lambda: "exists" in browser.text("#create output.bad"))
+    browser.until("the outcome is shown", lambda: "exists" in browser.text("#create output.bad"))
 
 
-def test_a_node_tells_its_figures_and_its_rows_by_mouse_and_keyboard(browser: Browser) -> None:
+def test_a_node_shows_its_metrics_and_rows_by_mouse_and_keyboard(browser: Browser) -> None:
     browser.open("/topology?app=rides-app")
     browser.run("document.querySelector('[data-detail=\"node-per_zone\"]').focus()")
     ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
@@ -125,13 +127,15 @@ def test_a_node_tells_its_figures_and_its_rows_by_mouse_and_keyboard(browser: Br
     assert browser.run("return document.querySelectorAll('.selected').length") == 1
 
 
-def test_the_drawing_is_zoomed_and_stays_so(browser: Browser) -> None:
+def test_the_drawing_stays_zoomed_after_a_refresh(browser: Browser) -> None:
     browser.open("/topology?app=words-app")
 
     def view() -> list[float]:
         return [
-            float(one)
-            for one in str(browser.run("return document.querySelector('#graph svg').getAttribute('viewBox')")).split()
+            float(number)
+            for number in str(
+                browser.run("return document.querySelector('#graph svg').getAttribute('viewBox')")
+            ).split()
         ]
 
     before = view()
@@ -145,29 +149,29 @@ def test_the_drawing_is_zoomed_and_stays_so(browser: Browser) -> None:
     assert view() == zoomed
 
 
-def test_letters_are_opened_and_sent_back(browser: Browser) -> None:
+def test_dead_letters_are_opened_and_replayed(browser: Browser) -> None:
     browser.open("/dead-letters?app=rides-app")
     browser.click(".dead-letter summary")
     assert "Traceback" in browser.text(".dead-letter[open] pre")
     waiting = browser.text("#dead-letters p")
     browser.click(".dead-letter[open] button[type=submit]")
     Alert(browser.driver).accept()
-    browser.until("it is told", lambda: "1 replayed" in browser.text("#toast"))
+    browser.until("the outcome is shown", lambda: "1 replayed" in browser.text("#toast"))
     browser.click("#dead-letters > form button")
     Alert(browser.driver).accept()
-    browser.until("all are sent", lambda: "0 were not replayed yet" in browser.text("#dead-letters p"))
+    browser.until("all are replayed", lambda: "0 were not replayed yet" in browser.text("#dead-letters p"))
     assert waiting != browser.text("#dead-letters p")
 
 
-def test_the_page_tells_why_a_record_is_late(browser: Browser) -> None:
+def test_the_page_explains_why_a_record_is_late(browser: Browser) -> None:
     browser.open("/time?app=rides-app")
     browser.type("form.filter input[name=key]", "zone-1")
     browser.type("form.filter input[name=time]", "2026-01-01T06:00:01Z")
     browser.click("form.filter button")
-    browser.until("it is answered", lambda: "late" in browser.text(".answer"))
+    browser.until("the explanation is shown", lambda: "late" in browser.text(".answer"))
 
 
-def test_an_alert_is_watched_and_let_go(browser: Browser) -> None:
+def test_an_alert_is_created_and_deleted(browser: Browser) -> None:
     browser.open("/alerts")
     browser.type("input[name=name]", "late-rides")
     browser.run("document.querySelector('#what').value = 'late'")
@@ -175,10 +179,10 @@ def test_an_alert_is_watched_and_let_go(browser: Browser) -> None:
     browser.until("it is listed", lambda: "late-rides" in browser.text("#rules"))
     browser.click("#rules article form[data-action$='/delete'] button")
     Alert(browser.driver).accept()
-    browser.until("it is gone", lambda: "late-rides" not in browser.text("#rules"))
+    browser.until("it is deleted", lambda: "late-rides" not in browser.text("#rules"))
 
 
-def test_a_page_asks_for_the_token_and_lets_in(browser: Browser) -> None:
+def test_the_login_page_accepts_only_the_token(browser: Browser) -> None:
     server = WebServer(browser.server._directory.path, address=WebAddress("0.0.0.0", 0))
     assert server.token_file is not None
     browser.expected = ("401 (Unauthorized)",)
@@ -186,10 +190,10 @@ def test_a_page_asks_for_the_token_and_lets_in(browser: Browser) -> None:
     assert "requires a token" in browser.text("body")
     browser.type("#token", "wrong")
     browser.click("button")
-    browser.until("it is refused", lambda: "The token is wrong" in browser.text("body"))
+    browser.until("the request is rejected", lambda: "The token is wrong" in browser.text("body"))
     browser.type("#token", server.token_file.read_text().strip())
     browser.click("button")
-    browser.until("it lets in", lambda: "Overview" in browser.text("main h1"))
+    browser.until("the login succeeds", lambda: "Overview" in browser.text("main h1"))
     browser.driver.delete_all_cookies()
     browser.driver.get("about:blank")
     server.close()
