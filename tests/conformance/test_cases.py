@@ -1,4 +1,4 @@
-"""Every case that uses only what Millstream has gives what Kafka Streams gave, record for record."""
+"""Every case has the same results as Kafka Streams, record for record."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ def headers_and_lines() -> dict[str, list[tuple[str, bytes]]]:
 LINES = headers_and_lines()
 IDS = [case for case, _ in chain.from_iterable(LINES.values())]
 FIRST = 5
-"""That many cases of each group are part of ``./dev test --fast``."""
+"""The number of cases of each group in ``./dev test --fast``."""
 
 DEVIATIONS = {
-    "routing/dynamic-topic/1006": "writes to a topic with an illegal name, which a real broker refuses as we do",
-    "errors/cogroup-two-unnamed-repartitions/1000": "Kafka's generated names clash; ours are derived and do not",
-    "errors/null-key-join-with-grace/1000": "Kafka stops with a null pointer; we join the record with null at once",
-    "join/foreign-key-inner/1042": "Kafka forgets a tombstone that replaces the only version of a row at the same "
-    "time, and an older version comes back to life",
+    "routing/dynamic-topic/1006": "writes to a topic with an invalid name, which a real broker rejects as we do",
+    "errors/cogroup-two-unnamed-repartitions/1000": "Kafka's generated names clash; our derived names do not",
+    "errors/null-key-join-with-grace/1000": "Kafka fails with a null pointer; we join the record with null at once",
+    "join/foreign-key-inner/1042": "Kafka loses a tombstone that replaces the only version of a row at the same "
+    "time, and an older version becomes valid again",
 }
 
 OTHER_DROPS = {
     *(f"composed/random-large/{number}" for number in (1011, 1031, 1043)),
     "composed/random-small/1044",
 }
-"""One record changes both sides of a foreign-key join: Kafka counts the answer to the row before as dropped, and we let
-the answer to the row after it take its place."""
+"""One record changes both sides of a foreign-key join: Kafka counts the answer to the old row as dropped, and we
+replace it with the answer to the new row."""
 
-LEAST = 3_728
-"""The number of cases; none of them may get lost."""
+MIN_CASES = 3_728
+"""The number of cases, which must not shrink."""
 
 
 def parts() -> list[Any]:
@@ -73,7 +73,7 @@ def parts() -> list[Any]:
 
 
 @pytest.mark.parametrize(("group", "part"), parts())
-def test_cases_give_what_kafka_streams_gave(group: str, part: slice) -> None:
+def test_cases_have_the_results_of_kafka_streams(group: str, part: slice) -> None:
     ids, lines = zip(*LINES[group][part], strict=True)
     outcomes = [replay(msgspec.json.decode(line, type=Case)) for line in lines]
     not_passed = {outcome.case: outcome for outcome in outcomes if outcome.status != "passed"}
@@ -83,6 +83,6 @@ def test_cases_give_what_kafka_streams_gave(group: str, part: slice) -> None:
     assert other_drops.keys() == OTHER_DROPS & set(ids), other_drops
 
 
-def test_no_case_is_lost() -> None:
-    assert len(IDS) == len(set(IDS)) >= LEAST
+def test_no_case_is_missing() -> None:
+    assert len(IDS) == len(set(IDS)) >= MIN_CASES
     assert set(IDS) >= DEVIATIONS.keys() | OTHER_DROPS

@@ -1,4 +1,4 @@
-"""The same answers on Spark: cases of all groups record by record, and all with a single input as one batch."""
+"""The same results on Spark: cases of each group record by record, and all with a single input topic as one batch."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from millstream.testing.conformance.on_spark import has_single_input, replay_on_
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("conformance on spark")]
 
 NOT_ON_SPARK = {
-    "process/punctuate-wall-clock": "each of its cases moves the wall clock, which is the real one on Spark",
+    "process/punctuate-wall-clock": "each of its cases advances the wall clock, which is the real one on Spark",
 }
 """Groups without a case that can be replayed record by record."""
 
-LEAST_WHOLE = 1_000
+MIN_WHOLE_CASES = 1_000
 
 
 def cases() -> list[Case]:
-    found = [case for file in sorted(DATA.glob("*.jsonl.gz")) for case in read_cases(file)]
-    return [case for case in found if case.id not in DEVIATIONS]
+    all_cases = [case for file in sorted(DATA.glob("*.jsonl.gz")) for case in read_cases(file)]
+    return [case for case in all_cases if case.id not in DEVIATIONS]
 
 
 def test_cases_of_all_groups_record_by_record() -> None:
@@ -32,8 +32,8 @@ def test_cases_of_all_groups_record_by_record() -> None:
     assert sum(outcome.status == "passed" for outcome in outcomes) >= 60
 
 
-def test_whole_inputs_as_one_batch() -> None:
+def test_cases_as_one_batch() -> None:
     chosen = [case for case in cases() if has_single_input(case)]
     outcomes = list(replay_whole(chosen))
     assert [outcome for outcome in outcomes if outcome.status != "passed"] == []
-    assert len(outcomes) == len(chosen) >= LEAST_WHOLE
+    assert len(outcomes) == len(chosen) >= MIN_WHOLE_CASES

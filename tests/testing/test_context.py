@@ -50,7 +50,7 @@ class Everything(Processor):
         self.context.forward(key="close", value=self.seen)
 
 
-def test_forwards_and_stores_can_be_looked_at() -> None:
+def test_forwarded_records_and_stores_can_be_read() -> None:
     with TestContext(Everything, tables={"users": {"a": "Ada"}}) as context:
         context.process("x", key="a", timestamp=3, headers=(("h", b"1"),), topic="t", offset=9)
         assert context.forwarded == [
@@ -63,10 +63,10 @@ def test_forwards_and_stores_can_be_looked_at() -> None:
         assert context.processor.seen == 1
 
 
-def test_clocks_are_the_tests_own() -> None:
+def test_the_test_controls_both_clocks() -> None:
     with TestContext(Everything, tables={"users": {}}, wall_time=100) as context:
         context.process("later", key="a", timestamp=3)
-        assert [(each.name, each.on, each.every, each.due) for each in context.scheduled] == [
+        assert [(schedule.name, schedule.on, schedule.every, schedule.due) for schedule in context.scheduled] == [
             ("on_stream", "stream", 10, 10),
             ("mine", "wall", 5, 105),
         ]
@@ -80,11 +80,11 @@ def test_clocks_are_the_tests_own() -> None:
         assert (context.stream_time, context.wall_time, context.forwarded) == (50, 500, [])
         context.punctuate("on_stream", 60)
         assert context.take_forwarded() == [Forwarded("stream", [60, 1], 60)]
-        with pytest.raises(LookupError, match=r"nothing is scheduled as 'other' \(active: on_stream, mine\)"):
+        with pytest.raises(LookupError, match="no punctuation 'other' is active; active punctuations: on_stream, mine"):
             context.punctuate("other", 1)
 
 
-def test_a_new_batch_has_a_fresh_object_and_the_same_stores_and_timers() -> None:
+def test_a_new_batch_has_a_new_processor_and_the_same_stores_and_timers() -> None:
     with TestContext(Everything, tables={"users": {}}) as context:
         context.process("later", key="a", timestamp=3)
         before = context.processor
@@ -98,7 +98,7 @@ def test_a_new_batch_has_a_fresh_object_and_the_same_stores_and_timers() -> None
         assert context.take_forwarded() == [Forwarded("wall", 5, 5)]
 
 
-def test_a_processor_of_process_values_keeps_keys() -> None:
+def test_a_processor_for_process_values_cannot_change_keys() -> None:
     class Rename(Processor):
         def process(self, record: Record) -> None:
             self.context.forward(record, key="other")
@@ -110,7 +110,7 @@ def test_a_processor_of_process_values_keeps_keys() -> None:
         context.process("x", key="a")
 
 
-def test_transformers_are_asked_directly() -> None:
+def test_transformers_are_called_directly() -> None:
     class Count(ValueTransformer):
         stores = {"calls": key_value_store()}
 
@@ -121,13 +121,13 @@ def test_transformers_are_asked_directly() -> None:
 
     with TestContext(Count) as context:
         assert [context.transform("k", "v"), context.transform("k", None)] == [("v", 1), (None, 2)]
-        with pytest.raises(DefinitionError, match="Count is no processor; use transform"):
+        with pytest.raises(DefinitionError, match="Count is not a processor; use transform"):
             context.process("x")
-    with TestContext(Everything) as context, pytest.raises(DefinitionError, match="Everything is no transformer"):
+    with TestContext(Everything) as context, pytest.raises(DefinitionError, match="Everything is not a transformer"):
         context.transform("k", "v")
 
 
-def test_global_tables_are_read_without_being_declared() -> None:
+def test_global_tables_are_read_without_a_declaration() -> None:
     class Country(Processor):
         def process(self, record: Record) -> None:
             self.context.forward(record, value=dict(self.context.store("countries").items()))
@@ -139,9 +139,9 @@ def test_global_tables_are_read_without_being_declared() -> None:
         assert context.forwarded == [Forwarded(None, {"de": "Germany"}, 0)]
 
 
-def test_what_is_missing_is_told() -> None:
+def test_errors_name_missing_tables_and_stores() -> None:
     with TestContext(Everything) as context:
-        with pytest.raises(DefinitionError, match="the test gives no table 'users'"):
+        with pytest.raises(DefinitionError, match="the test has no rows for table 'users'"):
             context.process("x", key="a")
         with pytest.raises(DefinitionError, match="declares no store 'other'"):
             context.store("other")

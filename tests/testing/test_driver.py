@@ -9,14 +9,14 @@ from millstream.records import Record
 from millstream.testing import TestDriver
 
 
-def copying() -> App:
+def copy_app() -> App:
     app = App("test")
     app.stream("n", value=int).to("out")
     return app
 
 
-def test_what_is_read_once_is_not_read_again() -> None:
-    with TestDriver(copying()) as driver:
+def test_each_record_is_read_once() -> None:
+    with TestDriver(copy_app()) as driver:
         driver.topic("n").pipe(1, 2)
         assert driver.topic("out").read_values() == [1, 2]
         driver.topic("n").pipe(3)
@@ -24,22 +24,22 @@ def test_what_is_read_once_is_not_read_again() -> None:
         assert driver.topic("out").read() == []
 
 
-def test_a_record_is_read_with_all_that_belongs_to_it() -> None:
-    with TestDriver(copying()) as driver:
+def test_a_record_is_read_with_key_timestamp_and_headers() -> None:
+    with TestDriver(copy_app()) as driver:
         driver.topic("n").pipe(1, key="k", timestamp=5, headers=(("h", b"1"), ("h", None)))
         assert driver.topic("out").read() == [Record("out", 0, 0, "k", 1, 5, (("h", b"1"), ("h", None)))]
 
 
-def test_timestamps_default_to_the_wall_clock_which_stands_still() -> None:
-    with TestDriver(copying(), wall_clock=1_000) as driver:
+def test_timestamps_default_to_the_wall_clock_which_only_advances_on_request() -> None:
+    with TestDriver(copy_app(), wall_clock=1_000) as driver:
         driver.topic("n").pipe(1, 2)
         driver.advance_wall_clock("2 s")
         driver.topic("n").pipe(3)
         assert [record.timestamp for record in driver.topic("out").read()] == [1_000, 1_000, 3_000]
 
 
-def test_bytes_can_be_piped_and_read_as_they_are() -> None:
-    with TestDriver(copying()) as driver:
+def test_raw_bytes_can_be_piped_and_read() -> None:
+    with TestDriver(copy_app()) as driver:
         driver.topic("n").pipe_raw(b" 7 ", key=b"\xff\xfe", timestamp=3)
         (letter,) = driver.topic("test.dead-letters").read_raw()
         assert (letter.key, letter.value, letter.timestamp) == (b"\xff\xfe", b" 7 ", 3)
@@ -47,14 +47,14 @@ def test_bytes_can_be_piped_and_read_as_they_are() -> None:
         assert driver.topic("out").read_key_values() == [("k", None)]
 
 
-def test_reports_tell_of_the_last_record() -> None:
-    with TestDriver(copying()) as driver:
+def test_reports_describe_the_last_record() -> None:
+    with TestDriver(copy_app()) as driver:
         driver.topic("n").pipe(1, timestamp=7)
         (report,) = driver.reports
         assert (report.records_in, report.records_out, report.stream_time, report.dropped) == (1, 1, 7, {})
 
 
-def test_a_topic_is_read_as_it_is_declared() -> None:
+def test_a_topic_is_read_with_its_declared_serdes() -> None:
     app = App("test")
     app.stream("n", value=int).map(lambda n: (n, str(n))).to("typed", key=int, value=str)
     app.stream("m", value=int).to(lambda _: "computed")
@@ -65,21 +65,21 @@ def test_a_topic_is_read_as_it_is_declared() -> None:
         assert driver.topic("computed").read_key_values() == [("1", 1)]
 
 
-def test_partitions_are_those_of_kafka() -> None:
-    with TestDriver(copying(), partitions=4) as driver:
+def test_records_get_the_partitions_that_kafka_assigns() -> None:
+    with TestDriver(copy_app(), partitions=4) as driver:
         driver.topic("n").pipe_pairs([("a", 1), ("b", 2), ("c", 3), ("d", 4)])
-        places = {record.key: record.partition for record in driver.topic("out").read()}
-        assert places == {record.key: record.partition for record in driver.topic("n").read()}
-        assert len(set(places.values())) > 1
+        partitions = {record.key: record.partition for record in driver.topic("out").read()}
+        assert partitions == {record.key: record.partition for record in driver.topic("n").read()}
+        assert len(set(partitions.values())) > 1
 
 
 @pytest.mark.parametrize("verb", ["pipe", "read"])
-def test_a_topic_that_is_not_there_is_named(verb: str) -> None:
-    with TestDriver(copying()) as driver, pytest.raises(UnknownTopicError, match="nowhere"):
+def test_the_error_for_an_unknown_topic_names_it(verb: str) -> None:
+    with TestDriver(copy_app()) as driver, pytest.raises(UnknownTopicError, match="nowhere"):
         driver.topic("nowhere").pipe(1) if verb == "pipe" else driver.topic("nowhere").read()
 
 
-def test_a_table_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_the_error_for_an_unknown_table_lists_the_tables() -> None:
     app = App("test")
     app.stream("n").group_by_key().count(name="seen")
     with TestDriver(app) as driver:
@@ -88,18 +88,18 @@ def test_a_table_that_is_not_there_is_named_with_those_that_are() -> None:
             driver.table("gone")
 
 
-def test_drivers_of_one_app_do_not_know_each_other_and_leave_nothing_behind() -> None:
+def test_drivers_of_one_app_are_independent_and_delete_their_directories() -> None:
     app = App("test")
     app.stream("n").group_by_key().count(name="seen")
-    with TestDriver(app) as one, TestDriver(app) as two:
-        one.topic("n").pipe(1, key="k")
-        assert (one.table("seen").get("k"), two.table("seen").get("k")) == (1, None)
-        places = [one._directory, two._directory]
-        assert all(place.exists() for place in places)
-    assert not any(place.exists() for place in places)
+    with TestDriver(app) as first, TestDriver(app) as second:
+        first.topic("n").pipe(1, key="k")
+        assert (first.table("seen").get("k"), second.table("seen").get("k")) == (1, None)
+        directories = [first._directory, second._directory]
+        assert all(directory.exists() for directory in directories)
+    assert not any(directory.exists() for directory in directories)
 
 
-def test_the_app_itself_is_not_touched(tmp_path: Path) -> None:
+def test_the_data_directory_of_the_app_is_not_used(tmp_path: Path) -> None:
     app = App("test", data_dir=tmp_path / "data", config=Config(partitions=7))
     app.stream("n").to("out")
     with TestDriver(app) as driver:

@@ -1,4 +1,4 @@
-"""Topics of the test driver: times of records, and the ways to read."""
+"""Topics of the test driver: timestamps of records, and ways to read them."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ def times(driver: TestDriver) -> list[int]:
     return sorted(record.timestamp for record in driver.topic("out").read())
 
 
-def test_records_get_the_wall_clock_or_a_time_that_goes_on_by_itself(driver: TestDriver) -> None:
+def test_records_get_the_wall_clock_time_or_a_time_that_advances(driver: TestDriver) -> None:
     driver.topic("n").pipe(1)
     assert times(driver) == [500]
     topic = driver.topic("n", start=10, advance="5 ms")
@@ -53,21 +53,21 @@ def test_records_get_the_wall_clock_or_a_time_that_goes_on_by_itself(driver: Tes
     assert times(driver) == [502, 502]
 
 
-def test_times_can_be_given_with_a_step(driver: TestDriver) -> None:
+def test_timestamps_can_advance_within_a_call(driver: TestDriver) -> None:
     driver.topic("n").pipe(1, 2, 3, timestamp=5, advance="10 ms")
     driver.topic("n").pipe_pairs([("a", 1), ("b", 2)], timestamp=7, advance="10 ms")
     assert times(driver) == [5, 7, 15, 17, 25]
 
 
-def test_records_are_read_one_by_one_or_counted_or_by_key(driver: TestDriver) -> None:
+def test_records_are_read_one_at_a_time_or_counted_or_by_key(driver: TestDriver) -> None:
     out = driver.topic("out")
     assert (out.unread, out.is_empty) == (0, True)
     driver.topic("n").pipe_pairs([("a", 1), ("b", 2), ("a", 3)])
     assert (out.unread, out.is_empty) == (3, False)
     first = out.read_record()
     assert out.unread == 2
-    rest = out.read()
-    assert sorted(record.value for record in [first, *rest]) == [1, 2, 3]
+    others = out.read()
+    assert sorted(record.value for record in [first, *others]) == [1, 2, 3]
     with pytest.raises(LookupError, match="topic 'out' has no unread record"):
         out.read_record()
     driver.topic("n").pipe_pairs([("a", 4), ("b", 5), ("a", 6)])
@@ -78,12 +78,12 @@ def test_records_that_were_read_can_be_piped(driver: TestDriver) -> None:
     driver.topic("n").pipe(1, key="k", timestamp=9, headers={"h": b"1"})
     (record,) = driver.topic("out").read()
     driver.topic("n").pipe_records([record, record])
-    assert [(each.key, each.value, each.timestamp, each.headers) for each in driver.topic("out").read()] == [
+    assert [(copy.key, copy.value, copy.timestamp, copy.headers) for copy in driver.topic("out").read()] == [
         ("k", 1, 9, (("h", b"1"),))
     ] * 2
 
 
-def test_tables_and_stores_can_be_filled_beforehand(driver: TestDriver) -> None:
+def test_tables_and_stores_can_be_filled_before_the_test(driver: TestDriver) -> None:
     driver.fill("counts", {"a": 5, "b": 7}, timestamp=3)
     driver.fill("p.last", {"a": 1, "b": 2})
     row = driver.table("counts").row("a")
@@ -96,7 +96,7 @@ def test_tables_and_stores_can_be_filled_beforehand(driver: TestDriver) -> None:
         driver.fill("nothing", {})
 
 
-def test_figures_are_added_up(driver: TestDriver) -> None:
+def test_metrics_are_totals_of_all_batches(driver: TestDriver) -> None:
     driver.topic("n").pipe_pairs([("a", 1), (None, 2), ("a", -3)])
     assert driver.metrics == {"records_in": 3, "records_out": 5, "dead_letters": 0, "dropped": 1}
     assert driver.dropped == {"counts: null_key": 1}

@@ -16,7 +16,7 @@ from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import TopicExistsError
 from millstream.foundation.text import format_count
 from millstream.producer import Producer
-from millstream.testing.datagen import KINDS, as_json, made_up
+from millstream.testing.datagen import KINDS, encode_value, generate
 
 _TICK_SECONDS = 0.05
 
@@ -59,9 +59,9 @@ class SentCounter:
 def _send(broker: Broker, kind: str, topic: str, rate: int, limit: int | None, seed: int, counter: SentCounter) -> None:
     started = time.monotonic()
     with Producer(broker, key=bytes, value=bytes) as producer:
-        for record in islice(made_up(kind, seed), limit):
+        for record in islice(generate(kind, seed), limit):
             now = int(time.time() * 1000)
-            producer.send(topic, as_json(record), key=record.key.encode(), timestamp=now - record.late)
+            producer.send(topic, encode_value(record), key=record.key.encode(), timestamp=now - record.delay)
             counter.sent += 1
             ahead = started + counter.sent / rate - time.monotonic()
             if ahead > _TICK_SECONDS:

@@ -1,4 +1,4 @@
-"""Where a processor runs that is tested by itself: real stores and timers, and a record at hand that a test sets."""
+"""The environment of a processor under test: real stores and timers, and a current record that the test sets."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
 
 S = TypeVar("S")
-MEMORY = Path("/dev/shm")  # noqa: S108  # a private directory is made in it
+MEMORY = Path("/dev/shm")  # noqa: S108  # a private directory is created in it
 
 
 def scratch_directory() -> Path:
-    """Make a private directory, in memory if there is a place for that."""
+    """Create a private directory, in memory if possible."""
     return Path(tempfile.mkdtemp(prefix="millstream-", dir=MEMORY if MEMORY.is_dir() else None))
 
 
-class AtHand:
-    """The record at hand, or the punctuation."""
+class BenchContext:
+    """The current record or punctuation."""
 
     def __init__(self) -> None:
         self.topic, self.partition, self.offset = "", -1, -1
@@ -63,30 +63,30 @@ class AtHand:
 
 
 class Bench:
-    """What a task would be to the processor."""
+    """A test bench: stands in for the task of a processor."""
 
     global_tables: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     @property
     def plan(self) -> Self:
-        """The plan, of which a processor only asks for global tables; the context knows those."""
+        """The plan, which processors only ask for global tables; here the context provides those."""
         return self
 
     def __init__(self, app: str, partition: int, wall_time: int, databases: tuple[str, ...]) -> None:
         self.app, self.task_name, self.partition = app, f"test/{partition}", partition
         self.wall_time = wall_time
-        self.context = AtHand()
+        self.context = BenchContext()
         self.timers = Timers(None, wall_time)
         self.ends: list[Callable[[], None]] = []
         self._stores: dict[str, Any] = {}
         self._directory = scratch_directory()
         self._environment = open_environment(self._directory, databases, sync=False)
-        self._held = contextlib.ExitStack()
-        self._txn = self._held.enter_context(self._environment.write())
+        self._exit_stack = contextlib.ExitStack()
+        self._txn = self._exit_stack.enter_context(self._environment.write())
 
     def close(self) -> None:
-        """Forget everything."""
-        self._held.close()
+        """Delete all state."""
+        self._exit_stack.close()
         self._environment.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -103,9 +103,9 @@ class Bench:
     def handle_error(self, _node: Node, error: Exception, _key: Any) -> None:
         raise error
 
-    def _open(self, name: str, make: Callable[[], S]) -> S:
+    def _open(self, name: str, create: Callable[[], S]) -> S:
         if name not in self._stores:
-            self._stores[name] = make()
+            self._stores[name] = create()
         store: S = self._stores[name]
         return store
 

@@ -1,4 +1,4 @@
-"""A context for testing a processor by itself, without an app."""
+"""A context to test a single processor, without an app."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from millstream.testing.bench import Bench
 
 
 class Forwarded(msgspec.Struct, frozen=True):
-    """A record that a processor has forwarded, and to whom: None for all its readers."""
+    """A record that a processor forwarded; ``to`` names its only receiver, None means all."""
 
     key: Any
     value: Any
@@ -35,7 +35,7 @@ class Forwarded(msgspec.Struct, frozen=True):
 
 
 class TestContext(StepContext):
-    """Runs one processor or transformer with real stores and timers, and keeps what it forwards.
+    """Runs one processor or transformer with real stores and timers, and collects the records that it forwards.
 
     >>> from millstream import Processor, key_value_store
     >>> class Dedupe(Processor):
@@ -62,22 +62,22 @@ class TestContext(StepContext):
         partition: int = 0,
         wall_time: int = 0,
     ) -> None:
-        """Begin a batch; ``tables`` has the rows of tables that it reads, ``keeps_keys`` is for ``process_values``."""
+        """Start a batch; ``tables`` has the rows of tables that it reads, ``keeps_keys`` is for ``process_values``."""
         facts = checked("TestContext", factory, UserStep)
         source = StreamSource(topics=("test",), key=READABLE, value=JSON, name="test")
         kind = ProcessValues if keeps_keys else Process
         if isinstance(facts["factory"](), ValueTransformer):
             kind = TransformValues  # type: ignore[assignment]
         self._node = kind(source=source, name="step", **facts)
-        known = dict(tables or {})
-        names = [part_name(self._node, use.local) for use in self._node.stores] + [f"table.{name}" for name in known]
+        rows = dict(tables or {})
+        names = [part_name(self._node, use.local) for use in self._node.stores] + [f"table.{name}" for name in rows]
         names += [use.spec.name for use in self._node.stores if use.spec.name]
         self._bench = Bench(app, partition, wall_time, (*names, *(f"{name}.{HISTORY}" for name in names)))
         self.forwarded: list[Forwarded] = []
-        super().__init__(self._node, Children(self._keep_for(None), _Anyone(self)), cast(Runtime, self._bench))
-        self.store = _Stores(self, known)
+        super().__init__(self._node, Children(self._collect(None), _AnyReceiver(self)), cast(Runtime, self._bench))
+        self.store = _Stores(self, rows)
         self._stored_timers: bytes | None = None
-        self._begin()
+        self._start_batch()
 
     def __enter__(self) -> Self:
         return self
@@ -86,15 +86,15 @@ class TestContext(StepContext):
         self.close()
 
     def close(self) -> None:
-        """Forget everything."""
+        """Delete all state."""
         self._bench.close()
 
     @property
     def processor(self) -> Any:
-        """The object under test; another one after ``next_batch``."""
+        """The processor or transformer under test; ``next_batch`` creates a new one."""
         return self.step
 
-    # Doing
+    # Actions
 
     def process(
         self,
@@ -106,69 +106,67 @@ class TestContext(StepContext):
         topic: str = "test",
         offset: int = 0,
     ) -> None:
-        """Hand it a record, and call what is due on stream time then."""
+        """Process a record, then call the punctuations that are due on stream time."""
         step = self.step
         if not isinstance(step, Processor):
-            raise DefinitionError(f"{type(step).__name__} is no processor", hint="use transform()")
-        hand = self._bench.context
-        hand.topic, hand.partition, hand.offset, hand.timestamp, hand.headers = (
-            *(topic, self.partition, offset),
-            *(timestamp, headers),
-        )
+            raise DefinitionError(f"{type(step).__name__} is not a processor", hint="use transform()")
+        current = self._bench.context
+        current.topic, current.partition, current.offset = topic, self.partition, offset
+        current.timestamp, current.headers = timestamp, headers
         self.key = key
-        hand.stream_time = max(hand.stream_time, timestamp)
+        current.stream_time = max(current.stream_time, timestamp)
         step.process(Record(topic, self.partition, offset, key, value, timestamp, headers))
-        self._timers.fire("stream", hand.stream_time)
+        self._timers.fire("stream", current.stream_time)
 
     def transform(self, key: Any, value: Any, *, timestamp: int = 0) -> Any:
-        """Have a transformer compute a row."""
+        """Return the value that a transformer computes."""
         step = self.step
         if not isinstance(step, ValueTransformer):
-            raise DefinitionError(f"{type(step).__name__} is no transformer", hint="use process()")
-        hand = self._bench.context
-        hand.timestamp, hand.stream_time = timestamp, max(hand.stream_time, timestamp)
+            raise DefinitionError(f"{type(step).__name__} is not a transformer", hint="use process()")
+        current = self._bench.context
+        current.timestamp, current.stream_time = timestamp, max(current.stream_time, timestamp)
         return step.transform(key, value)
 
     def advance_wall_clock(self, by: Duration) -> None:
-        """Move the wall clock, and call what is due then."""
+        """Advance the wall clock and call the punctuations that are due."""
         self.set_wall_time(self.wall_time + milliseconds(by))
         self._timers.fire("wall", self.wall_time)
 
     def set_wall_time(self, now: int) -> None:
-        """Set the wall clock without calling anything."""
+        """Set the wall clock without calling punctuations."""
         self.wall_time = self._bench.wall_time = self._timers.wall_time = now
 
     def set_stream_time(self, now: int) -> None:
-        """Set the stream time without calling anything."""
+        """Set the stream time without calling punctuations."""
         self._bench.context.stream_time = now
 
     def punctuate(self, name: str, now: int) -> None:
-        """Call a scheduled method, whether it is due or not."""
-        found = next((each for each in self.scheduled if each.name == name), None)
-        if found is None:
-            known = ", ".join(self.schedules) or "none"
-            raise LookupError(f"nothing is scheduled as {name!r} (active: {known})")
-        self._fire(found.method, now)
+        """Call a punctuation, whether it is due or not."""
+        schedule = next((schedule for schedule in self.scheduled if schedule.name == name), None)
+        if schedule is None:
+            names = ", ".join(self.schedules) or "none"
+            raise LookupError(f"no punctuation {name!r} is active; active punctuations: {names}")
+        self._fire(schedule.method, now)
 
     def next_batch(self) -> None:
-        """End the batch and begin another one with a fresh object, as happens all the time on Spark."""
+        """End the batch and start another one with a new processor, as every batch does on Spark."""
         for end in self._bench.ends:
             end()
-        self._begin()
+        self._start_batch()
 
-    # Seeing
+    # Results
 
     @property
     def scheduled(self) -> list[Schedule]:
-        """The punctuations that are active: ``name``, ``method``, ``every``, ``on``, ``start``, ``due``."""
+        """The active punctuations: ``name``, ``method``, ``every``, ``on``, ``start``, ``due``."""
         return self._timers.schedules_of(self.node)
 
     def take_forwarded(self) -> list[Forwarded]:
-        """Return what was forwarded since the last call."""
-        taken, self.forwarded[:] = list(self.forwarded), []
-        return taken
+        """Return the records that were forwarded since the last call."""
+        records, self.forwarded[:] = list(self.forwarded), []
+        return records
 
-    def _begin(self) -> None:
+    def _start_batch(self) -> None:
         self._stored_timers = self._timers.changes() or self._stored_timers
         self._timers = self._bench.timers = Timers(self._stored_timers, self.wall_time)
         step = create_step(self._node, self)
@@ -181,15 +179,15 @@ class TestContext(StepContext):
         getattr(self.step, method)(now)
         self._bench.context.resume(suspended)
 
-    def _keep_for(self, to: str | None) -> Any:
-        def keep(key: Any, value: Any, timestamp: int) -> None:
+    def _collect(self, to: str | None) -> Any:
+        def collect(key: Any, value: Any, timestamp: int) -> None:
             self.forwarded.append(Forwarded(key, value, timestamp, self._bench.context.headers, to))
 
-        return keep
+        return collect
 
 
-class _Anyone(dict[str, Any]):
-    """Readers of any name."""
+class _AnyReceiver(dict[str, Any]):
+    """Receivers of any name."""
 
     def __init__(self, context: TestContext) -> None:
         super().__init__()
@@ -199,11 +197,11 @@ class _Anyone(dict[str, Any]):
         return True
 
     def __missing__(self, name: str) -> Any:
-        return self._context._keep_for(name)
+        return self._context._collect(name)
 
 
 class _Stores(AttachedStores):
-    """Stores, and tables with the rows that the test gives them."""
+    """The stores of the processor, and tables with the rows that the test provides."""
 
     def __init__(self, context: TestContext, tables: dict[str, Mapping[Any, Any]]) -> None:
         node = context._node
@@ -219,10 +217,10 @@ class _Stores(AttachedStores):
     def _table(self, table: str, *arguments: Any) -> Any:
         if table not in self._tables:
             raise DefinitionError(
-                f"the test gives no table {table!r}", hint=f'TestContext(..., tables={{"{table}": {{}}}})'
+                f"the test has no rows for table {table!r}", hint=f'use TestContext(..., tables={{"{table}": {{}}}})'
             )
         store = self._bench.open_store(f"table.{table}", OBJECT_CODEC)
-        filling = KeyValueView(store, *arguments)
+        view = KeyValueView(store, *arguments)
         for key, value in self._tables[table].items():
-            filling.put(key, value)
+            view.put(key, value)
         return KeyValueView(store, *arguments, writable=False)

@@ -1,4 +1,4 @@
-"""Made-up records of kinds that people know, without end and the same for the same seed; a few come out of order."""
+"""Generate endless sample records, the same for the same seed; a few of them are out of order."""
 
 from __future__ import annotations
 
@@ -8,66 +8,66 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-_LATE_MS = 15_000
+_MAX_DELAY_MS = 15_000
 
 
-class Made(NamedTuple):
-    """A record: its key, its value as plain data, and how much earlier than now it happened, in milliseconds."""
+class GeneratedRecord(NamedTuple):
+    """A record: its key, its value as plain data, and how many milliseconds late it is."""
 
     key: str
     value: dict[str, Any]
-    late: int
+    delay: int
 
 
-def _late(pick: random.Random) -> int:
-    return pick.randrange(_LATE_MS) if pick.random() < 0.05 else 0
+def _delay(rng: random.Random) -> int:
+    return rng.randrange(_MAX_DELAY_MS) if rng.random() < 0.05 else 0
 
 
-def _rides(pick: random.Random) -> Iterator[Made]:
+def _rides(rng: random.Random) -> Iterator[GeneratedRecord]:
     number = 0
     while True:
         number += 1
         ride = {
             "ride_id": f"r{number:07}",
-            "vendor_id": pick.choice((1, 1, 2)),
-            "zone": pick.randrange(1, 266),
-            "total_amount": round(pick.lognormvariate(3.0, 0.6), 2),
+            "vendor_id": rng.choice((1, 1, 2)),
+            "zone": rng.randrange(1, 266),
+            "total_amount": round(rng.lognormvariate(3.0, 0.6), 2),
         }
-        yield Made(str(ride["ride_id"]), ride, _late(pick))
+        yield GeneratedRecord(str(ride["ride_id"]), ride, _delay(rng))
 
 
-def _trades(pick: random.Random) -> Iterator[Made]:
-    prices = {symbol: pick.uniform(20, 200) for symbol in ("ACME", "BOLT", "CORN", "DUSK", "EDGE", "FERN", "GALE")}
+def _trades(rng: random.Random) -> Iterator[GeneratedRecord]:
+    prices = {symbol: rng.uniform(20, 200) for symbol in ("ACME", "BOLT", "CORN", "DUSK", "EDGE", "FERN", "GALE")}
     while True:
-        symbol = pick.choice(list(prices))
-        prices[symbol] *= 1 + pick.gauss(0, 0.003)
-        yield Made(symbol, {"price": round(prices[symbol], 2), "shares": pick.randrange(1, 500)}, _late(pick))
+        symbol = rng.choice(list(prices))
+        prices[symbol] *= 1 + rng.gauss(0, 0.003)
+        yield GeneratedRecord(symbol, {"price": round(prices[symbol], 2), "shares": rng.randrange(1, 500)}, _delay(rng))
 
 
-def _clicks(pick: random.Random) -> Iterator[Made]:
+def _clicks(rng: random.Random) -> Iterator[GeneratedRecord]:
     pages = ("/", "/offers", "/cart", "/help", "/checkout")
     while True:
-        yield Made(f"u{int(pick.paretovariate(1.1)) % 500}", {"page": pick.choice(pages)}, _late(pick))
+        yield GeneratedRecord(f"u{int(rng.paretovariate(1.1)) % 500}", {"page": rng.choice(pages)}, _delay(rng))
 
 
-def _orders(pick: random.Random) -> Iterator[Made]:
+def _orders(rng: random.Random) -> Iterator[GeneratedRecord]:
     items = ("lamp", "kettle", "scarf", "boots", "pen")
     number = 0
     while True:
         number += 1
-        order = {"customer": f"c{pick.randrange(200)}", "item": pick.choice(items), "cents": pick.randrange(99, 19_900)}
-        yield Made(f"o{number}", order, _late(pick))
+        order = {"customer": f"c{rng.randrange(200)}", "item": rng.choice(items), "cents": rng.randrange(99, 19_900)}
+        yield GeneratedRecord(f"o{number}", order, _delay(rng))
 
 
-def _sensors(pick: random.Random) -> Iterator[Made]:
-    warmth = {f"s{number:02}": pick.uniform(15, 25) for number in range(40)}
+def _sensors(rng: random.Random) -> Iterator[GeneratedRecord]:
+    celsius = {f"s{number:02}": rng.uniform(15, 25) for number in range(40)}
     while True:
-        sensor = pick.choice(list(warmth))
-        warmth[sensor] += pick.gauss(0, 0.2)
-        yield Made(sensor, {"celsius": round(warmth[sensor], 2)}, _late(pick))
+        sensor = rng.choice(list(celsius))
+        celsius[sensor] += rng.gauss(0, 0.2)
+        yield GeneratedRecord(sensor, {"celsius": round(celsius[sensor], 2)}, _delay(rng))
 
 
-KINDS: dict[str, Callable[[random.Random], Iterator[Made]]] = {
+KINDS: dict[str, Callable[[random.Random], Iterator[GeneratedRecord]]] = {
     "clicks": _clicks,
     "orders": _orders,
     "rides": _rides,
@@ -76,15 +76,15 @@ KINDS: dict[str, Callable[[random.Random], Iterator[Made]]] = {
 }
 
 
-def made_up(kind: str, seed: int) -> Iterator[Made]:
-    """Yield records of a kind, without end.
+def generate(kind: str, seed: int) -> Iterator[GeneratedRecord]:
+    """Yield endless records of a kind.
 
-    >>> next(made_up("clicks", 1)).value
+    >>> next(generate("clicks", 1)).value
     {'page': '/'}
     """
     return KINDS[kind](random.Random(seed))
 
 
-def as_json(made: Made) -> bytes:
-    """Return the value as it stands in a topic."""
-    return msgspec.json.encode(made.value)
+def encode_value(record: GeneratedRecord) -> bytes:
+    """Return the value as JSON."""
+    return msgspec.json.encode(record.value)

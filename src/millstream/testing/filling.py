@@ -1,4 +1,4 @@
-"""Put rows into tables and stores before a test begins, as if the app had run before."""
+"""Write rows to tables and stores before a test starts, as if the app had run before."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from millstream.state.keyvalue import KeyValueStore
 from millstream.task.environment import TaskEnvironment
 
 
-def fill(site: TaskEnvironment, table: str, rows: Mapping[Any, Any], timestamp: int) -> None:
-    """Store rows, each in the task that its key belongs to."""
-    number, key, codec = _place(site, table)
-    count = site.layout.partitions[number]
+def fill(environment: TaskEnvironment, table: str, rows: Mapping[Any, Any], timestamp: int) -> None:
+    """Write rows, each to the task that its key belongs to."""
+    number, key, codec = _stage_and_serdes(environment, table)
+    count = environment.layout.partitions[number]
     for partition in range(count):
-        mine = [row for row in rows.items() if partition_of(key.encode(row[0]), count) == partition]
-        if mine:
-            _store(site, site.layout.first_task[number] + partition, table, codec, mine, timestamp)
+        task_rows = [row for row in rows.items() if partition_of(key.encode(row[0]), count) == partition]
+        if task_rows:
+            _write(environment, environment.layout.first_task[number] + partition, table, codec, task_rows, timestamp)
 
 
-def _place(site: TaskEnvironment, table: str) -> tuple[int, Serde, Serde]:
-    """Return the stage of a table or store, what decides the partition of its keys, and how values are kept."""
-    plan = site.layout.plan
+def _stage_and_serdes(environment: TaskEnvironment, table: str) -> tuple[int, Serde, Serde]:
+    """Return the number of the stage of a table or store, its key serde and its value codec."""
+    plan = environment.layout.plan
     for number, stage in enumerate(plan.stages):
         spec = stage.processor_stores.get(table)
         if isinstance(spec, KeyValueSpec):
@@ -40,14 +40,14 @@ def _place(site: TaskEnvironment, table: str) -> tuple[int, Serde, Serde]:
                 return number, declared.key or READABLE, value_codec(declared.value)
     raise DefinitionError(
         f"{table!r} cannot be filled",
-        hint="tables and key-value stores can; for others, pipe the records that fill them",
+        hint="only tables and key-value stores can; for others, pipe records",
     )
 
 
-def _store(
-    site: TaskEnvironment, task: int, table: str, codec: Serde, rows: Iterable[tuple[Any, Any]], timestamp: int
+def _write(
+    environment: TaskEnvironment, task: int, table: str, codec: Serde, rows: Iterable[tuple[Any, Any]], timestamp: int
 ) -> None:
-    state = site.state(task)
+    state = environment.state(task)
 
     def change(txn: Transaction) -> None:
         store = KeyValueStore(txn, state.database(table), codec, table)

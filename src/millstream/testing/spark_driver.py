@@ -1,4 +1,4 @@
-"""The test driver's face with real runs on Spark behind it, to show that both give the same."""
+"""A test driver that runs apps on Spark, to show that both produce the same results."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from millstream.testing.driver import TestDriver
 
 
 class SparkDriver(TestDriver):
-    """Each record is a run of the app on Spark until it has caught up: lock, journal, planned batch, Spark job.
+    """Runs the app on Spark for each record, until it has caught up: lock, journal, planned batch, Spark job.
 
-    What is piped in while it is ``holding`` is one batch. Batches of more than ``single`` records run in parallel. The
-    wall clock is the real one.
+    Records that are piped while it is ``holding`` form one batch. Batches of more than ``single`` records run in
+    parallel mode. The wall clock is the real one.
     """
 
     def __init__(self, app: App, *, partitions: int = 1, caching: bool = False, single: int = 2_000) -> None:
         app.config = msgspec.structs.replace(
             app.config, caching=caching, partitions=partitions, durability="os", small_batch_records=single
         )
-        self._holds = False
+        self._is_holding = False
         super().__init__(app, partitions=partitions, caching=caching)
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """Process what is piped in inside of the block at its end, as one batch."""
-        self._holds = True
+        """Process the records that are piped inside the block when it ends, as one batch."""
+        self._is_holding = True
         try:
             yield
         finally:
-            self._holds = False
+            self._is_holding = False
         self._settle()
 
     def _settle(self) -> None:
-        if not self._holds:
+        if not self._is_holding:
             self.app.data_dir = self._directory
-            self.app.start("caught-up", on_batch=self._note).wait()
+            self.app.start("caught-up", on_batch=self._add_report).wait()
 
-    def _note(self, report: BatchReport) -> None:
+    def _add_report(self, report: BatchReport) -> None:
         self.reports = report.tasks
         self.dropped.update(report.dropped)

@@ -1,4 +1,4 @@
-"""Replay cases whose expected results the real Kafka Streams has produced.
+"""Replay cases with expected results that were produced by Kafka Streams.
 
 python -m millstream.testing.conformance FILE… [--group GROUP] [--case ID] [--engine driver|spark] [--json]
 """

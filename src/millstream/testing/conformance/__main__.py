@@ -1,4 +1,4 @@
-"""The command line of the conformance cases."""
+"""The command line that replays conformance cases."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from millstream.testing.conformance.replay import Outcome, replay
 
 
 def main() -> None:
-    """Replay cases and print how many passed, by group; exit with 1 if one did not."""
+    """Replay cases and print how many passed, by group; exit with 1 unless all passed."""
     parser = argparse.ArgumentParser(prog="python -m millstream.testing.conformance", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=".jsonl or .jsonl.gz")
-    parser.add_argument("--group", help="only groups that begin with this")
+    parser.add_argument("--group", help="only groups with this prefix")
     parser.add_argument("--case", help="only the case with this id")
-    parser.add_argument("--engine", choices=("driver", "spark"), default="driver", help="where to run them")
-    parser.add_argument("--sample", action="store_true", help="only some cases of each group, enough for Spark")
     parser.add_argument(
-        "--whole", action="store_true", help="on Spark: the whole input of cases with a single one as one batch"
+        "--engine", choices=("driver", "spark"), default="driver", help="the engine that runs the cases"
+    )
+    parser.add_argument("--sample", action="store_true", help="only some cases of each group, for Spark")
+    parser.add_argument(
+        "--whole", action="store_true", help="on Spark: the cases with a single input topic, each as one batch"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per case")
     arguments = parser.parse_args()

@@ -11,7 +11,7 @@ import msgspec
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """What Kafka Streams answered; see FORMAT.md for the meaning of each part."""
+    """The results of Kafka Streams; FORMAT.md describes the fields."""
 
     steps: list[list[list[Any]]] = []
     stores: dict[str, dict[str, Any]] = {}
@@ -24,7 +24,7 @@ class Expectation(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One case: a topology, what is done to it, and what must come out."""
+    """One case: a topology, its input and the expected results."""
 
     id: str
     group: str

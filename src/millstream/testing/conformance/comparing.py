@@ -1,4 +1,4 @@
-"""Compare what came out of a case with what Kafka Streams answered; a difference is a sentence."""
+"""Compare the results of a case with those of Kafka Streams; a difference is a sentence."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, Protocol
 
 import msgspec
 
-from millstream.records import Headers, Windowed
+from millstream.records import Headers, Record, Windowed
 from millstream.tables.rows import TableReader
 from millstream.tables.versions import VersionedTableReader
 from millstream.testing.conformance.cases import Case
 from millstream.testing.topic import TestTopic
 
-Found = dict[str, list[list[Any]]]
+TopicRecords = dict[str, list[list[Any]]]
 """Records by topic, each as [key, value, timestamp, headers]."""
 
 _NOT_COMPARED = "*"
 
 
 class Outputs(Protocol):
-    """What is looked at after a step: a driver, or the part of one that belongs to a case."""
+    """The topics and tables to compare after a step: those of a driver, or the part that belongs to a case."""
 
     @property
     def topics(self) -> list[str]: ...
@@ -29,26 +29,24 @@ class Outputs(Protocol):
     def table(self, name: str) -> TableReader: ...
 
 
-def new_records(step: dict[str, Any], driver: Outputs, holds_text: Callable[[str], bool]) -> Found:
-    """Return the records that a step has put on topics, without the one that was piped.
+def new_records(step: dict[str, Any], driver: Outputs, is_text: Callable[[str], bool]) -> TopicRecords:
+    """Return the records that a step added to topics, without the record that was piped.
 
-    Topics that are read, and the one of dead letters, hold plain text.
+    Source topics and the dead letter topic contain plain text.
     """
-    found: Found = {}
+    added: TopicRecords = {}
     for topic in driver.topics:
-        is_raw = holds_text(topic)
+        is_raw = is_text(topic)
         records = driver.topic(topic).read_raw() if is_raw else driver.topic(topic).read()
-        own = 1 if "pipe" in step and step["pipe"][0] == topic else 0
-        if records[own:]:
-            found[topic] = [
-                [*map(_text if is_raw else _as_is, (one.key, one.value)), one.timestamp, _plain_headers(one.headers)]
-                for one in records[own:]
-            ]
-    return found
+        piped = 1 if "pipe" in step and step["pipe"][0] == topic else 0
+        if records[piped:]:
+            added[topic] = [_as_list(record, is_raw=is_raw) for record in records[piped:]]
+    return added
 
 
-def _as_is(value: Any) -> Any:
-    return value
+def _as_list(record: Record, *, is_raw: bool) -> list[Any]:
+    key, value = (_text(record.key), _text(record.value)) if is_raw else (record.key, record.value)
+    return [key, value, record.timestamp, _plain_headers(record.headers)]
 
 
 def _text(data: bytes | None) -> str | None:
@@ -56,40 +54,42 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _plain_headers(headers: Headers) -> list[list[Any]]:
-    """Return headers as cases write them, without those that only Millstream adds."""
+    """Return headers in the format of the cases, without those that only Millstream adds."""
     return [[name, _text(value)] for name, value in headers if not name.startswith("__millstream.")]
 
 
-def step_difference(got: Found, expected: list[list[Any]], rules: dict[str, str], *, headers: bool) -> str | None:
-    """Compare the records of a step: in strict order within a topic, unless a rule says otherwise."""
-    wanted: Found = defaultdict(list)
+def step_difference(
+    actual: TopicRecords, expected: list[list[Any]], rules: dict[str, str], *, headers: bool
+) -> str | None:
+    """Compare the records of a step, in order within a topic unless a rule says otherwise."""
+    by_topic: TopicRecords = defaultdict(list)
     for topic, *record in expected:
-        wanted[topic].append(record)
-    for topic in sorted({*got, *wanted}):
-        mine = [record if headers else record[:3] for record in got.get(topic, [])]
-        theirs = [record if headers else record[:3] for record in wanted.get(topic, [])]
+        by_topic[topic].append(record)
+    for topic in sorted({*actual, *by_topic}):
+        ours = [record if headers else record[:3] for record in actual.get(topic, [])]
+        theirs = [record if headers else record[:3] for record in by_topic.get(topic, [])]
         if rules.get(topic) == "last_per_key":
-            mine, theirs = last_per_key(mine), last_per_key(theirs)
-        if not _same(mine, theirs):
-            return f"topic {topic!r} got {mine}, expected {theirs}"
+            ours, theirs = last_per_key(ours), last_per_key(theirs)
+        if not _same(ours, theirs):
+            return f"topic {topic!r} has {ours}, expected {theirs}"
     return None
 
 
-def _same(mine: Any, theirs: Any) -> bool:
-    """Whether two answers are equal; what the library did not want to be compared is equal to anything."""
-    if isinstance(mine, list) and isinstance(theirs, list):
-        return len(mine) == len(theirs) and all(_same(*pair) for pair in zip(mine, theirs, strict=True))
-    return bool(theirs == _NOT_COMPARED or mine == theirs)
+def _same(ours: Any, theirs: Any) -> bool:
+    """Whether two results are equal; a part that is excluded from the comparison is equal to anything."""
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(_same(*pair) for pair in zip(ours, theirs, strict=True))
+    return bool(theirs == _NOT_COMPARED or ours == theirs)
 
 
 def last_per_key(records: list[list[Any]]) -> list[list[Any]]:
-    """Return the last record of each key, by key."""
+    """Return the last record of each key, sorted by key."""
     last = {msgspec.json.encode(record[0]): record for record in records}
     return [last[key] for key in sorted(last)]
 
 
 def store_differences(case: Case, stores: dict[str, dict[str, Any]], driver: Outputs) -> list[str]:
-    """Compare the end content of the stores that a case names."""
+    """Compare the final content of the stores of a case."""
     differences: list[str] = []
     for name, store in stores.items():
         if store["type"] == "versioned":
@@ -107,18 +107,18 @@ def store_differences(case: Case, stores: dict[str, dict[str, Any]], driver: Out
 
 
 def _versions(case: Case, table: TableReader) -> list[list[Any]]:
-    """Return the versions that a lookup finds, of every key and timestamp that occurs in the steps."""
+    """Return the versions that look-ups return for every key and timestamp that occurs in the steps."""
     assert isinstance(table, VersionedTableReader)
     keys = sorted({pipe[1] for pipe in _pipes(case) if pipe[1] is not None})
     times = sorted({pipe[3] for pipe in _pipes(case)})
-    found: list[list[Any]] = []
+    rows: list[list[Any]] = []
     for key in keys:
         newest = table.row(key)
         versions = {row.timestamp: row for time in times if (row := table.row_as_of(key, time)) is not None}
         if newest is not None:
             versions[newest.timestamp] = newest
-        found += [[key, versions[at].value, at, versions[at] == newest] for at in sorted(versions)]
-    return found
+        rows += [[key, versions[at].value, at, versions[at] == newest] for at in sorted(versions)]
+    return rows
 
 
 def _pipes(case: Case) -> list[Any]:
@@ -126,7 +126,7 @@ def _pipes(case: Case) -> list[Any]:
 
 
 def plain_key(key: Any) -> Any:
-    """Return a key as cases write it."""
+    """Return a key in the format of the cases."""
     return {"key": key.key, "start": key.start, "end": key.end} if isinstance(key, Windowed) else key
 
 

@@ -1,6 +1,6 @@
-"""The functions that conformance cases name: predicates, mappers, listers, joiners and aggregators.
+"""The functions that conformance cases refer to: predicates, mappers, listers, joiners and aggregators.
 
-They are written ``name`` or ``name:argument``; k is the key, v the value. ``text`` of null is ``null``.
+They are written as ``name`` or ``name:argument``; k is the key, v the value. The text of null is ``null``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DECIMAL = re.compile(r"-?[0-9]+")
 
 
 def text(value: Any) -> str:
-    """Return the text of a key or value, as the cases write it."""
+    """Return the text of a key or value in the format of the cases."""
     if value is None:
         return "null"
     if isinstance(value, Windowed):
@@ -36,14 +36,14 @@ def _part(value: Any, separator: str, number: str) -> str | None:
     return parts[int(number)] if int(number) < len(parts) else None
 
 
-def _failing(found: bool, result: Any) -> Any:
-    if found:
-        raise ValueError("this text is told to fail")
+def _fail_if(fails: bool, result: Any) -> Any:
+    if fails:
+        raise ValueError("the case makes this text fail")
     return result
 
 
-def _if_there(function: Callable[[Any, Any, str], Any]) -> Callable[[Any, Any, str], Any]:
-    """A null value gives null."""
+def _unless_null(function: Callable[[Any, Any, str], Any]) -> Callable[[Any, Any, str], Any]:
+    """Return null for a null value."""
     return lambda k, v, x: None if v is None else function(k, v, x)
 
 
@@ -62,25 +62,25 @@ PREDICATES: dict[str, Callable[[Any, Any, str], bool]] = {
 MAPPERS: dict[str, Callable[[Any, Any, str], Any]] = {
     "key": lambda k, v, x: None if k is None else text(k),
     "value": lambda k, v, x: v,
-    "value_text": _if_there(lambda k, v, x: text(v)),
+    "value_text": _unless_null(lambda k, v, x: text(v)),
     "null": lambda k, v, x: None,
     "const": lambda k, v, x: x,
-    "upper": _if_there(lambda k, v, x: text(v).upper()),
-    "append": _if_there(lambda k, v, x: text(v) + x),
+    "upper": _unless_null(lambda k, v, x: text(v).upper()),
+    "append": _unless_null(lambda k, v, x: text(v) + x),
     "text_append": lambda k, v, x: text(v) + x,
-    "len": _if_there(lambda k, v, x: str(len(text(v)))),
-    "first_char": _if_there(lambda k, v, x: text(v)[:1] or None),
+    "len": _unless_null(lambda k, v, x: str(len(text(v)))),
+    "first_char": _unless_null(lambda k, v, x: text(v)[:1] or None),
     "key_first_char": lambda k, v, x: None if k is None else text(k)[:1] or None,
     "key_char": lambda k, v, x: None if k is None else text(k)[int(x)],
     "key_append": lambda k, v, x: None if k is None else text(k) + x,
     "key_value": lambda k, v, x: f"{text(k)}:{text(v)}",
-    "null_if_contains": _if_there(lambda k, v, x: None if x in text(v) else v),
+    "null_if_contains": _unless_null(lambda k, v, x: None if x in text(v) else v),
     "key_null_if_contains": lambda k, v, x: None if k is None or x in text(k) else text(k),
-    "value_unless_key_in": _if_there(lambda k, v, x: None if k is not None and text(k) in x.split(",") else text(v)),
-    "value_field": _if_there(lambda k, v, x: _part(v, "|", x)),
-    "comma_field": _if_there(lambda k, v, x: _part(v, ",", x)),
-    "value_field_not": _if_there(lambda k, v, x: _field_not(v, *x.split(":", 1))),
-    "fail_if_contains": lambda k, v, x: _failing(x in text(v), v),
+    "value_unless_key_in": _unless_null(lambda k, v, x: None if k is not None and text(k) in x.split(",") else text(v)),
+    "value_field": _unless_null(lambda k, v, x: _part(v, "|", x)),
+    "comma_field": _unless_null(lambda k, v, x: _part(v, ",", x)),
+    "value_field_not": _unless_null(lambda k, v, x: _field_not(v, *x.split(":", 1))),
+    "fail_if_contains": lambda k, v, x: _fail_if(x in text(v), v),
 }
 
 LISTERS: dict[str, Callable[[Any, Any, str], list[Any]]] = {
@@ -98,7 +98,7 @@ JOINERS: dict[str, Callable[[Any, Any, Any, str], Any]] = {
     "left": lambda k, left, right, x: left,
     "right": lambda k, left, right, x: right,
     "null_if_contains": lambda k, left, right, x: None if x in _both(left, right, "") else _both(left, right, "+"),
-    "fail_if_contains": lambda k, left, right, x: _failing(x in _both(left, right, ""), _both(left, right, "+")),
+    "fail_if_contains": lambda k, left, right, x: _fail_if(x in _both(left, right, ""), _both(left, right, "+")),
 }
 
 AGGREGATORS: dict[str, Callable[[Any, Any, Any, str], Any]] = {
@@ -116,7 +116,7 @@ AGGREGATORS: dict[str, Callable[[Any, Any, Any, str], Any]] = {
     "sorted_chars": lambda k, g, v, x: "".join(sorted(_both(g, v, ""))),
     "concat_or_null": lambda k, g, v, x: None if x in text(v) else _both(g, v, "+"),
     "with_key": lambda k, g, v, x: f"{text(g)}+{text(k)}={text(v)}",
-    "fail_if_contains": lambda k, g, v, x: _failing(x in text(v), _both(g, v, "+")),
+    "fail_if_contains": lambda k, g, v, x: _fail_if(x in text(v), _both(g, v, "+")),
 }
 
 
@@ -124,31 +124,31 @@ def _both(left: Any, right: Any, separator: str) -> str:
     return text(left) + separator + text(right)
 
 
-def _field_not(value: Any, number: str, other: str) -> str | None:
-    found = _part(value, "|", number)
-    return None if found == other else found
+def _field_not(value: Any, number: str, excluded: str) -> str | None:
+    field = _part(value, "|", number)
+    return None if field == excluded else field
 
 
-def _around_last(whole: str, part: str) -> tuple[str, str]:
-    before, found, after = whole.rpartition(part)
-    return (before, after) if found else (whole, "")
+def _around_last(value: str, part: str) -> tuple[str, str]:
+    before, separator, after = value.rpartition(part)
+    return (before, after) if separator else (value, "")
 
 
-def named(family: dict[str, Any], written: str) -> tuple[Any, str]:
-    """Return the function that a case writes as ``name`` or ``name:argument``, and the argument."""
-    name, _, argument = written.partition(":")
+def look_up(family: dict[str, Any], reference: str) -> tuple[Any, str]:
+    """Return the function and the argument of a reference such as ``name`` or ``name:argument``."""
+    name, _, argument = reference.partition(":")
     if name not in family:
-        raise DefinitionError(f"no function {name!r} is known to conformance cases", hint="see the format of the cases")
+        raise DefinitionError(f"unknown function {name!r} in a conformance case", hint="see FORMAT.md")
     return family[name], argument
 
 
-def of_pair(family: dict[str, Any], written: str) -> Callable[[Any, Any], Any]:
+def of_pair(family: dict[str, Any], reference: str) -> Callable[[Any, Any], Any]:
     """Return a predicate, mapper or lister as a function of key and value."""
-    function, argument = named(family, written)
+    function, argument = look_up(family, reference)
     return lambda k, v: function(k, v, argument)
 
 
-def of_three(family: dict[str, Any], written: str) -> Callable[[Any, Any, Any], Any]:
+def of_three(family: dict[str, Any], reference: str) -> Callable[[Any, Any, Any], Any]:
     """Return a joiner or aggregator as a function of key and two values."""
-    function, argument = named(family, written)
-    return lambda k, one, other: function(k, one, other, argument)
+    function, argument = look_up(family, reference)
+    return lambda k, left, right: function(k, left, right, argument)

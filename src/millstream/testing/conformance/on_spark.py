@@ -1,7 +1,7 @@
-"""Cases on Spark: a few of all groups record by record, and all with a single input as one batch.
+"""Replay cases on Spark: a few of each group record by record, and all with a single input topic as one batch.
 
-A whole input in one batch gives what its records give one by one, as long as every stage has a single input: a task
-then gets its records in the same order either way. So that this takes minutes and not hours, many cases are one app.
+One batch with all records has the same result as one batch per record if every stage has a single input, because its
+tasks then process the records in the same order. Many cases run as one app, so that this takes minutes and not hours.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from millstream.testing.driver import TestDriver
 from millstream.testing.spark_driver import SparkDriver
 from millstream.testing.topic import TestTopic
 
-_MOST_CASES = 40
-_MOST_RECORDS = 1_500
-_NAMES = ("id", "in", "topic", "topics", "prefix", "store", "stores", "name", "default", "global")
+_MAX_CASES = 40
+_MAX_RECORDS = 1_500
+_NAME_FIELDS = ("id", "in", "topic", "topics", "prefix", "store", "stores", "name", "default", "global")
 
 
 def replay_on_spark(case: Case) -> Outcome:
-    """Replay a case with a batch, and a run of the app, for each record."""
-    reason = _why_not(case)
+    """Replay a case with one run of the app, and one batch, for each record."""
+    reason = _unsupported_reason(case)
     if reason is not None:
         return Outcome(case.id, case.group, "unsupported", (reason,))
     return replay(case, lambda app, caching: SparkDriver(app, caching=caching))
 
 
-def sample(cases: Iterable[Case], least: int = 60) -> list[Case]:
-    """Choose cases for a replay record by record: the shortest of each group that runs on Spark, then the next."""
+def sample(cases: Iterable[Case], count: int = 60) -> list[Case]:
+    """Choose at least ``count`` cases that run on Spark: the shortest of each group, then the next shortest."""
     groups: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
-        if _why_not(case) is None:
+        if _unsupported_reason(case) is None:
             groups[case.group].append(case)
     chosen: list[Case] = []
     for group in groups.values():
         group.sort(key=lambda case: (len(case.steps), case.id))
-    while len(chosen) < least and any(groups.values()):
+    while len(chosen) < count and any(groups.values()):
         chosen += [group.pop(0) for group in groups.values() if group]
     return chosen
 
 
-def _why_not(case: Case) -> str | None:
-    """Say why a case cannot run on Spark as it does on the driver."""
+def _unsupported_reason(case: Case) -> str | None:
+    """Return why a case cannot run on Spark as it does on the test driver, None if it can."""
     if any("pipe" not in step for step in case.steps):
-        return "the wall clock of a run on Spark is the real one"
+        return "on Spark the wall clock cannot be set"
     plan = _plan_of(case)
     if plan is not None and len(plan.stages) > 1 and any(isinstance(node, PROCESSORS) for node in plan.nodes):
-        return "stages of a run on Spark have stream times of their own"
+        return "on Spark each stage has its own stream time"
     return None
 
 
@@ -68,8 +68,15 @@ def _plan_of(case: Case) -> Plan | None:
 
 
 def has_single_input(case: Case) -> bool:
-    """Whether a case may be replayed as one batch: one input in all, and one for each stage."""
-    if case.config or case.queries or case.headers or case.expect.error or case.expect.final or _why_not(case):
+    """Whether a case can be replayed as one batch: it has one input topic, and each of its stages one input."""
+    if (
+        case.config
+        or case.queries
+        or case.headers
+        or case.expect.error
+        or case.expect.final
+        or _unsupported_reason(case)
+    ):
         return False
     plan = _plan_of(case)
     if plan is None or len({step["pipe"][0] for step in case.steps}) != 1:
@@ -82,25 +89,25 @@ def has_single_input(case: Case) -> bool:
     read = plan.source_topics
     return (
         len(read) == 1
-        and all(len(stage.inputs) == 1 and stage.round == 0 for stage in plan.stages)  # a further round is an input
+        and all(len(stage.inputs) == 1 and stage.round == 0 for stage in plan.stages)  # a later round is another input
         and all(len(stages) == 1 and topic not in read for topic, stages in writers.items())
     )
 
 
 def replay_whole(cases: Iterable[Case]) -> Iterator[Outcome]:
-    """Replay cases with a single input, each as one batch, many of them in one app."""
-    for group in _packed(case for case in cases if has_single_input(case)):
-        yield from _together(group)
+    """Replay cases with a single input topic, each as one batch, many of them in one app."""
+    for group in _grouped(case for case in cases if has_single_input(case)):
+        yield from _replay_together(group)
 
 
-def _packed(cases: Iterable[Case]) -> Iterator[list[Case]]:
+def _grouped(cases: Iterable[Case]) -> Iterator[list[Case]]:
     group: list[Case] = []
     for case in cases:
         if any("pattern" in node or "forward" in node.get("processor", "") for node in case.topology):
-            yield [case]  # it says names in texts, so it cannot have others
+            yield [case]  # names are part of its arguments, so they cannot get a prefix
             continue
-        records = sum(len(one.steps) for one in (*group, case))
-        if group and (len(group) == _MOST_CASES or records > _MOST_RECORDS):
+        records = sum(len(each.steps) for each in (*group, case))
+        if group and (len(group) == _MAX_CASES or records > _MAX_RECORDS):
             yield group
             group = []
         group.append(case)
@@ -108,31 +115,31 @@ def _packed(cases: Iterable[Case]) -> Iterator[list[Case]]:
         yield group
 
 
-def _together(cases: list[Case]) -> list[Outcome]:
-    """Run cases as one app; if that fails, one by one, to see whose fault it is."""
-    names = {case.id: f"c{number}-" if len(cases) > 1 else "" for number, case in enumerate(cases)}
-    nodes = [_prefixed(node, names[case.id]) for case in cases for node in case.topology]
+def _replay_together(cases: list[Case]) -> list[Outcome]:
+    """Run cases as one app; if that fails, run each of them alone, to find the one that fails."""
+    prefixes = {case.id: f"c{number}-" if len(cases) > 1 else "" for number, case in enumerate(cases)}
+    nodes = [_prefixed(node, prefixes[case.id]) for case in cases for node in case.topology]
     try:
         with SparkDriver(Topology(nodes, {}).app) as driver:
             with driver.holding():
                 for case in cases:
-                    _pipe(case, names[case.id], driver)
-            return [_outcome(case, Part(driver, names[case.id])) for case in cases]
+                    _pipe(case, prefixes[case.id], driver)
+            return [_outcome(case, CaseOutputs(driver, prefixes[case.id])) for case in cases]
     except MillstreamError as error:
         if len(cases) > 1:
-            return [outcome for case in cases for outcome in _together([case])]
+            return [outcome for case in cases for outcome in _replay_together([case])]
         return [Outcome(cases[0].id, cases[0].group, "failed", (f"{type(error).__name__}: {error}",))]
 
 
 def _prefixed(node: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Return a node with names of its own, so that cases do not meet."""
+    """Return a node with prefixed names, so that cases do not share any."""
 
-    def renamed(value: Any) -> Any:
-        return [prefix + one for one in value] if isinstance(value, list) else prefix + value
+    def prefixed(value: Any) -> Any:
+        return [prefix + name for name in value] if isinstance(value, list) else prefix + value
 
     if "versioned_history_ms" in node:
-        node = {"store": f"versioned-{node['id']}", **node}  # the name that it would get from its id
-    changed = {name: renamed(value) if name in _NAMES else value for name, value in node.items()}
+        node = {"store": f"versioned-{node['id']}", **node}  # the name that it would otherwise derive from its id
+    changed = {name: prefixed(value) if name in _NAME_FIELDS else value for name, value in node.items()}
     if "branches" in node:
         changed["branches"] = [{**branch, "id": prefix + branch["id"]} for branch in node["branches"]]
     return changed
@@ -144,8 +151,8 @@ def _pipe(case: Case, prefix: str, driver: TestDriver) -> None:
         driver.topic(prefix + topic).pipe(value, key=key, timestamp=timestamp)
 
 
-class Part:
-    """The part of a shared driver that belongs to one case, under the names that the case uses."""
+class CaseOutputs:
+    """The topics and tables of one case in a shared driver, by their names in the case."""
 
     def __init__(self, driver: TestDriver, prefix: str) -> None:
         self._driver = driver
@@ -162,8 +169,8 @@ class Part:
         return self._driver.table(self._prefix + name)
 
 
-def _outcome(case: Case, part: Part) -> Outcome:
+def _outcome(case: Case, outputs: CaseOutputs) -> Outcome:
     expected = [record for step in case.expect.steps for record in step]
-    difference = step_difference(new_records({}, part, lambda _topic: False), expected, case.compare, headers=False)
-    differences = [*([difference] if difference else []), *store_differences(case, case.expect.stores, part)]
+    difference = step_difference(new_records({}, outputs, lambda _topic: False), expected, case.compare, headers=False)
+    differences = [*([difference] if difference else []), *store_differences(case, case.expect.stores, outputs)]
     return Outcome(case.id, case.group, "failed" if differences else "passed", tuple(differences))

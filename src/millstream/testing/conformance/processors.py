@@ -1,6 +1,6 @@
-"""The processors and transformers that conformance cases name, written as users write them.
+"""The processors and transformers that conformance cases refer to, written as users write them.
 
-A and B are the first and the second store; i counts the fires of a punctuator.
+A and B are the first and the second store; i counts the calls of a punctuation.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from millstream.processors import (
     punctuate,
 )
 from millstream.records import Record
-from millstream.testing.conformance.functions import named, text
+from millstream.testing.conformance.functions import look_up, text
 
 Step = Callable[[Any, Record, str], None]
-"""(processor, record, argument): what a processor does with a record."""
+"""(processor, record, argument): processes a record."""
 
 
 def _shift_timestamp(self: Processor, record: Record, x: str) -> None:
@@ -42,8 +42,8 @@ def _count(self: Processor, record: Record, _x: str) -> None:
 
 def _buffer_last_n(self: Processor, record: Record, x: str) -> None:
     values = self.context.store("A")
-    known = [] if values.get(record.key) is None else [values.get(record.key)]
-    parts = ",".join([*known, text(record.value)]).split(",")  # as it happens, a value with commas is several
+    previous = [] if values.get(record.key) is None else [values.get(record.key)]
+    parts = ",".join([*previous, text(record.value)]).split(",")  # a value with commas counts as several
     values.put(record.key, ",".join(parts[-int(x) :]))
     self.context.forward(record, value=values.get(record.key))
 
@@ -74,8 +74,8 @@ def _remove_header(self: Processor, record: Record, x: str) -> None:
 
 
 def _header_to_value(self: Processor, record: Record, x: str) -> None:
-    found = [value for name, value in record.headers if name == x]
-    last = "null" if not found or found[-1] is None else found[-1].decode()
+    values = [value for name, value in record.headers if name == x]
+    last = "null" if not values or values[-1] is None else values[-1].decode()
     self.context.forward(record, value=f"{text(record.value)}+{last}")
 
 
@@ -144,7 +144,7 @@ def _pass_on(self: Processor, record: Record, _x: str) -> None:
 
 
 def _with_key(step: Step) -> Step:
-    """A record without key is left out."""
+    """Skip records without a key."""
     return lambda self, record, x: None if record.key is None else step(self, record, x)
 
 
@@ -169,7 +169,7 @@ STEPS: dict[str, Step] = {
     "global_all": _global_all,
     "global_put": _global_put,
 }
-"""Processors that only look at records."""
+"""Processors without timers."""
 
 
 def _punctuated_count(on: Clock, every: str) -> type[Processor]:
@@ -178,7 +178,7 @@ def _punctuated_count(on: Clock, every: str) -> type[Processor]:
             _with_key(_count)(self, record, "")
 
         @punctuate(every=_ms(every), on=on)
-        def tell(self, now: int) -> None:
+        def forward_counts(self, now: int) -> None:
             for key, count in self.context.store("A").items():
                 self.context.forward(key=key, value=count, timestamp=now)
 
@@ -186,7 +186,7 @@ def _punctuated_count(on: Clock, every: str) -> type[Processor]:
 
 
 class _Ticking(Processor):
-    """Forwards the number of each fire; the number is kept in a store, since an object lives for one batch."""
+    """Forwards the number of each call; a store keeps the number, because a processor exists for one batch."""
 
     def tick(self, now: int) -> None:
         self.context.forward(key="tick", value=self.count(), timestamp=now)
@@ -200,12 +200,12 @@ class _Ticking(Processor):
         pass
 
 
-def _ticks(on: Clock, every: str, most: str) -> type[Processor]:
+def _ticks(on: Clock, every: str, limit: str) -> type[Processor]:
     class Ticks(_Ticking):
         @punctuate(every=_ms(every), on=on)
         def tick(self, now: int) -> None:
             super().tick(now)
-            if self.context.store("fires").get("i") == int(most):
+            if self.context.store("fires").get("i") == int(limit):
                 self.context.cancel(self.tick)
 
     return Ticks
@@ -238,10 +238,10 @@ def _fail_on_punctuate(on: Clock, every: str) -> type[Processor]:
 
         @punctuate(every=_ms(every), on=on)
         def tick(self, now: int) -> None:
-            fire = self.count()
-            if fire % 2 == 0:
-                raise ValueError("this fire is told to fail")
-            self.context.forward(key="tick", value=fire, timestamp=now)
+            number = self.count()
+            if number % 2 == 0:
+                raise ValueError("the case makes this call fail")
+            self.context.forward(key="tick", value=number, timestamp=now)
 
     return FailingTicks
 
@@ -254,19 +254,19 @@ TIMED: dict[str, Callable[..., type[Processor]]] = {
     "switchable_ticks": _switchable_ticks,
     "fail_on_punctuate": _fail_on_punctuate,
 }
-"""Processors with timers, made of the parts of their argument."""
+"""Processors with timers, created from the parts of their argument."""
 
 
-def processor(written: str, stores: Sequence[StoreSpec], global_table: str = "") -> type[Processor]:
-    """Return the class of the processor that a case names, with the stores and the global table that it is given."""
-    name, _, argument = written.partition(":")
+def processor(reference: str, stores: Sequence[StoreSpec], global_table: str = "") -> type[Processor]:
+    """Return the processor class that a case refers to, with its stores and global table."""
+    name, _, argument = reference.partition(":")
     attached = dict(zip("AB", stores, strict=False))
     if name in TIMED:
-        made = TIMED[name](*argument.split(":"))
-        fires = {"fires": key_value_store()} if issubclass(made, _Ticking) else {}
-        made.stores = {**attached, **fires}
-        return made
-    step = named(STEPS, written)[0]
+        timed = TIMED[name](*argument.split(":"))
+        fires = {"fires": key_value_store()} if issubclass(timed, _Ticking) else {}
+        timed.stores = {**attached, **fires}
+        return timed
+    step = look_up(STEPS, reference)[0]
     body = {
         "stores": attached,
         "global_table": global_table,
@@ -303,9 +303,9 @@ TRANSFORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
-def transformer(written: str, stores: Sequence[StoreSpec]) -> type[ValueTransformer]:
-    """Return the class of the transformer that a case names, with the stores that it is given."""
-    body = {"stores": dict(zip("AB", stores, strict=False)), "transform": named(TRANSFORMS, written)[0]}
+def transformer(reference: str, stores: Sequence[StoreSpec]) -> type[ValueTransformer]:
+    """Return the transformer class that a case refers to, with its stores."""
+    body = {"stores": dict(zip("AB", stores, strict=False)), "transform": look_up(TRANSFORMS, reference)[0]}
     return cast(type[ValueTransformer], type("Transforming", (ValueTransformer,), body))
 
 

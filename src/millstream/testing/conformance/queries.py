@@ -1,4 +1,4 @@
-"""Ask the queries of a conformance case."""
+"""Run the queries of a conformance case."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from millstream.testing.conformance.comparing import plain_key
 from millstream.testing.driver import TestDriver
 
 Query = dict[str, Any]
-Ask = Callable[[Any, Query, bool], Any]
-"""(table, query, whether it runs backward) → rows, a row or None."""
+RunQuery = Callable[[Any, Query, bool], Any]
+"""(table, query, whether rows are in reverse order) → rows, a row or None."""
 
 
 def query_differences(case: Case, driver: TestDriver) -> list[str]:
-    """Compare the answers to the queries of a case."""
+    """Compare the results of the queries of a case."""
     differences = []
     for number, (query, expected) in enumerate(zip(case.queries, case.expect.queries, strict=True)):
-        got = answer(driver.table(query["store"]), query, expected)
-        if got != _compared(expected, driver.table(query["store"])):
-            differences.append(f"query {number} {query}: got {got}, expected {expected}")
+        actual = run_query(driver.table(query["store"]), query, expected)
+        if actual != _comparable(expected, driver.table(query["store"])):
+            differences.append(f"query {number} {query}: got {actual}, expected {expected}")
     return differences
 
 
-def _compared(expected: Any, table: TableReader) -> Any:
-    """Leave out the end of validity, which this version of Kafka Streams does not tell."""
+def _comparable(expected: Any, table: TableReader) -> Any:
+    """Remove the end of validity, which this version of Kafka Streams does not return."""
     return expected[:2] if isinstance(table, VersionedTableReader) and expected is not None else expected
 
 
-def answer(table: TableReader, query: Query, expected: Any) -> Any:
-    """Ask a query and write the answer as the case does."""
+def run_query(table: TableReader, query: Query, expected: Any) -> Any:
+    """Run a query and return the result in the format of the case."""
     name = query["query"]
     backward = name.startswith(("backward_", "reverse_"))
-    ask = _QUERIES[_kind(table)][name.removeprefix("backward_").removeprefix("reverse_")]
-    found = ask(table, query, backward)
-    if found is None or isinstance(found, Row):
-        return None if found is None else [found.value, found.timestamp][: len(expected or "..")]
+    run = _QUERIES[_kind(table)][name.removeprefix("backward_").removeprefix("reverse_")]
+    result = run(table, query, backward)
+    if result is None or isinstance(result, Row):
+        return None if result is None else [result.value, result.timestamp][: len(expected or "..")]
     width = max((len(entry) for entry in expected), default=3)
-    return [[_key(row, name, table), row.value, row.timestamp][:width] for row in found]
+    return [[_key(row, name, table), row.value, row.timestamp][:width] for row in result]
 
 
 def _kind(table: TableReader) -> str:
@@ -52,7 +52,7 @@ def _kind(table: TableReader) -> str:
 
 
 def _key(row: Row, query: str, table: TableReader) -> Any:
-    """Windows of one key are told by their start alone; sessions always as a whole."""
+    """Return the key of a row: for windows of one key only the start, for sessions always the full key."""
     is_one_key = query in ("fetch", "backward_fetch")
     is_session = isinstance(table, WindowTableReader) and table.has_sessions
     return row.key.start if is_one_key and not is_session else plain_key(row.key)
@@ -72,7 +72,7 @@ def _session_bounds(query: Query) -> dict[str, Any]:
     return {"earliest_end": query["earliest_end"], "latest_start": query["latest_start"]}
 
 
-_QUERIES: dict[str, dict[str, Ask]] = {
+_QUERIES: dict[str, dict[str, RunQuery]] = {
     "key_value": {
         "get": lambda t, q, _: t.row(q["key"]),
         "range": lambda t, q, backward: t.range(q["from"], q["to"], reverse=backward),

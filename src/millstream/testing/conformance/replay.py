@@ -1,4 +1,4 @@
-"""Replay a case on the test driver and compare what came out with what Kafka Streams answered."""
+"""Replay a case on the test driver and compare the results with those of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ Start: TypeAlias = Callable[[App, bool], TestDriver]
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a case ended: passed, failed with the differences, or unsupported with the reason."""
+    """The outcome of a case: passed, failed with the differences, or unsupported with the reason."""
 
     case: str
     group: str
     status: str
     differences: tuple[str, ...] = ()
     drops: str = ""
-    """What is wrong with the number of dropped records: a weaker check, which does not make a case fail."""
+    """A difference in the number of dropped records; it does not make a case fail."""
 
 
 def replay(case: Case, start: Start | None = None) -> Outcome:
-    """Replay a case on the test driver, or on whatever ``start`` makes of an app."""
+    """Replay a case on the test driver, or on the driver that ``start`` returns."""
     run = Replay(case, start or _on_driver)
     try:
         differences = run.differences()
     except UnsupportedCaseError as error:
         return Outcome(case.id, case.group, "unsupported", (str(error),))
     except Exception as error:
-        return Outcome(case.id, case.group, "failed", (f"not an error of ours: {type(error).__name__}: {error}",))
+        return Outcome(case.id, case.group, "failed", (f"unexpected error: {type(error).__name__}: {error}",))
     return Outcome(case.id, case.group, "failed" if differences else "passed", tuple(differences), run.drops)
 
 
@@ -50,7 +50,7 @@ def _on_driver(app: App, caching: bool) -> TestDriver:
 
 
 class Replay:
-    """One case on its way through the test driver."""
+    """The replay of one case."""
 
     def __init__(self, case: Case, start: Start) -> None:
         self._case = case
@@ -60,7 +60,7 @@ class Replay:
         self._sources: tuple[Source, ...] = ()
 
     def differences(self) -> list[str]:
-        """Return what differs from what Kafka Streams answered, step by step."""
+        """Return the differences from the results of Kafka Streams."""
         try:
             topology = Topology(self._case.topology, self._config)
             self._sources = topology.app.plan.sources
@@ -68,7 +68,7 @@ class Replay:
         except UnsupportedCaseError:
             raise
         except MillstreamError as error:
-            return self._refused(error, "build")
+            return self._check_error(error, "build")
         with driver:
             return self._run(driver)
 
@@ -79,12 +79,12 @@ class Replay:
             try:
                 _do(step, driver)
             except MillstreamError as error:
-                return self._refused(error, "step", number) or self._failing_step(step, driver)
+                return self._check_error(error, "step", number) or self._failing_step(step, driver)
             difference = self._step_difference(number, step, driver)
             if difference is not None:
                 return [difference]
         if self._case.expect.error is not None:
-            return [f"nothing was refused, expected {self._case.expect.error}"]
+            return [f"there was no error, expected {self._case.expect.error}"]
         self._compare_drops(driver)
         return [
             *store_differences(self._case, self._case.expect.stores, driver),
@@ -92,21 +92,21 @@ class Replay:
         ]
 
     def _final_differences(self, driver: TestDriver) -> list[str]:
-        """Compare the end of a case with caching: each store and topic is as with Kafka's cache or as without it.
+        """Compare the final result of a case with caching: each store and topic is as with or without Kafka's cache.
 
-        Ours passes changes on with each batch, and the driver runs one batch per record.
+        Our cache forwards changes with each batch, and the driver runs one batch per record.
         """
         expect, records = self._case.expect, dict[str, list[list[Any]]]()
         for step in self._case.steps:
             _do(step, driver)
-            for topic, found in new_records(step, driver, self._holds_text).items():
-                records.setdefault(topic, []).extend(record[:3] for record in found)
+            for topic, added in new_records(step, driver, self._is_text).items():
+                records.setdefault(topic, []).extend(record[:3] for record in added)
         answers = [{"final": expect.final, "stores": expect.stores}, *filter(None, [expect.uncached])]
         by_store = (
             [store_differences(self._case, {name: answer["stores"][name]}, driver) for answer in answers]
             for name in expect.stores
         )
-        differences = [difference for found in by_store if all(found) for difference in found[-1]]
+        differences = [difference for results in by_store if all(results) for difference in results[-1]]
         for topic in sorted({*records, *(topic for answer in answers for topic in answer["final"])}):
             ours = [record for record in last_per_key(records.get(topic, [])) if record[1] is not None]
             expected = [answer["final"].get(topic, []) for answer in answers]
@@ -114,36 +114,36 @@ class Replay:
                 differences.append(f"topic {topic!r} ends with {ours}, expected {expected[-1]}")
         return differences
 
-    def _holds_text(self, topic: str) -> bool:
-        return topic == self._config.get("dead_letter_topic") or any(one.reads(topic) for one in self._sources)
+    def _is_text(self, topic: str) -> bool:
+        return topic == self._config.get("dead_letter_topic") or any(source.reads(topic) for source in self._sources)
 
     def _step_difference(self, number: int, step: dict[str, Any], driver: TestDriver) -> str | None:
-        case, got = self._case, new_records(step, driver, self._holds_text)
+        case, actual = self._case, new_records(step, driver, self._is_text)
         expected = case.expect.steps[number] if number < len(case.expect.steps) else []
-        difference = step_difference(got, expected, case.compare, headers=case.headers)
+        difference = step_difference(actual, expected, case.compare, headers=case.headers)
         return None if difference is None else f"step {number} {msgspec.json.encode(step).decode()}: {difference}"
 
-    def _refused(self, error: MillstreamError, phase: str, step: int | None = None) -> list[str]:
-        """Compare a refusal: it must come in the same phase, where to build and to start are the same."""
+    def _check_error(self, error: MillstreamError, phase: str, step: int | None = None) -> list[str]:
+        """Compare an error with the expected one: it must occur in the same phase; build and start count as one."""
         expected = self._case.expect.error
         same_phase = expected is not None and (expected["phase"] == "step") is (phase == "step")
         if expected is not None and same_phase and expected.get("step") == step:
             return []
-        where = phase if step is None else f"step {step}"
-        return [f"{where} was refused, expected {expected}: {type(error).__name__}: {error}"]
+        location = phase if step is None else f"step {step}"
+        return [f"{location} failed, expected {expected}: {type(error).__name__}: {error}"]
 
     def _failing_step(self, step: dict[str, Any], driver: TestDriver) -> list[str]:
-        """Compare the dead letters of a step that failed; its other records were never published, unlike Kafka's."""
+        """Compare the dead letters of a failed step; unlike Kafka, Millstream does not publish its other records."""
         topic = self._config.get("dead_letter_topic")
         expected = [record for record in self._case.expect.failing_step or [] if record[0] == topic]
-        got = {name: records for name, records in new_records(step, driver, self._holds_text).items() if name == topic}
-        difference = step_difference(got, expected, {}, headers=self._case.headers)
+        actual = {name: records for name, records in new_records(step, driver, self._is_text).items() if name == topic}
+        difference = step_difference(actual, expected, {}, headers=self._case.headers)
         return [] if difference is None else [f"the failing step: {difference}"]
 
     def _compare_drops(self, driver: TestDriver) -> None:
-        """Count drops as Kafka Streams does: what has no key before an edge is not among them.
+        """Compare the number of drops; like Kafka Streams, do not count null keys before a repartition edge.
 
-        An edge may let null keys through for a left join beside; a step for which they would end before it counts them.
+        An edge passes null keys if a left join reads it too; the aggregations that read it then drop them.
         """
         plan = driver.app.plan
         edges = [node for stage in plan.stages for node in stage.edges_out]

@@ -8,13 +8,13 @@ from typing import Any
 
 from millstream.functions import Context
 from millstream.serdes import TEXT
-from millstream.testing.conformance.functions import named, text
+from millstream.testing.conformance.functions import look_up, text
 
 _DECIMAL = re.compile(r"-?[0-9]+")
 
 
 class NumberText:
-    """A whole number written as text; nothing else can be decoded."""
+    """An integer written as text; other text cannot be decoded."""
 
     __slots__ = ()
     name = "number"
@@ -32,8 +32,8 @@ class NumberText:
 
 def _field(value: Any, number: str) -> int:
     parts = text(value).split("|")
-    found = parts[int(number)] if value is not None and int(number) < len(parts) else ""
-    return int(found) if _DECIMAL.fullmatch(found) else -1
+    field = parts[int(number)] if value is not None and int(number) < len(parts) else ""
+    return int(field) if _DECIMAL.fullmatch(field) else -1
 
 
 EXTRACTORS: dict[str, Callable[[Any, Context, str], int]] = {
@@ -43,15 +43,15 @@ EXTRACTORS: dict[str, Callable[[Any, Context, str], int]] = {
 
 
 def source_serdes(node: dict[str, Any]) -> dict[str, Any]:
-    """Return how a topic is read."""
+    """Return the serdes of a source."""
     return {"key": TEXT, "value": NumberText() if node.get("value_type") == "number" else TEXT}
 
 
 def source_settings(node: dict[str, Any]) -> dict[str, Any]:
-    """Return what ``stream()`` and ``table()`` are told about the records of a source."""
+    """Return the arguments of ``stream()`` and ``table()`` for a source."""
     settings = source_serdes(node)
     if "timestamp" in node:
-        function, argument = named(EXTRACTORS, node["timestamp"])
+        function, argument = look_up(EXTRACTORS, node["timestamp"])
         settings["timestamp"] = lambda _key, value, context: function(value, context, argument)
         settings["on_invalid"] = node.get("on_invalid", "fail")
     return settings

@@ -32,7 +32,7 @@ from millstream.testing.conformance.sources import reads, source_serdes, source_
 from millstream.windows import Windows, hopping, join_window, session, sliding, tumbling, unlimited
 
 Node = dict[str, Any]
-_AS_GOOD_AS_FOREVER = 10**16
+_MAX_MILLISECONDS = 10**16
 
 
 class UnsupportedCaseError(DefinitionError):
@@ -40,7 +40,7 @@ class UnsupportedCaseError(DefinitionError):
 
 
 class Topology:
-    """The app of a case, built node by node; ``handles`` has what each node became."""
+    """The app of a case, built node by node; ``handles`` has the handle of each node."""
 
     def __init__(self, nodes: list[Node], settings: dict[str, Any]) -> None:
         self.app = App("conformance", config=_config(settings))
@@ -56,25 +56,25 @@ class Topology:
             except TypeError as error:
                 if "unexpected keyword argument" not in str(error):
                     raise
-                raise DefinitionError(f"{node['op']} does not take that: {error}") from error  # Python refuses it
+                raise DefinitionError(f"{node['op']} does not accept an argument: {error}") from error
 
     def source(self, node: Node) -> Any:
-        """Return the handle of a node's only input, or a list of them."""
+        """Return the handle of a node's input, or a list of handles."""
         sources = node["in"]
-        return self.handles[sources] if isinstance(sources, str) else [self.handles[one] for one in sources]
+        return self.handles[sources] if isinstance(sources, str) else [self.handles[source] for source in sources]
 
     def sink_serdes(self, topic: str) -> dict[str, Any]:
-        """Return how a topic is written: as text if the topology reads it too, else so that everything can be told."""
+        """Return the serdes of a sink: text if the topology also reads the topic, otherwise JSON, which keeps types."""
         return dict.fromkeys(("key", "value"), TEXT if any(reads(node, topic) for node in self._nodes) else JSON)
 
 
 def _config(settings: dict[str, Any]) -> Config:
-    """Return the handlers of a case as our policies; Kafka's ``continue`` with a topic is our dead letter."""
+    """Return the error policies of a case; Kafka's ``continue`` with a dead letter topic is ``dead_letter`` here."""
     topic = settings.get("dead_letter_topic")
-    going_on: Literal["dead_letter", "skip"] = "skip" if topic is None else "dead_letter"
+    continue_policy: Literal["dead_letter", "skip"] = "skip" if topic is None else "dead_letter"
     return Config(
-        on_error=going_on if settings.get("processing_handler") == "continue" else "fail",
-        on_decode_error=going_on if settings.get("deserialization_handler") == "continue" else "fail",
+        on_error=continue_policy if settings.get("processing_handler") == "continue" else "fail",
+        on_decode_error=continue_policy if settings.get("deserialization_handler") == "continue" else "fail",
         dead_letter_topic=topic,
     )
 
@@ -87,7 +87,7 @@ def _name(node: Node) -> str:
 
 
 def _ms(number: int) -> timedelta:
-    return timedelta(milliseconds=min(number, _AS_GOOD_AS_FOREVER))
+    return timedelta(milliseconds=min(number, _MAX_MILLISECONDS))
 
 
 def _stream(topology: Topology, node: Node) -> Stream:
@@ -173,11 +173,11 @@ def _join(topology: Topology, node: Node, verb: str) -> Any:
     if "foreign_key" in node:
         on, joiner = of_pair(MAPPERS, node["foreign_key"]), of_three(JOINERS, node["joiner"])
         return getattr(left, verb)(right, joiner, on=on, name=_name(node))
-    settings = _waiting(node) if isinstance(left, Stream) else _stored(node)
+    settings = _grace(node) if isinstance(left, Stream) else _stored(node)
     return getattr(left, verb)(right, of_three(JOINERS, node["joiner"]), **settings)
 
 
-def _waiting(node: Node) -> dict[str, Any]:
+def _grace(node: Node) -> dict[str, Any]:
     return {"grace": _ms(node["grace_ms"]), "name": node["id"]} if "grace_ms" in node else {}
 
 
@@ -216,7 +216,7 @@ def _transformer(topology: Topology, node: Node) -> type[ValueTransformer]:
 
 
 def _attached(topology: Topology, stores: list[str]) -> list[StoreSpec]:
-    """Return stores by name: those of tables, which may come later in the case, and those that belong to nobody."""
+    """Return stores by name: those of tables, which the case can define later, and new ones."""
     return [table_store(name) if name in topology.tables else key_value_store(name=name) for name in stores]
 
 

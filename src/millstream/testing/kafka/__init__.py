@@ -1,9 +1,9 @@
-"""A real Kafka on this machine, for tests and for playing: brokers in KRaft mode, made of Maven artifacts.
+"""A local Kafka cluster for tests and experiments: brokers in KRaft mode, built from Maven artifacts.
 
-artifacts.py   the jars, resolved by Maven once and kept
-node.py        one broker: formatted, started, killed, started again
-cluster.py     one broker or several
-__main__.py    a broker to play with: python -m millstream.testing.kafka up
+artifacts.py   the jars, resolved by Maven once and cached
+node.py        one broker: format, start, kill, restart
+cluster.py     a cluster of one or more brokers
+__main__.py    a broker for experiments: python -m millstream.testing.kafka up
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A broker to play with: ``up`` starts it and leaves it running, ``down`` stops it and forgets its records."""
+"""A Kafka broker for experiments: ``up`` starts it in the background, ``down`` stops it and deletes its records."""
 
 from __future__ import annotations
 
@@ -20,53 +20,53 @@ def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="kafka", description=__doc__)
     parser.add_argument("command", choices=["up", "down"])
-    parser.add_argument("--port", type=int, default=9092, help="where the broker listens (9092)")
+    parser.add_argument("--port", type=int, default=9092, help="the port of the broker (9092)")
     arguments = parser.parse_args()
-    place = cache_dir() / "kafka-to-play-with"
+    directory = cache_dir() / "kafka-to-play-with"
     try:
-        return _up(place, arguments.port) if arguments.command == "up" else _down(place)
+        return _up(directory, arguments.port) if arguments.command == "up" else _down(directory)
     except NoKafkaError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 
 
-def _up(place: Path, port: int) -> int:
-    process = _running(place)
+def _up(directory: Path, port: int) -> int:
+    process = _running_process(directory)
     if process is not None:
-        print(f"it runs already (process {process}); stop it with: down")
+        print(f"Kafka is already running (process {process}); stop it with: down")
         return 1
-    shutil.rmtree(place, ignore_errors=True)
-    cluster = Cluster(directory=place, port=port, long_running=True).start(detached=True)
+    shutil.rmtree(directory, ignore_errors=True)
+    cluster = Cluster(directory=directory, port=port, long_running=True).start(detached=True)
     started = cluster.nodes[0].process
     assert started is not None
-    (place / "process").write_text(str(started.pid))
-    print(f"Kafka runs at {cluster.url}\ntry: export MILLSTREAM_BROKER={cluster.url}")
+    (directory / "process").write_text(str(started.pid))
+    print(f"Kafka is running at {cluster.url}\ntry: export MILLSTREAM_BROKER={cluster.url}")
     return 0
 
 
-def _down(place: Path) -> int:
-    process = _running(place)
+def _down(directory: Path) -> int:
+    process = _running_process(directory)
     if process is None:
-        print("it does not run")
+        print("Kafka is not running")
         return 1
     os.kill(process, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
-    while _running(place) is not None and time.monotonic() < deadline:
+    while _running_process(directory) is not None and time.monotonic() < deadline:
         time.sleep(0.1)
-    if _running(place) is not None:
+    if _running_process(directory) is not None:
         os.kill(process, signal.SIGKILL)
-    shutil.rmtree(place, ignore_errors=True)
-    print("stopped, and its records are gone")
+    shutil.rmtree(directory, ignore_errors=True)
+    print("stopped Kafka and deleted its records")
     return 0
 
 
-def _running(place: Path) -> int | None:
-    """Return the process of our broker; a number that another program has got since is not taken for it."""
+def _running_process(directory: Path) -> int | None:
+    """Return the process id of our broker, None if another program has that id now."""
     try:
-        process = int((place / "process").read_text())
+        process = int((directory / "process").read_text())
         os.kill(process, 0)
         command = Path(f"/proc/{process}/cmdline")
-        is_ours = not command.exists() or str(place) in command.read_text()
+        is_ours = not command.exists() or str(directory) in command.read_text()
     except (FileNotFoundError, ValueError, ProcessLookupError, PermissionError):
         return None
     return process if is_ours else None

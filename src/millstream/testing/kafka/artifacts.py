@@ -1,4 +1,4 @@
-"""The jars of Kafka, resolved by Maven once and kept in the user's cache."""
+"""The Kafka jars, resolved by Maven once and kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -21,50 +21,49 @@ _RESOLVE_SECONDS = 600
 
 
 class NoKafkaError(RuntimeError):
-    """Kafka cannot be had on this machine; the message says why."""
+    """Kafka is not available on this machine; the message says why."""
 
 
 def kafka_jars() -> Path:
-    """Return the directory with all jars of Kafka, its tools and Kafka Streams; Maven fetches them the first time."""
+    """Return the directory with the jars of Kafka, its tools and Kafka Streams; Maven downloads them the first time."""
     return maven_jars(f"kafka-{KAFKA_VERSION}", _ARTIFACTS)
 
 
 def maven_jars(name: str, artifacts: Sequence[str]) -> Path:
-    """Return a directory of that name with the jars of artifacts and all that they need, fetched by Maven once."""
-    kept = cache_dir() / name
-    if kept.is_dir():
-        return kept
+    """Return a cache directory with the jars of artifacts and their dependencies, which Maven downloads once."""
+    directory = cache_dir() / name
+    if directory.is_dir():
+        return directory
     maven = shutil.which("mvn")
     if maven is None:
         raise NoKafkaError("Maven (mvn) is not on the PATH")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory.parent) as scratch:
         _resolve(maven, Path(scratch), artifacts)
-        (Path(scratch) / "jars").replace(kept)  # all or nothing, also if two do it at the same time
-    return kept
+        (Path(scratch) / "jars").replace(directory)  # atomic, also if two processes do it at the same time
+    return directory
 
 
 def java_program(name: str = "java") -> str:
     """Return the path of a program of the Java runtime."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which(name, path=f"{home}/bin") if home else None
-    found = found or shutil.which(name)
-    if found is None:
+    path = (shutil.which(name, path=f"{home}/bin") if home else None) or shutil.which(name)
+    if path is None:
         raise NoKafkaError(f"{name} is neither in JAVA_HOME nor on the PATH")
-    return found
+    return path
 
 
 def run_java(main: str, arguments: Sequence[str], *, options: Sequence[str] = ()) -> str:
-    """Run a class of the jars to its end and return what it printed."""
+    """Run a class of the jars until it ends and return its output."""
     command = [java_program(), *options, "-cp", f"{kafka_jars()}/*", main, *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ran.returncode:
-        raise NoKafkaError(f"{main} failed: {(ran.stderr or ran.stdout).strip()[-2000:]}")
-    return ran.stdout
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise NoKafkaError(f"{main} failed: {(result.stderr or result.stdout).strip()[-2000:]}")
+    return result.stdout
 
 
 def cache_dir() -> Path:
-    """Return where things are kept that can be made again."""
+    """Return the cache directory of the user."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millstream"
 
 
@@ -73,11 +72,11 @@ def _resolve(maven: str, scratch: Path, artifacts: Sequence[str]) -> None:
     command = [maven, "-q", "-B", "-f", str(scratch / "pom.xml"), "dependency:copy-dependencies"]
     command.append(f"-DoutputDirectory={scratch / 'jars'}")
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RESOLVE_SECONDS)
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RESOLVE_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise NoKafkaError(f"Maven has not resolved {artifacts[0]} in {_RESOLVE_SECONDS} s") from error
-    if ran.returncode:
-        reason = next((line for line in ran.stdout.splitlines() if "ERROR" in line), ran.stderr.strip())
+        raise NoKafkaError(f"Maven did not resolve {artifacts[0]} in {_RESOLVE_SECONDS} s") from error
+    if result.returncode:
+        reason = next((line for line in result.stdout.splitlines() if "ERROR" in line), result.stderr.strip())
         raise NoKafkaError(f"Maven cannot resolve {artifacts[0]}: {reason[:500]}")
 
 

@@ -1,4 +1,4 @@
-"""One broker or several, on loopback and free ports."""
+"""A cluster of one or more brokers on the loopback interface, with free ports."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _HOST = "127.0.0.1"
 
 
 class Cluster:
-    """A Kafka cluster that lives as long as its ``with`` block; its records go with it.
+    """A Kafka cluster that runs until the end of its ``with`` block; its records are deleted then.
 
-    ``listeners`` adds further ones by name and protocol, for example ``{"SECURE": "SASL_SSL"}``, which ``properties``
-    configure; ``ports`` says where they are, ``advertised`` where clients are sent instead, through a proxy for
-    example. ``long_running`` lets the JVM optimise, which makes the start slower.
+    ``listeners`` adds listeners by name and protocol, for example ``{"SECURE": "SASL_SSL"}``, which ``properties``
+    configure. ``ports`` has the ports of all listeners, ``advertised`` the ports that clients use instead, for example
+    those of a proxy. ``long_running`` lets the JVM optimise, which makes the start slower.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Cluster:
         port: int | None = None,
         long_running: bool = False,
     ) -> None:
-        self._is_ours = directory is None
+        self._is_temporary = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="millstream-kafka-"))
         self._format_arguments = format_arguments
         names = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **(listeners or {})}
@@ -44,12 +44,12 @@ class Cluster:
         if port is not None:
             self.ports[1]["PLAINTEXT"] = port
         voters = ",".join(f"{number}@{_HOST}:{self.ports[number]['CONTROLLER']}" for number in ids)
-        common = {**_common(nodes, names), "controller.quorum.voters": voters, **(properties or {})}
+        common = {**_cluster_properties(nodes, names), "controller.quorum.voters": voters, **(properties or {})}
         self.nodes = [
             Node(
                 number,
                 self.directory / str(number),
-                {**_own(number, ports, advertised or {}), **common},
+                {**_node_properties(number, ports, advertised or {}), **common},
                 long_running=long_running,
             )
             for number, ports in self.ports.items()
@@ -57,12 +57,12 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """Addresses of the brokers, as clients want them."""
+        """The addresses of the brokers, for ``bootstrap.servers``."""
         return self.addresses("PLAINTEXT")
 
     @property
     def url(self) -> str:
-        """The cluster in the form that ``broker=`` takes."""
+        """The URL of the cluster, for ``broker=``."""
         return f"kafka://{self.bootstrap}"
 
     def addresses(self, listener: str) -> str:
@@ -70,7 +70,7 @@ class Cluster:
         return ",".join(f"{_HOST}:{ports[listener]}" for ports in self.ports.values())
 
     def start(self, *, detached: bool = False) -> Self:
-        """Format and start all brokers and wait until they serve."""
+        """Format and start all brokers and wait until they are ready."""
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         try:
             for node in self.nodes:
@@ -85,10 +85,10 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """End all brokers and forget what they held."""
+        """Stop all brokers and delete their records."""
         for node in self.nodes:
             node.kill()
-        if self._is_ours:
+        if self._is_temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -98,7 +98,7 @@ class Cluster:
         self.stop()
 
 
-def _own(id: int, ports: Mapping[str, int], advertised: Mapping[str, int]) -> dict[str, object]:
+def _node_properties(id: int, ports: Mapping[str, int], advertised: Mapping[str, int]) -> dict[str, object]:
     public = {**ports, **advertised}
     del public["CONTROLLER"]
     return {
@@ -108,19 +108,19 @@ def _own(id: int, ports: Mapping[str, int], advertised: Mapping[str, int]) -> di
     }
 
 
-def _common(nodes: int, listeners: Mapping[str, str]) -> dict[str, object]:
-    copies, in_sync = min(nodes, 3), 2 if nodes > 2 else 1
+def _cluster_properties(nodes: int, listeners: Mapping[str, str]) -> dict[str, object]:
+    replicas, in_sync = min(nodes, 3), 2 if nodes > 2 else 1
     return {
         "process.roles": "broker,controller",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in listeners.items()),
         "auto.create.topics.enable": "false",
-        "default.replication.factor": copies,
+        "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
-        "offsets.topic.replication.factor": copies,
+        "offsets.topic.replication.factor": replicas,
         "offsets.topic.num.partitions": 4,
-        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": in_sync,
         "transaction.state.log.num.partitions": 4,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,

@@ -1,4 +1,4 @@
-"""One broker in a process of its own."""
+"""One broker in a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STARTED = "Kafka Server started"
 _START_SECONDS = 90.0
 _STOP_SECONDS = 30.0
 _PR_SET_PDEATHSIG = 1
-_QUICK_START = ("-XX:TieredStopAtLevel=1",)
+_FAST_START = ("-XX:TieredStopAtLevel=1",)
 _LOGGING = """\
 <Configuration status="ERROR">
   <Appenders><Console name="out"><PatternLayout pattern="%d %p %c: %m%n"/></Console></Appenders>
@@ -31,13 +31,13 @@ _LOGGING = """\
 
 
 def _die_with_parent() -> None:
-    """Ask the kernel to end this process with the one that started it; only Linux can."""
+    """Make the kernel kill this process when its parent dies; only Linux supports that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody uses now."""
+    """Return a free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -45,7 +45,7 @@ def free_port() -> int:
 
 
 class Node:
-    """A broker with its own directory and settings; ``start`` it, ``kill`` it, ``start`` it again."""
+    """A broker with its own directory and settings, which can be killed and started again."""
 
     def __init__(
         self, id: int, directory: Path, properties: Mapping[str, object], *, long_running: bool = False
@@ -53,7 +53,7 @@ class Node:
         self.id = id
         self.directory = directory
         self.process: subprocess.Popen[bytes] | None = None
-        self._options = () if long_running else _QUICK_START
+        self._options = () if long_running else _FAST_START
         directory.mkdir(parents=True)
         lines = [f"{name}={value}" for name, value in {**properties, "log.dirs": directory / "data"}.items()]
         self._settings = directory / "server.properties"
@@ -62,20 +62,20 @@ class Node:
 
     @property
     def log(self) -> Path:
-        """What the broker has printed."""
+        """The file with the output of the broker."""
         return self.directory / "server.log"
 
     def format(self, cluster: str, arguments: Sequence[str] = ()) -> None:
-        """Prepare the directory; a broker does not start without it."""
+        """Format the directory, which a broker requires before its first start."""
         settings = str(self._settings)
         run_java(
             "kafka.tools.StorageTool",
             ["format", f"--cluster-id={cluster}", "-c", settings, *arguments],
-            options=_QUICK_START,
+            options=_FAST_START,
         )
 
     def start(self, *, detached: bool = False) -> None:
-        """Start the process; ``wait_until_started`` says when it serves."""
+        """Start the process; ``wait_until_started`` waits until it is ready."""
         self.log.write_text("")
         command = [
             java_program(),
@@ -90,21 +90,21 @@ class Node:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=detached,
-                preexec_fn=None if detached else _die_with_parent,  # noqa: PLW1509 - one call of the kernel, no locks
+                preexec_fn=None if detached else _die_with_parent,  # noqa: PLW1509 - one system call, no locks
             )
 
     def wait_until_started(self) -> None:
-        """Return when the broker serves; raise with its last lines if it ended instead."""
+        """Wait until the broker is ready; raise with its last output if it does not start."""
         assert self.process is not None
         deadline = time.monotonic() + _START_SECONDS
-        while _STARTED not in (said := self.log.read_text(errors="replace")):
+        while _STARTED not in (output := self.log.read_text(errors="replace")):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                raise NoKafkaError(f"the broker has not started: {said.strip()[-2000:]}")
+                raise NoKafkaError(f"the broker did not start: {output.strip()[-2000:]}")
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Ask the broker to end, and wait for it."""
+        """Terminate the broker and wait until it has ended."""
         if self.process is not None:
             self.process.terminate()
             try:
@@ -114,18 +114,18 @@ class Node:
             self.process = None
 
     def kill(self) -> None:
-        """End the broker at once, as a power cut would."""
+        """Kill the broker at once."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
 
     def freeze(self) -> None:
-        """Let the broker do nothing until ``thaw``."""
+        """Suspend the process of the broker until ``thaw``."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen broker go on."""
+        """Resume the process of a frozen broker."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
