@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from millstream import App, Config, tumbling
-from millstream.batch.pace import Trigger
 from millstream.batch.report import BatchReport
+from millstream.batch.trigger import TriggerMode
 from millstream.broker import Broker, Output, TopicConfig
 from millstream.foundation.blocks import block_of
 from millstream.records import TopicPartition
@@ -50,7 +50,7 @@ app = App("end-to-end")
     .to("zone-counts")
 )
 
-MODES: dict[str, tuple[Trigger, int]] = {"resident": ("realtime", 2_000), "parallel (forced)": ("auto", 0)}
+MODES: dict[str, tuple[TriggerMode, int]] = {"resident": ("realtime", 2_000), "parallel (forced)": ("auto", 0)}
 
 
 def feed(broker: Broker, rate: int, stop: threading.Event) -> None:

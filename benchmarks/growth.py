@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.operators import BATCH, FIRST, scratch
 
 from millstream import App, Config, Stream
-from millstream.batch.batch import Batch, Progress, advanced
+from millstream.batch.batch import Batch, Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.batch.report import BatchReport
 from millstream.broker import Broker, Output, TopicConfig
@@ -84,7 +84,7 @@ def run_batches(environment: TaskEnvironment, first: int, end: int) -> float:
         reports = run_batch(environment, plan, progress.versions)
         if start >= first:
             seconds += time.perf_counter() - started_at
-        progress = advanced(progress, plan, names, reports)
+        progress = progress_after(progress, plan, names, reports)
     return seconds
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from millstream import App, count_of, hopping, join_window, max_of, mean_of, min_of, session, sliding, tumbling
-from millstream.batch.batch import Batch, Progress, advanced
+from millstream.batch.batch import Batch, Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
@@ -226,7 +226,7 @@ def run_batches(environment: TaskEnvironment, records: int, step: int, *, profil
         )
         if number > 1:
             seconds += time.process_time() - batch_start
-        progress = advanced(progress, plan, names, reports)
+        progress = progress_after(progress, plan, names, reports)
     if profile:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(18)
     return seconds

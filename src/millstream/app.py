@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from millstream.batch.app_spec import AppSettings, AppSpec
-from millstream.batch.pace import Pace, Trigger
+from millstream.batch.trigger import Trigger, TriggerMode
 from millstream.config import Config
 from millstream.dsl.sources import Sources
 from millstream.durations import Duration
@@ -109,7 +109,7 @@ class App(Sources):
         self,
         until: Until = "stopped",
         *,
-        trigger: Trigger = "auto",
+        trigger: TriggerMode = "auto",
         every: Duration | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
         reset: Collection[str] = (),
@@ -129,7 +129,7 @@ class App(Sources):
         self,
         until: Until = "stopped",
         *,
-        trigger: Trigger = "auto",
+        trigger: TriggerMode = "auto",
         every: Duration | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
         reset: Collection[str] = (),
@@ -145,7 +145,7 @@ class App(Sources):
             return self._run
         from millstream.spark.run import SparkRun
 
-        self._run = SparkRun.start(self._spec(), until, on_batch, Pace.of(trigger, every), reset)
+        self._run = SparkRun.start(self._spec(), until, on_batch, Trigger.of(trigger, every), reset)
         return self._run
 
     def stop(self) -> None:

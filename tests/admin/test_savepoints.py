@@ -14,7 +14,7 @@ from millstream.admin.savepoints import (
     restore_savepoint,
     savepoints_of,
 )
-from millstream.batch.gate import Gate
+from millstream.batch.batch_lock import BatchLock
 from millstream.batch.journal import Journal
 from millstream.broker import Output, TopicConfig
 from millstream.errors import InvalidNameError, StateError
@@ -75,7 +75,7 @@ def test_an_app_goes_back_to_a_savepoint_and_on_from_there(feed: Feed, tmp_path:
 
 def test_a_savepoint_waits_for_the_end_of_a_batch_and_later_ones_are_not_in_it(feed: Feed, tmp_path: Path) -> None:
     feed("a")
-    gate = Gate(app_dir(tmp_path, "test"))
+    lock = BatchLock(app_dir(tmp_path, "test"))
     made = threading.Event()
 
     def create() -> None:
@@ -83,7 +83,7 @@ def test_a_savepoint_waits_for_the_end_of_a_batch_and_later_ones_are_not_in_it(f
         made.set()
 
     thread = threading.Thread(target=create)
-    with gate.passing():
+    with lock.shared():
         thread.start()
         assert not made.wait(0.3)
     assert made.wait(30)
@@ -94,21 +94,21 @@ def test_a_savepoint_waits_for_the_end_of_a_batch_and_later_ones_are_not_in_it(f
     assert seen(tmp_path) == {"a": 1}
 
 
-def test_a_closed_gate_lets_no_batch_pass_and_patience_ends(tmp_path: Path) -> None:
-    ours, theirs = Gate(tmp_path), Gate(tmp_path)
-    passed = threading.Event()
+def test_no_batch_starts_while_the_batch_lock_is_held_exclusively(tmp_path: Path) -> None:
+    exclusive, batch = BatchLock(tmp_path), BatchLock(tmp_path)
+    started = threading.Event()
 
-    def pass_through() -> None:
-        with theirs.passing():
-            passed.set()
+    def run_batch() -> None:
+        with batch.shared():
+            started.set()
 
-    thread = threading.Thread(target=pass_through)
-    with ours.closed():
+    thread = threading.Thread(target=run_batch)
+    with exclusive.exclusive():
         thread.start()
-        assert not passed.wait(0.1)
-    assert passed.wait(30)
+        assert not started.wait(0.1)
+    assert started.wait(30)
     thread.join()
-    with theirs.passing(), pytest.raises(StateError, match="does not come to its end"), ours.closed(patience=0.05):
+    with batch.shared(), pytest.raises(StateError, match="does not end"), exclusive.exclusive(patience=0.05):
         pass
 
 

@@ -12,7 +12,7 @@ from tests.cli.running import run_to_end
 from millstream import App, tumbling
 from millstream.admin.upgrade import upgrade
 from millstream.batch.batch import Batch
-from millstream.batch.journal import Chores, Journal
+from millstream.batch.journal import Journal, StateMigration
 from millstream.broker import Output, TopicConfig
 from millstream.errors import DefinitionError, UpgradeError
 from millstream.foundation.blocks import block_of
@@ -214,7 +214,7 @@ def test_moving_and_deleting_is_made_good_after_a_crash(start: Callable[..., lis
     journal = Journal(journal_dir(tmp_path, "test"))
     catalog = catalog_of(Layout.of(merged.plan, {"words": 2, "more": 2}))
     upgrade(journal, tmp_path / "elsewhere", catalog)
-    journal.describe_as(journal.catalog(), None, Chores(move={"words": "more"}))
+    journal.write_catalog(journal.catalog(), None, StateMigration(move={"words": "more"}))
     journal.close()
     start(lambda app: app.stream("more").merge(app.stream("words")).group_by_key().count(name="seen"))
     assert rows(tmp_path) == {"7": 4, "8": 2}

@@ -1,4 +1,4 @@
-"""What the tests of batches share: a log, and a topic whose partitions have records at given times."""
+"""Fixtures of the tests of batches: a log, a topic with records at given times, and an app that counts them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def topic(log: EmbeddedLog) -> Callable[..., str]:
 
 
 ALL = [str(number).encode() for number in range(1, 11)]
-"""What a site writes about the ten records that it begins with."""
+"""What the app writes for the ten records of the topic."""
 
 
 @pytest.fixture
 def assembly(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Iterator[Assembly]:
-    """Ten records of one key to be counted in two stages, the counts to be written to "out"."""
+    """Count ten records with the same key in two stages and write the counts to "out"."""
     topic(list(range(5)), list(range(5)))
     log.create_topic("out", TopicConfig(partitions=1))
     app = App("test")
@@ -53,11 +53,11 @@ def assembly(log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path) -> Ite
 
 
 @pytest.fixture
-def site(assembly: Assembly) -> TaskEnvironment:
+def env(assembly: Assembly) -> TaskEnvironment:
     return assembly.environment()
 
 
 def counts(log: EmbeddedLog) -> list[bytes]:
-    """Return what a site has written."""
+    """Return what the app has written."""
     (offsets,) = log.offsets("out")
     return [value for chunk in log.read("out", 0, 0, offsets.end) for value in chunk.block.column(1).to_pylist()]

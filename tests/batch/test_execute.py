@@ -58,13 +58,13 @@ def test_the_slots_of_a_level_share_its_tasks() -> None:
 
 
 def test_slots_that_exchange_their_shuffle_data_do_what_the_whole_batch_does(
-    site: TaskEnvironment, log: EmbeddedLog
+    env: TaskEnvironment, log: EmbeddedLog
 ) -> None:
     batch = Batch(number=1, wall_time=0, ranges=(Range("n", 0, 0, 5), Range("n", 1, 0, 5)))
     inputs: ShuffleInputs = defaultdict(list)
     for level, width in enumerate((2, 1)):
         for index in range(width):
-            for _, sent in run_slot(site, batch, {}, Slot(level, index, width), inputs):
+            for _, sent in run_slot(env, batch, {}, Slot(level, index, width), inputs):
                 for receiver, data in sent:
                     inputs[receiver].append(data)
     assert inputs == {}

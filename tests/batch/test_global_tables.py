@@ -1,4 +1,4 @@
-"""Global tables in batches: which offsets a batch fixes, and that it sees the same rows however often it runs."""
+"""Global tables in batches: a batch stores their offsets, so it sees the same rows each time it runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.assembling import assemble
 
 from millstream import App
-from millstream.batch.batch import Progress, advanced
+from millstream.batch.batch import Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.batch.planner import BatchSize, Planner, SmallPlanner
 from millstream.broker import Output, TopicConfig
@@ -57,7 +57,7 @@ def send(log: EmbeddedLog) -> Callable[[str, str], None]:
 
 
 def planner(log: EmbeddedLog, size: int = 100) -> Planner:
-    return Planner(log, ["rates", "sales"], BatchSize(size, 1.0), whole={"rates"})
+    return Planner(log, ["rates", "sales"], BatchSize(size, 1.0), global_topics={"rates"})
 
 
 def outputs(log: EmbeddedLog) -> list[bytes]:
@@ -70,43 +70,43 @@ def test_a_batch_reads_global_tables_to_their_end_whatever_its_size(
 ) -> None:
     topic(list(range(100, 150)), [], name="rates")
     topic(list(range(10)), list(range(10)), name="sales")
-    plan = planner(log, size=4).plan(Progress())
-    assert plan is not None
-    assert plan.ranges == (Range("rates", 0, 0, 50), Range("sales", 0, 0, 2), Range("sales", 1, 0, 2))
-    assert plan.global_tables == {"rates": (50, 0)}
-    following = planner(log, size=4).plan(advanced(Progress(), plan, [], []))
+    batch = planner(log, size=4).plan(Progress())
+    assert batch is not None
+    assert batch.ranges == (Range("rates", 0, 0, 50), Range("sales", 0, 0, 2), Range("sales", 1, 0, 2))
+    assert batch.global_tables == {"rates": (50, 0)}
+    following = planner(log, size=4).plan(progress_after(Progress(), batch, [], []))
     assert following is not None
-    assert following.global_tables == {"rates": (50, 0)}, "a batch says so also if it changes nothing"
+    assert following.global_tables == {"rates": (50, 0)}, "a batch has the offsets even if it does not change the table"
 
 
-def test_a_small_planner_leaves_a_long_load_to_others(log: EmbeddedLog, topic: Callable[..., str]) -> None:
+def test_a_small_planner_leaves_a_large_global_table_to_the_driver(log: EmbeddedLog, topic: Callable[..., str]) -> None:
     topic(list(range(50)), [], name="rates")
-    small = SmallPlanner(log, ["rates"], BatchSize(10, 1.0), whole={"rates"})
+    small = SmallPlanner(log, ["rates"], BatchSize(10, 1.0), global_topics={"rates"})
     assert small.plan(Progress()) is None
-    assert small.too_much
+    assert small.is_backlog_too_large
 
 
-def test_a_batch_that_runs_again_sees_the_rows_that_it_saw_first(
+def test_a_batch_that_runs_again_sees_the_same_rows(
     shop: TaskEnvironment, log: EmbeddedLog, send: Callable[[str, str], None]
 ) -> None:
     send("rates", "old")
     send("sales", "s1")
-    plan = planner(log).plan(Progress())
-    assert plan is not None
+    batch = planner(log).plan(Progress())
+    assert batch is not None
     failing.append(True)
     with pytest.raises(Exception, match="BrokenJoinerError"):
-        run_batch(shop, plan, {})
+        run_batch(shop, batch, {})
     failing.clear()
     send("rates", "new")
-    first = run_batch(shop, plan, {})
+    first = run_batch(shop, batch, {})
     assert outputs(log) == [b'"s1-old"'] * 2
 
-    again = run_batch(shop, plan, {})
+    again = run_batch(shop, batch, {})
     assert all(report.replayed for report in again if report.task >= 0 and report.records_in)
     assert [report.rows for report in again if report.task < 0] == [report.rows for report in first if report.task < 0]
     assert outputs(log) == [b'"s1-old"'] * 2
 
-    progress = advanced(Progress(), plan, task_names(shop.layout), first)
+    progress = progress_after(Progress(), batch, task_names(shop.layout), first)
     send("sales", "s2")
     following = planner(log).plan(progress)
     assert following is not None
@@ -114,13 +114,13 @@ def test_a_batch_that_runs_again_sees_the_rows_that_it_saw_first(
     assert outputs(log) == [b'"s1-old"'] * 2 + [b'"s2-new"'] * 2
 
 
-def test_a_copy_that_was_lost_is_loaded_again_as_of_the_batch(
+def test_a_lost_copy_is_loaded_again_up_to_the_offsets_of_the_batch(
     shop: TaskEnvironment, log: EmbeddedLog, send: Callable[[str, str], None], tmp_path: Path
 ) -> None:
     send("rates", "old")
-    plan = planner(log).plan(Progress())
-    assert plan is not None
-    progress = advanced(Progress(), plan, task_names(shop.layout), run_batch(shop, plan, {}))
+    batch = planner(log).plan(Progress())
+    assert batch is not None
+    progress = progress_after(Progress(), batch, task_names(shop.layout), run_batch(shop, batch, {}))
     send("sales", "s1")
     following = planner(log).plan(progress)
     assert following is not None

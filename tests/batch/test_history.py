@@ -20,9 +20,9 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def report(number: int, *tasks: TaskReport, minute: int = 0, records: int = 10) -> BatchReport:
-    plan = Batch(number=number, wall_time=0, ranges=(Range("a", 0, 0, records),))
+    batch = Batch(number=number, wall_time=0, ranges=(Range("a", 0, 0, records),))
     return BatchReport(
-        plan=plan,
+        plan=batch,
         tasks=list(tasks),
         seconds=0.5,
         ended_at=minute * 60_000 + number,
@@ -31,9 +31,9 @@ def report(number: int, *tasks: TaskReport, minute: int = 0, records: int = 10) 
     )
 
 
-def note(journal: Journal, *reports: BatchReport) -> None:
-    for one in reports:
-        journal.write(Progress(done=one.plan.number), None, one)
+def write(journal: Journal, *reports: BatchReport) -> None:
+    for batch_report in reports:
+        journal.write(Progress(done=batch_report.plan.number), None, batch_report)
 
 
 def test_a_journal_without_batches_has_an_empty_history(journal: Journal) -> None:
@@ -41,12 +41,12 @@ def test_a_journal_without_batches_has_an_empty_history(journal: Journal) -> Non
     assert (history.batches(), history.minutes(), history.tasks(), history.totals().batches) == ([], [], {}, 0)
 
 
-def test_reports_come_back_oldest_first_and_only_the_newest_are_kept(
+def test_the_newest_reports_are_kept_and_returned_oldest_first(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history_module, "BATCHES_KEPT", 5)
     reports = [report(number) for number in range(1, 9)]
-    note(journal, *reports)
+    write(journal, *reports)
     assert journal.history.batches() == reports[-5:]
     assert journal.history.batches(2) == reports[-2:]
     assert journal.history.batches(after=7) == reports[-1:]
@@ -59,32 +59,32 @@ def test_totals_and_minutes_are_sums(journal: Journal, monkeypatch: pytest.Monke
     task = TaskReport(
         task=0, stage="s", records_out=2, dropped={"w: late": 1, "w: null_key": 2}, dead_letters=1, version=1
     )
-    note(journal, *(report(number, task, minute=minute) for number, minute in enumerate([10, 10, 12, 14], 1)))
+    write(journal, *(report(number, task, minute=minute) for number, minute in enumerate([10, 10, 12, 14], 1)))
     totals = journal.history.totals()
     assert (totals.batches, totals.records_in, totals.records_out, totals.late) == (4, 40, 8, 4)
     assert (totals.dropped, totals.dead_letters, totals.lag) == ({"w: late": 4, "w: null_key": 8}, 4, 4)
     assert totals.phases.run == pytest.approx(1.2)
     minutes = journal.history.minutes()
-    assert [(one.start // 60_000, one.totals.batches) for one in minutes] == [(12, 1), (14, 1)]
+    assert [(minute.start // 60_000, minute.totals.batches) for minute in minutes] == [(12, 1), (14, 1)]
     assert journal.history.minutes(since=13 * 60_000) == [Minute(14 * 60_000, minutes[-1].totals)]
 
 
-def test_the_last_report_of_each_task_stays_while_it_is_idle(journal: Journal) -> None:
+def test_the_last_report_of_a_task_is_kept_while_it_is_idle(journal: Journal) -> None:
     busy = TaskReport(task=0, stage="s", partition=0, version=1, rows={"t": 3})
     other = TaskReport(task=1, stage="s", partition=1, version=2, rows={"t": 5})
-    note(journal, report(1, busy, TaskReport(task=1)), report(2, TaskReport(task=0), other))
+    write(journal, report(1, busy, TaskReport(task=1)), report(2, TaskReport(task=0), other))
     assert journal.history.tasks() == {"s/0": busy, "s/1": other}
-    assert [one.tasks for one in journal.history.batches()] == [[busy], [other]]
+    assert [batch_report.tasks for batch_report in journal.history.batches()] == [[busy], [other]]
 
 
 def test_another_process_reads_the_history_while_it_is_written(journal: Journal, tmp_path: Path) -> None:
-    note(journal, report(1))
+    write(journal, report(1))
     close_environments(tmp_path)  # LMDB opens a directory once per process
     reader = Journal(tmp_path / "journal", readonly=True)
-    assert [one.plan.number for one in reader.history.batches()] == [1]
+    assert [batch_report.plan.number for batch_report in reader.history.batches()] == [1]
 
 
-def test_a_journal_from_before_there_was_a_history_is_read(tmp_path: Path) -> None:
+def test_a_journal_without_a_history_database_can_be_read(tmp_path: Path) -> None:
     open_environment(tmp_path / "journal", ("journal",), sync=False).close()
     reader = Journal(tmp_path / "journal", readonly=True)
     assert reader.history.batches() == []

@@ -1,4 +1,4 @@
-"""Ticks of idle inputs are planned, remembered, and part of a plan that may be run again."""
+"""Ticks of idle inputs are planned, are part of the progress, and are the same when a batch runs again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from tests.assembling import assemble
 
 from millstream import App, tumbling
-from millstream.batch.batch import Batch, Progress, advanced
+from millstream.batch.batch import Batch, Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.batch.planner import BatchSize
 from millstream.broker import TopicConfig
@@ -28,7 +28,7 @@ class Steps:
         windows.to_stream().map(lambda window, count: (window.key, count)).to("out")
         log.create_topic("out", TopicConfig(partitions=1))
         assembly = assemble(app, log, state_dir=str(directory))
-        self.site = assembly.environment()
+        self.env = assembly.environment()
         self.now = 1_000_000
         self.planner = assembly.planner(BatchSize(100, 1.0), clock=lambda: self.now)
         self.progress = Progress()
@@ -36,10 +36,10 @@ class Steps:
     def plan(self) -> Batch | None:
         return self.planner.plan(self.progress)
 
-    def run(self, plan: Batch | None) -> None:
-        assert plan is not None
-        reports = run_batch(self.site, plan, self.progress.versions)
-        self.progress = advanced(self.progress, plan, task_names(self.site.layout), reports)
+    def run(self, batch: Batch | None) -> None:
+        assert batch is not None
+        reports = run_batch(self.env, batch, self.progress.versions)
+        self.progress = progress_after(self.progress, batch, task_names(self.env.layout), reports)
 
 
 def results(log: EmbeddedLog) -> int:
@@ -53,10 +53,10 @@ def test_each_partition_ticks_by_itself(log: EmbeddedLog, topic: Callable[..., s
     assert steps.progress.seen == {"n/0": 1_000_000, "n/1": 1_000_000}
     assert steps.planner.seconds_to_timer(steps.progress) == 20
     steps.now += AFTER
-    plan = steps.plan()
-    assert plan is not None
-    assert plan.ticks == {"n/0": 1_000_000, "n/1": 1_000_000}
-    steps.run(plan)
+    batch = steps.plan()
+    assert batch is not None
+    assert batch.ticks == {"n/0": 1_000_000, "n/1": 1_000_000}
+    steps.run(batch)
     assert steps.plan() is None
     assert steps.planner.seconds_to_timer(steps.progress) == 20
 
@@ -68,7 +68,7 @@ def test_nothing_ticks_before_the_first_record(log: EmbeddedLog, topic: Callable
     assert steps.plan() is None
 
 
-def test_an_app_that_is_to_catch_up_does_not_wait_for_ticks(
+def test_a_run_that_catches_up_does_not_wait_for_ticks(
     log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic([1_000_000])
@@ -78,7 +78,7 @@ def test_an_app_that_is_to_catch_up_does_not_wait_for_ticks(
     assert steps.planner.choose(steps.progress, [], idle=False) is None
 
 
-def test_a_plan_with_a_tick_gives_the_same_when_it_is_run_again(
+def test_a_batch_with_a_tick_gives_the_same_results_when_it_runs_again(
     log: EmbeddedLog, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic([1_000_000])
@@ -88,7 +88,7 @@ def test_a_plan_with_a_tick_gives_the_same_when_it_is_run_again(
     planned = msgspec.json.encode(steps.plan())
     before = steps.progress
     for _ in range(2):
-        steps.progress, steps.now = before, steps.now + AFTER  # the wall clock of a second run is another one
+        steps.progress, steps.now = before, steps.now + AFTER  # the second run has a later wall clock
         steps.run(msgspec.json.decode(planned, type=Batch))
         assert results(log) == 1
         assert steps.progress.ticks == {"n/0": 1_020_000}

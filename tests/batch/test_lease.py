@@ -7,19 +7,19 @@ from millstream.batch.lease import Lease
 from millstream.errors import AlreadyRunningError
 
 
-def test_one_holder_at_a_time(tmp_path: Path) -> None:
+def test_only_one_process_holds_the_lease(tmp_path: Path) -> None:
     first, second = Lease("app", tmp_path / "lease"), Lease("app", tmp_path / "lease")
-    first.take()
-    with pytest.raises(AlreadyRunningError, match="a task of app 'app' still runs a batch"):
-        second.take(patience=0)
-    first.give_back()
-    second.take(patience=0)
+    first.acquire()
+    with pytest.raises(AlreadyRunningError, match="a task of app 'app' is still running a batch"):
+        second.acquire(patience=0)
+    first.release()
+    second.acquire(patience=0)
 
 
-def test_a_lease_that_is_given_back_late_is_waited_for(tmp_path: Path) -> None:
+def test_acquire_waits_until_the_lease_is_released(tmp_path: Path) -> None:
     first, second = Lease("app", tmp_path / "lease"), Lease("app", tmp_path / "lease")
-    first.take()
-    threading.Timer(0.1, first.give_back).start()
-    second.take(patience=30)
+    first.acquire()
+    threading.Timer(0.1, first.release).start()
+    second.acquire(patience=30)
     with pytest.raises(AlreadyRunningError):
-        first.take(patience=0)
+        first.acquire(patience=0)

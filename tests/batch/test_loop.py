@@ -38,7 +38,7 @@ def make(assembly: Assembly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return make
 
 
-def test_caught_up_runs_until_all_is_read_and_commits_how_far(make: Make, log: EmbeddedLog) -> None:
+def test_caught_up_runs_until_all_is_read_and_commits_offsets(make: Make, log: EmbeddedLog) -> None:
     reports: list[BatchReport] = []
     make(on_batch=reports.append).run("caught-up")
     assert counts(log) == ALL
@@ -49,7 +49,7 @@ def test_caught_up_runs_until_all_is_read_and_commits_how_far(make: Make, log: E
     assert log.committed("test") == {TopicPartition("n", 0): 5, TopicPartition("n", 1): 5}
 
 
-def test_a_second_run_goes_on_where_the_first_stood(make: Make, log: EmbeddedLog) -> None:
+def test_a_second_run_continues_after_the_first(make: Make, log: EmbeddedLog) -> None:
     make().run("caught-up")
     make().run("caught-up")
     assert counts(log) == ALL
@@ -58,16 +58,15 @@ def test_a_second_run_goes_on_where_the_first_stood(make: Make, log: EmbeddedLog
     assert counts(log) == [*ALL, b"11"]
 
 
-def test_stop_finishes_the_batch_at_hand_and_plans_no_other(make: Make, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_stop_finishes_the_current_batch_and_plans_no_other(make: Make, log: EmbeddedLog, tmp_path: Path) -> None:
     loop: BatchLoop = make(on_batch=lambda _: loop.stop())
     loop.run()
-    some = counts(log)
-    assert 0 < len(some) < 10
+    assert 0 < len(counts(log)) < 10
     make().run("caught-up")
     assert counts(log) == ALL
 
 
-def test_new_records_are_waited_for(make: Make, log: EmbeddedLog) -> None:
+def test_the_loop_waits_for_new_records(make: Make, log: EmbeddedLog) -> None:
     seen = threading.Event()
     loop = make(size=100, on_batch=lambda _: seen.set())
     thread = threading.Thread(target=loop.run)
@@ -81,14 +80,14 @@ def test_new_records_are_waited_for(make: Make, log: EmbeddedLog) -> None:
     assert counts(log) == [*ALL, b"11"]
 
 
-def test_an_error_that_may_pass_is_retried_and_nothing_is_done_twice(
-    make: Make, site: TaskEnvironment, log: EmbeddedLog
+def test_a_retryable_error_is_retried_and_nothing_is_done_twice(
+    make: Make, env: TaskEnvironment, log: EmbeddedLog
 ) -> None:
-    """The error comes after the batch has been applied, as when the answer of a worker is lost."""
+    """The error is raised after the batch was applied, as when the response of a worker is lost."""
     failures = [BrokerUnavailableError("gone"), BrokerUnavailableError("still gone")]
 
-    def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
-        reports = run_batch(site, plan, versions)
+    def execute(batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+        reports = run_batch(env, batch, versions)
         if failures:
             raise failures.pop()
         return reports
@@ -98,7 +97,7 @@ def test_an_error_that_may_pass_is_retried_and_nothing_is_done_twice(
 
 
 def test_a_commit_of_offsets_that_fails_does_not_run_its_batch_again(
-    make: Make, site: TaskEnvironment, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+    make: Make, env: TaskEnvironment, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = [BrokerUnavailableError("gone")]
     executed: list[int] = []
@@ -109,9 +108,9 @@ def test_a_commit_of_offsets_that_fails_does_not_run_its_batch_again(
             raise failures.pop()
         commit(group, offsets)
 
-    def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
-        executed.append(plan.number)
-        return run_batch(site, plan, versions)
+    def execute(batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+        executed.append(batch.number)
+        return run_batch(env, batch, versions)
 
     monkeypatch.setattr(log, "commit", fail_once)
     make(execute).run("caught-up")
@@ -119,12 +118,12 @@ def test_a_commit_of_offsets_that_fails_does_not_run_its_batch_again(
     assert executed == sorted(set(executed))
 
 
-def test_pauses_grow_and_patience_ends(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_grow_and_the_number_of_attempts_is_limited(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(loop_module, "_FIRST_PAUSE_SECONDS", 1.0)
     monkeypatch.setattr("random.uniform", lambda _low, high: high)
 
-    def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+    def execute(batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         raise BrokerUnavailableError("gone for good")
 
     loop = make(execute)
@@ -135,36 +134,36 @@ def test_pauses_grow_and_patience_ends(make: Make, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_error_of_user_code_is_raised_at_once(make: Make) -> None:
-    asked: list[int] = []
+    executed: list[int] = []
 
-    def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
-        asked.append(plan.number)
+    def execute(batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+        executed.append(batch.number)
         raise ProcessingError("no")
 
     with pytest.raises(ProcessingError, match="no"):
         make(execute).run("caught-up")
-    assert asked == [1]
+    assert executed == [1]
 
 
-def test_a_batch_that_was_planned_before_a_crash_comes_first_with_the_same_ranges(
-    make: Make, site: TaskEnvironment, log: EmbeddedLog
+def test_a_batch_that_was_planned_before_a_crash_runs_first_with_the_same_ranges(
+    make: Make, env: TaskEnvironment, log: EmbeddedLog
 ) -> None:
-    plans: list[Batch] = []
+    batches: list[Batch] = []
 
-    def crash(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
-        plans.append(plan)
-        run_batch(site, plan, versions)
+    def crash(batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+        batches.append(batch)
+        run_batch(env, batch, versions)
         raise KeyboardInterrupt
 
-    def execute(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
-        plans.append(plan)
-        return run_batch(site, plan, versions)
+    def execute(batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+        batches.append(batch)
+        return run_batch(env, batch, versions)
 
     with pytest.raises(KeyboardInterrupt):
         make(crash).run("caught-up")
     log.append([Output("n", 0, block_of([b"k"], [b"1"], [0]))])
     make(execute, size=100).run("caught-up")
-    assert plans[0] == plans[1]
+    assert batches[0] == batches[1]
     assert counts(log) == [*ALL, b"11"]
 
 
@@ -175,12 +174,13 @@ def test_each_batch_leaves_a_report_that_accounts_for_its_time(
     reports: list[BatchReport] = []
     make(on_batch=reports.append).run("caught-up")
     kept = Journal(tmp_path / "journal").history.batches()
-    assert [(one.plan, one.phases, one.lag) for one in kept] == [(one.plan, one.phases, one.lag) for one in reports]
-    assert {task.stage for one in kept for task in one.tasks} == {"n", "n.count-repartition"}
-    for one in kept:
-        phases = one.phases
+    for stored, report in zip(kept, reports, strict=True):
+        assert (stored.plan, stored.phases, stored.lag) == (report.plan, report.phases, report.lag)
+    assert {task.stage for report in kept for task in report.tasks} == {"n", "n.count-repartition"}
+    for report in kept:
+        phases = report.phases
         assert min(phases.plan, phases.run, phases.done) > 0
-        assert one.seconds == pytest.approx(phases.plan + phases.run + phases.publish + phases.done)
+        assert report.seconds == pytest.approx(phases.plan + phases.run + phases.publish + phases.done)
     counted = [task for task in kept[-1].tasks if task.rows]
     assert all(task.bytes.keys() == task.rows.keys() and min(task.bytes.values()) >= 4096 for task in counted)
     lines = [record.getMessage() for record in caplog.records]
@@ -188,57 +188,57 @@ def test_each_batch_leaves_a_report_that_accounts_for_its_time(
     assert lines[0].startswith("batch done app=test batch=1 in=")
 
 
-class Elsewhere:
-    """A resident that runs everything in this process, and can be told to fail."""
+class LocalResident:
+    """A resident that runs batches in this process, after raising the given errors."""
 
     def __init__(self, make: Make, *errors: Exception) -> None:
         self._make = make
         self._errors = list(errors)
-        self.asked: list[int | None] = []
+        self.first_batches: list[int | None] = []
 
-    def suits(self, plan: Batch | None, until: Until) -> bool:
-        return plan is not None
+    def accepts(self, batch: Batch | None, until: Until) -> bool:
+        return batch is not None
 
-    def __call__(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
+    def run(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
         loop = self._make(on_batch=on_batch)
-        plan = loop._planned
-        self.asked.append(None if plan is None else plan.number)
+        batch = loop._planned
+        self.first_batches.append(None if batch is None else batch.number)
         if self._errors:
             raise self._errors.pop()
         loop.run("caught-up")
 
 
-def test_a_resident_takes_over_and_its_reports_arrive(make: Make, log: EmbeddedLog) -> None:
+def test_a_resident_runs_batches_and_its_reports_arrive(make: Make, log: EmbeddedLog) -> None:
     reports: list[BatchReport] = []
-    resident = Elsewhere(make)
+    resident = LocalResident(make)
     make(_never, resident=resident, on_batch=reports.append).run("caught-up")
     assert counts(log) == ALL
-    assert resident.asked == [1]
+    assert resident.first_batches == [1]
     assert sum(report.records_in for report in reports) == 10
     assert log.committed("test") == {TopicPartition("n", 0): 5, TopicPartition("n", 1): 5}
 
 
-def test_a_resident_that_dies_is_replaced_by_the_driver(make: Make, log: EmbeddedLog) -> None:
-    resident = Elsewhere(make, EngineError("killed"))
+def test_the_driver_runs_batches_after_a_resident_has_died(make: Make, log: EmbeddedLog) -> None:
+    resident = LocalResident(make, EngineError("killed"))
     make(resident=resident).run("caught-up")
     assert counts(log) == ALL
-    assert resident.asked == [1]
+    assert resident.first_batches == [1]
 
 
 def test_an_error_of_user_code_in_a_resident_ends_the_run_and_offsets_stay_right(make: Make, log: EmbeddedLog) -> None:
     make().run("caught-up")
     log.append([Output("n", 0, block_of([b"k"], [b"1"], [9]))])
     with pytest.raises(ProcessingError, match="no"):
-        make(resident=Elsewhere(make, ProcessingError("no"))).run("caught-up")
+        make(resident=LocalResident(make, ProcessingError("no"))).run("caught-up")
     assert log.committed("test") == {TopicPartition("n", 0): 5, TopicPartition("n", 1): 5}
 
 
-def _never(plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
-    raise AssertionError("the driver was not to run this")
+def _never(batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+    raise AssertionError("the driver must not run this")
 
 
 def test_an_interval_collects_records(make: Make, log: EmbeddedLog) -> None:
-    """The second batch begins an interval after the first and has what came meanwhile."""
+    """The second batch starts an interval after the first and has the records that arrived since."""
     reports: list[BatchReport] = []
     loop: BatchLoop
 

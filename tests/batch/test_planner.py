@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.batch.batch import Batch, Progress, advanced
+from millstream.batch.batch import Batch, Progress, progress_after
 from millstream.batch.planner import BatchSize, Planner, shares
 from millstream.broker import Output, TopicConfig
 from millstream.errors import OffsetOutOfRangeError
@@ -18,20 +18,20 @@ from millstream.task.task_input import Range
 Topic = Callable[..., str]
 
 
-def cuts(plan: Batch | None) -> list[tuple[int, int, int]]:
-    return [] if plan is None else [(one.partition, one.start, one.stop) for one in plan.ranges]
+def cuts(batch: Batch | None) -> list[tuple[int, int, int]]:
+    return [] if batch is None else [(range_.partition, range_.start, range_.stop) for range_ in batch.ranges]
 
 
-def test_a_small_backlog_is_taken_whole(log: EmbeddedLog, topic: Topic) -> None:
+def test_a_batch_takes_the_whole_of_a_small_backlog(log: EmbeddedLog, topic: Topic) -> None:
     topic([1, 2], [], [5])
-    plan = Planner(log, ["n"], BatchSize(10, 1.0)).plan(Progress())
-    assert plan is not None
-    assert (plan.number, plan.records, cuts(plan)) == (1, 3, [(0, 0, 2), (2, 0, 1)])
-    following = advanced(Progress(), plan, [], [])
+    batch = Planner(log, ["n"], BatchSize(10, 1.0)).plan(Progress())
+    assert batch is not None
+    assert (batch.number, batch.records, cuts(batch)) == (1, 3, [(0, 0, 2), (2, 0, 1)])
+    following = progress_after(Progress(), batch, [], [])
     assert Planner(log, ["n"], BatchSize(10, 1.0)).plan(following) is None
 
 
-def test_a_large_backlog_is_cut_at_one_time(log: EmbeddedLog, topic: Topic) -> None:
+def test_a_large_backlog_is_cut_at_the_same_event_time(log: EmbeddedLog, topic: Topic) -> None:
     """Two records each would be fair; partition 1 would run ahead to 300, so it waits.
 
     partition 0    10 20 | 30 40
@@ -42,7 +42,7 @@ def test_a_large_backlog_is_cut_at_one_time(log: EmbeddedLog, topic: Topic) -> N
     first = planner.plan(Progress())
     assert cuts(first) == [(0, 0, 2), (1, 0, 2)]
     assert first is not None
-    assert cuts(planner.plan(advanced(Progress(), first, [], []))) == [(0, 2, 4), (1, 2, 4)]
+    assert cuts(planner.plan(progress_after(Progress(), first, [], []))) == [(0, 2, 4), (1, 2, 4)]
 
 
 def test_a_partition_that_is_ahead_of_the_others_waits(log: EmbeddedLog, topic: Topic) -> None:
@@ -50,15 +50,13 @@ def test_a_partition_that_is_ahead_of_the_others_waits(log: EmbeddedLog, topic: 
     assert cuts(Planner(log, ["n"], BatchSize(4, 1.0)).plan(Progress())) == [(1, 0, 2)]
 
 
-def test_a_record_of_the_future_that_was_read_long_ago_does_not_hold_its_partition_back(
-    log: EmbeddedLog, topic: Topic
-) -> None:
+def test_a_later_timestamp_before_the_position_does_not_hold_a_partition_back(log: EmbeddedLog, topic: Topic) -> None:
     topic([9_999, 10, 20, 30, 40], [5, 15, 25, 35])
     progress = Progress(done=1, positions={"n/0": 1, "n/1": 0})
     assert cuts(Planner(log, ["n"], BatchSize(4, 1.0)).plan(progress)) == [(0, 1, 3), (1, 0, 2)]
 
 
-def test_gaps_in_offsets_are_looked_over(log: EmbeddedLog, topic: Topic) -> None:
+def test_a_cut_may_fall_into_a_gap_of_offsets(log: EmbeddedLog, topic: Topic) -> None:
     """Compaction leaves the last record of each key: offset 3 of partition 0, so that the cut at 2 falls in a gap."""
     log.create_topic("n", TopicConfig(partitions=2, compact=True))
     log.append([Output("n", 0, block_of([b"a"] * 4, [b"1"] * 4, [1, 2, 3, 30]))])
@@ -68,7 +66,7 @@ def test_gaps_in_offsets_are_looked_over(log: EmbeddedLog, topic: Topic) -> None
     assert cuts(Planner(log, ["n"], BatchSize(4, 1.0)).plan(Progress())) == [(0, 0, 2), (1, 0, 2)]
 
 
-def test_a_topic_that_was_made_anew_is_refused(log: EmbeddedLog, topic: Topic) -> None:
+def test_a_topic_that_was_created_again_is_rejected(log: EmbeddedLog, topic: Topic) -> None:
     topic([1])
     with pytest.raises(
         OffsetOutOfRangeError, match=r"n\[0\] ends at 1, but 7 records of it were already .*; .*reset the app"
@@ -76,7 +74,7 @@ def test_a_topic_that_was_made_anew_is_refused(log: EmbeddedLog, topic: Topic) -
         Planner(log, ["n"], BatchSize(10, 1.0)).plan(Progress(positions={"n/0": 7}))
 
 
-def test_records_that_were_deleted_unread_are_passed_over_and_not_waited_for(log: EmbeddedLog, topic: Topic) -> None:
+def test_records_that_were_deleted_unread_are_skipped(log: EmbeddedLog, topic: Topic) -> None:
     topic([1, 2, 3])
     log.delete_before("n", 0, 3)
     planner, progress = Planner(log, ["n"], BatchSize(10, 1.0)), Progress(positions={"n/0": 1})
@@ -87,7 +85,9 @@ def test_records_that_were_deleted_unread_are_passed_over_and_not_waited_for(log
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 30), max_size=12).map(sorted), min_size=1, max_size=4), st.integers(1, 8))
-def test_batches_go_through_time_together_and_take_everything_once(partitions: list[list[int]], size: int) -> None:
+def test_batches_advance_all_partitions_together_and_read_everything_once(
+    partitions: list[list[int]], size: int
+) -> None:
     with TemporaryDirectory() as directory, EmbeddedLog(Path(directory), durability="os") as log:
         log.create_topic("n", TopicConfig(partitions=len(partitions)))
         for number, times in enumerate(partitions):
@@ -95,33 +95,33 @@ def test_batches_go_through_time_together_and_take_everything_once(partitions: l
                 part = times[start : start + 3]
                 log.append([Output("n", number, block_of([None] * len(part), [b""] * len(part), part))])
         planner, progress = Planner(log, ["n"], BatchSize(size, 1.0)), Progress()
-        at = [0] * len(partitions)
-        while (plan := planner.plan(progress)) is not None:
-            assert 0 < plan.records <= max(size, len(partitions))
+        positions = [0] * len(partitions)
+        while (batch := planner.plan(progress)) is not None:
+            assert 0 < batch.records <= max(size, len(partitions))
             taken: list[int] = []
-            for one in plan.ranges:
-                assert (at[one.partition], True) == (one.start, one.stop > one.start)
-                at[one.partition] = one.stop
-                taken += partitions[one.partition][one.start : one.stop]
-            left = [time for number, times in enumerate(partitions) for time in times[at[number] :]]
+            for range_ in batch.ranges:
+                assert (positions[range_.partition], True) == (range_.start, range_.stop > range_.start)
+                positions[range_.partition] = range_.stop
+                taken += partitions[range_.partition][range_.start : range_.stop]
+            left = [time for number, times in enumerate(partitions) for time in times[positions[number] :]]
             assert max(taken) <= min(left, default=99), "a partition ran ahead"
-            progress = advanced(progress, plan, [], [])
-        assert at == [len(times) for times in partitions]
+            progress = progress_after(progress, batch, [], [])
+        assert positions == [len(times) for times in partitions]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 30), max_size=12), min_size=1, max_size=3), st.integers(1, 8))
-def test_records_out_of_order_are_all_read_too(partitions: list[list[int]], size: int) -> None:
+def test_records_out_of_order_are_all_read(partitions: list[list[int]], size: int) -> None:
     with TemporaryDirectory() as directory, EmbeddedLog(Path(directory), durability="os") as log:
         log.create_topic("n", TopicConfig(partitions=len(partitions)))
         for number, times in enumerate(partitions):
             if times:
                 log.append([Output("n", number, block_of([None] * len(times), [b""] * len(times), times))])
         planner, progress = Planner(log, ["n"], BatchSize(size, 1.0)), Progress()
-        while (plan := planner.plan(progress)) is not None:
-            assert plan.ranges
-            assert plan.records <= max(size, len(partitions))
-            progress = advanced(progress, plan, [], [])
+        while (batch := planner.plan(progress)) is not None:
+            assert batch.ranges
+            assert batch.records <= max(size, len(partitions))
+            progress = progress_after(progress, batch, [], [])
         expected = {f"n/{number}": len(times) for number, times in enumerate(partitions) if times}
         assert progress.positions == expected
 
@@ -137,7 +137,7 @@ def test_shares_are_fair_and_fill_the_batch(lengths: list[int], records: int) ->
     assert max(short, default=0) - min(short, default=0) <= 1
 
 
-def test_the_size_of_batches_follows_their_speed_within_bounds() -> None:
+def test_the_batch_size_adapts_to_the_throughput_within_bounds() -> None:
     size = BatchSize(100_000, 1.0)
     assert size.records == 50_000
     size.adapt(50_000, 0.1)
@@ -145,7 +145,7 @@ def test_the_size_of_batches_follows_their_speed_within_bounds() -> None:
     size.adapt(100_000, 10.0)
     assert size.records == 50_000
     size.adapt(10, 60.0)
-    assert size.records == 50_000, "a small batch says nothing"
+    assert size.records == 50_000, "a small batch is ignored"
     for _ in range(20):
         size.adapt(size.records, 1_000.0)
     assert size.records == 1_000
@@ -153,16 +153,16 @@ def test_the_size_of_batches_follows_their_speed_within_bounds() -> None:
 
 
 @pytest.mark.parametrize(("fixed", "per_record"), [(0.0, 1e-5), (0.3, 1e-5), (2.5, 1e-5), (2.5, 1e-3), (0.0, 1e-3)])
-def test_a_batch_that_costs_much_by_itself_does_not_shrink_for_that(fixed: float, per_record: float) -> None:
+def test_a_high_fixed_cost_does_not_shrink_batches(fixed: float, per_record: float) -> None:
     size = BatchSize(500_000, 1.0)
     for _ in range(40):
         size.adapt(size.records, fixed + per_record * size.records)
     for_records = per_record * size.records
     assert 0.3 <= for_records <= max(1.5, 1.5 * fixed) or size.records == 500_000
-    assert for_records >= 0.6 * fixed or size.records == 500_000, "most of the time goes into nothing"
+    assert for_records >= 0.6 * fixed or size.records == 500_000, "most of the time is spent on the fixed cost"
 
 
-def test_a_first_batch_that_waits_for_workers_says_nothing() -> None:
+def test_the_size_does_not_adapt_to_a_slow_first_batch() -> None:
     size = BatchSize(500_000, 1.0)
     size.adapt(50_000, 12.0)
     assert size.records == 50_000

@@ -1,4 +1,4 @@
-"""A resident task without Spark: when it leaves, what it tells, and that it holds the lease."""
+"""A resident task without Spark: when it returns, what it reports, and that it holds the lease."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ import pytest
 from tests.batch.conftest import ALL, counts
 
 from millstream.batch.assembly import Assembly
+from millstream.batch.control_socket import DriverSocket
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.report import BatchReport
-from millstream.batch.resident import Residence, reside
-from millstream.batch.wire import DriverEnd
+from millstream.batch.resident import ResidentSettings, run_resident_task
 from millstream.broker import Output
 from millstream.errors import AlreadyRunningError
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 
-Stay = Callable[..., threading.Thread]
+Start = Callable[..., threading.Thread]
 PATIENCE = 60.0
 
 
 @pytest.fixture
-def wire() -> Iterator[DriverEnd]:
-    with DriverEnd() as wire:
-        yield wire
+def control() -> Iterator[DriverSocket]:
+    with DriverSocket() as control:
+        yield control
 
 
 @pytest.fixture
-def stay(assembly: Assembly, wire: DriverEnd, tmp_path: Path) -> Iterator[Stay]:
+def start(assembly: Assembly, control: DriverSocket, tmp_path: Path) -> Iterator[Start]:
     """Start a resident task in a thread of this process."""
     threads: list[threading.Thread] = []
 
-    def start(**terms: Any) -> threading.Thread:
-        residence = Residence(
+    def start(**options: Any) -> threading.Thread:
+        settings = ResidentSettings(
             journal=str(tmp_path / "journal"),
             lease=str(tmp_path / "lease"),
-            wire=wire.address,
-            **{"until": "stopped", "seconds": 600.0, "most": 100, **terms},
+            socket=control.address,
+            **{"until": "stopped", "seconds": 600.0, "max_records": 100, **options},
         )
-        threads.append(threading.Thread(target=reside, args=(assembly, residence)))
+        threads.append(threading.Thread(target=run_resident_task, args=(assembly, settings)))
         threads[-1].start()
         return threads[-1]
 
     yield start
-    wire.close()
+    control.close()
     for thread in threads:
         thread.join(PATIENCE)
 
 
-def hear(wire: DriverEnd) -> BatchReport:
-    report = wire.report(PATIENCE)
-    while report is None:  # the call was answered
-        report = wire.report(PATIENCE)
+def receive(control: DriverSocket) -> BatchReport:
+    report = control.receive_report(PATIENCE)
+    while report is None:  # the first call only accepts the connection
+        report = control.receive_report(PATIENCE)
     return report
 
 
@@ -65,73 +65,73 @@ def add(log: EmbeddedLog, records: int) -> None:
     log.append([Output("n", 0, block_of([b"k"] * records, [b"1"] * records, [9] * records))])
 
 
-def left(thread: threading.Thread) -> bool:
+def has_returned(thread: threading.Thread) -> bool:
     thread.join(PATIENCE)
     return not thread.is_alive()
 
 
-def test_it_wakes_on_records_and_tells_of_each_batch(stay: Stay, wire: DriverEnd, log: EmbeddedLog) -> None:
-    stay()
-    assert hear(wire).records_in == 10
+def test_it_wakes_on_records_and_reports_each_batch(start: Start, control: DriverSocket, log: EmbeddedLog) -> None:
+    start()
+    assert receive(control).records_in == 10
     add(log, 1)
-    report = hear(wire)
+    report = receive(control)
     assert (report.plan.number, report.records_in, report.records_out) == (2, 1, 1)
     assert counts(log) == [*ALL, b"11"]
 
 
-def test_it_leaves_when_it_is_asked(stay: Stay, wire: DriverEnd) -> None:
-    thread = stay()
-    hear(wire)
-    wire.ask_to_leave()
-    assert left(thread)
+def test_it_returns_when_the_driver_requests_it(start: Start, control: DriverSocket) -> None:
+    thread = start()
+    receive(control)
+    control.request_stop()
+    assert has_returned(thread)
 
 
-def test_it_leaves_when_the_driver_is_gone(stay: Stay, wire: DriverEnd) -> None:
-    thread = stay()
-    hear(wire)
-    wire.close()
-    assert left(thread)
+def test_it_returns_when_the_driver_is_gone(start: Start, control: DriverSocket) -> None:
+    thread = start()
+    receive(control)
+    control.close()
+    assert has_returned(thread)
 
 
-def test_it_leaves_when_its_time_is_up(stay: Stay) -> None:
-    assert left(stay(seconds=0.3))
+def test_it_returns_when_its_time_is_up(start: Start) -> None:
+    assert has_returned(start(seconds=0.3))
 
 
-def test_it_leaves_a_burst_to_the_driver(stay: Stay, wire: DriverEnd, log: EmbeddedLog, tmp_path: Path) -> None:
-    thread = stay(most=20)
-    hear(wire)
+def test_it_leaves_a_burst_to_the_driver(start: Start, control: DriverSocket, log: EmbeddedLog, tmp_path: Path) -> None:
+    thread = start(max_records=20)
+    receive(control)
     add(log, 21)
-    assert left(thread)
+    assert has_returned(thread)
     progress, planned = Journal(tmp_path / "journal", durable=False).read()
     assert (progress.done, planned) == (1, None)
     assert counts(log) == ALL
 
 
-def test_it_ends_when_all_is_read_if_that_is_wanted(stay: Stay, log: EmbeddedLog) -> None:
-    assert left(stay(until="caught-up"))
+def test_it_returns_when_it_has_caught_up(start: Start, log: EmbeddedLog) -> None:
+    assert has_returned(start(until="caught-up"))
     assert counts(log) == ALL
 
 
-def test_it_holds_the_lease_while_it_stays(stay: Stay, wire: DriverEnd, tmp_path: Path) -> None:
-    thread = stay()
-    hear(wire)
+def test_it_holds_the_lease_until_it_returns(start: Start, control: DriverSocket, tmp_path: Path) -> None:
+    thread = start()
+    receive(control)
     lease = Lease("test", tmp_path / "lease")
     with pytest.raises(AlreadyRunningError):
-        lease.take(patience=0)
-    wire.ask_to_leave()
-    assert left(thread)
-    lease.take(patience=0)
-    lease.give_back()
+        lease.acquire(patience=0)
+    control.request_stop()
+    assert has_returned(thread)
+    lease.acquire(patience=0)
+    lease.release()
 
 
-def test_a_batch_that_was_planned_by_the_driver_comes_first(
-    stay: Stay, wire: DriverEnd, log: EmbeddedLog, tmp_path: Path
+def test_it_first_runs_a_batch_that_the_driver_has_planned(
+    start: Start, control: DriverSocket, log: EmbeddedLog, tmp_path: Path
 ) -> None:
     journal = Journal(tmp_path / "journal", durable=False)
     progress, _ = journal.read()
-    plan = Planner(log, ["n"], BatchSize(4, 1.0)).plan(progress)
-    assert plan is not None
-    journal.write(progress, plan)
-    stay()
-    assert hear(wire).plan == plan
-    assert hear(wire).records_in == 10 - plan.records
+    batch = Planner(log, ["n"], BatchSize(4, 1.0)).plan(progress)
+    assert batch is not None
+    journal.write(progress, batch)
+    start()
+    assert receive(control).plan == batch
+    assert receive(control).records_in == 10 - batch.records

@@ -31,16 +31,16 @@ Topic = Callable[..., str]
 
 
 class Engine:
-    """Runs batches, except that it fails as told first."""
+    """Fails with each of the given errors first, then runs batches."""
 
     def __init__(self, *failures: MillstreamError) -> None:
         self.failures = list(failures)
         self.ran: list[int] = []
 
-    def __call__(self, plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+    def __call__(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         if self.failures:
             raise self.failures.pop(0)
-        self.ran.append(plan.number)
+        self.ran.append(batch.number)
         return []
 
 
@@ -81,13 +81,13 @@ def test_failures_are_classified() -> None:
     assert [kind_of(error) for error in (StateError("…"), ValueError("…"))] == ["state"] * 2
 
 
-def test_infrastructure_that_fails_is_tried_again_and_no_batch_is_left_out(
+def test_a_failure_of_the_infrastructure_is_retried_and_no_batch_is_left_out(
     supervise: Callable[[Engine], Supervisor], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = Engine(EngineError("a worker died"), EngineError("a worker died"))
     supervise(engine).run("caught-up")
     assert engine.ran == [1, 2, 3]
-    assert [record.getMessage().partition(" app=")[0] for record in caplog.records] == ["failed, tries again"] * 2
+    assert [record.getMessage().partition(" app=")[0] for record in caplog.records] == ["failed, retrying"] * 2
     assert Journal(tmp_path / "journal").history.failure() is None  # a batch was done since
 
 
@@ -98,31 +98,31 @@ def test_the_same_error_on_the_same_batch_three_times_ends_the_run_with_one_repo
     with pytest.raises(EngineError, match="batch 1 failed 3 times with the same error, so the app was stopped: task 2"):
         supervise(engine).run()
     assert len(engine.failures) == 6
-    note = Journal(tmp_path / "journal").history.failure()
-    assert note is not None
-    assert (note.attempts, note.goes_on, "EngineError: task 2 lost" in note.stack) == (3, False, True)
+    failure = Journal(tmp_path / "journal").history.failure()
+    assert failure is not None
+    assert (failure.attempts, failure.goes_on, "EngineError: task 2 lost" in failure.stack) == (3, False, True)
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "ERROR"]
-    assert "failed, stops app=test batch=1 kind=infrastructure attempt=3" in caplog.records[-1].getMessage()
+    assert "failed, stopping app=test batch=1 kind=infrastructure attempt=3" in caplog.records[-1].getMessage()
 
 
-def test_other_errors_or_progress_begin_the_count_anew(supervise: Callable[[Engine], Supervisor]) -> None:
+def test_other_errors_and_progress_reset_the_count_of_attempts(supervise: Callable[[Engine], Supervisor]) -> None:
     engine = Engine(*(EngineError(text) for text in ("a", "a", "b", "b")))
     supervise(engine).run("caught-up")
     assert engine.ran == [1, 2, 3]
 
 
 @pytest.mark.parametrize("error", [ProcessingError("node 'x' failed"), StateError("not ours")])
-def test_what_no_attempt_can_mend_ends_the_run_at_once(
+def test_an_error_that_no_attempt_can_fix_ends_the_run_at_once(
     supervise: Callable[[Engine], Supervisor], error: MillstreamError
 ) -> None:
-    engine = Engine(error, EngineError("never asked"))
+    engine = Engine(error, EngineError("never raised"))
     with pytest.raises(type(error), match=error.message):
         supervise(engine).run()
     assert len(engine.failures) == 1
 
 
 @pytest.mark.parametrize("kind", [BrokerUnavailableError, StorageFullError])
-def test_an_outage_is_waited_for_however_long_it_takes(
+def test_a_run_waits_for_the_end_of_an_outage_however_long_it_takes(
     supervise: Callable[[Engine], Supervisor], monkeypatch: pytest.MonkeyPatch, kind: type[MillstreamError]
 ) -> None:
     monkeypatch.setattr("millstream.batch.loop._FIRST_PAUSE_SECONDS", 0.0)
@@ -137,7 +137,7 @@ def test_stop_ends_the_pause_before_the_next_attempt(
     monkeypatch.setattr(supervisor_module, "_FIRST_PAUSE_SECONDS", 60.0)
     failed = threading.Event()
     supervisor = supervise(Engine(EngineError("a worker died")))
-    monkeypatch.setattr(supervisor._activity, "turn_to", lambda what, *_: failed.set() if "try again" in what else None)
+    monkeypatch.setattr(supervisor._activity, "set", lambda what, *_: failed.set() if "retrying" in what else None)
     thread = threading.Thread(target=supervisor.run)
     thread.start()
     assert failed.wait(30)

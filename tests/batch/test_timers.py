@@ -1,4 +1,4 @@
-"""Timers as a reason for batches: due ones are planned, waited for, and do not keep a run from being caught up."""
+"""Wall-clock timers start batches, but do not keep a run from being caught up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.assembling import assemble, local_loop
 
 from millstream import App, Processor, Record, key_value_store, punctuate
 from millstream.batch.assembly import Assembly
-from millstream.batch.batch import Progress, advanced
+from millstream.batch.batch import Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
@@ -41,7 +41,7 @@ class Ticks(Processor):
 
 
 class Later(Ticks):
-    """Begins with a record, and so has nothing to do at the start."""
+    """Schedules its timer with the first record, so it has nothing to do at the start."""
 
     stores = Ticks.stores
 
@@ -76,7 +76,7 @@ def values(log: EmbeddedLog) -> list[bytes]:
 
 
 class Steps:
-    """Plans and runs batches by hand, at times of the test's choice."""
+    """Plans and runs batches one by one, at the wall-clock times that a test sets."""
 
     def __init__(self, assembly: Assembly) -> None:
         self.now = 1_000
@@ -86,15 +86,15 @@ class Steps:
         self.planner = assembly.planner(BatchSize(100, 1.0), clock=lambda: self.now)
 
     def step(self) -> tuple[str, ...] | None:
-        plan = self.planner.plan(self.progress)
-        if plan is None:
+        batch = self.planner.plan(self.progress)
+        if batch is None:
             return None
-        reports = run_batch(self.env, plan, self.progress.versions)
-        self.progress = advanced(self.progress, plan, task_names(self.env.layout), reports)
-        return plan.timers
+        reports = run_batch(self.env, batch, self.progress.versions)
+        self.progress = progress_after(self.progress, batch, task_names(self.env.layout), reports)
+        return batch.timers
 
 
-def test_a_batch_is_planned_to_start_and_then_for_each_timer(ticking: Assemble, log: EmbeddedLog) -> None:
+def test_a_batch_is_planned_at_the_start_and_then_for_each_timer(ticking: Assemble, log: EmbeddedLog) -> None:
     steps = Steps(ticking(Ticks))
     assert steps.step() == ("n/0",)
     assert (steps.step(), values(log)) == (None, [])
@@ -107,7 +107,7 @@ def test_a_batch_is_planned_to_start_and_then_for_each_timer(ticking: Assemble, 
     assert steps.planner.seconds_to_timer(steps.progress) == 0.005
 
 
-def test_timers_that_are_due_go_with_the_records_and_before_them(ticking: Assemble, log: EmbeddedLog) -> None:
+def test_due_timers_are_called_before_the_records_of_the_same_batch(ticking: Assemble, log: EmbeddedLog) -> None:
     steps = Steps(ticking(Ticks))
     steps.step()
     steps.now = 1_010
@@ -129,18 +129,16 @@ def loop(assembly: Assembly, tmp_path: Path, **options: Any) -> BatchLoop:
     return local_loop(assembly, Journal(tmp_path / "journal", durable=False), batch_records=100, **options)
 
 
-def test_the_loop_wakes_for_timers_although_no_record_comes(
-    ticking: Assemble, tmp_path: Path, log: EmbeddedLog
-) -> None:
+def test_the_loop_wakes_for_timers_without_records(ticking: Assemble, tmp_path: Path, log: EmbeddedLog) -> None:
     enough = threading.Event()
     reports: list[BatchReport] = []
 
-    def note(report: BatchReport) -> None:
+    def on_batch(report: BatchReport) -> None:
         reports.append(report)
-        if sum(task.records_out for one in reports for task in one.tasks) == 3:
+        if sum(task.records_out for report in reports for task in report.tasks) == 3:
             enough.set()
 
-    running = loop(ticking(Ticks), tmp_path, on_batch=note)
+    running = loop(ticking(Ticks), tmp_path, on_batch=on_batch)
     thread = threading.Thread(target=running.run)
     thread.start()
     assert enough.wait(30)
@@ -150,7 +148,7 @@ def test_the_loop_wakes_for_timers_although_no_record_comes(
     assert {report.records_in for report in reports} == {0}
 
 
-def test_a_run_that_is_caught_up_ends_although_timers_go_on(
+def test_a_run_that_has_caught_up_ends_although_timers_are_pending(
     ticking: Assemble, tmp_path: Path, log: EmbeddedLog
 ) -> None:
     assembly = ticking(Ticks)
@@ -162,7 +160,7 @@ def test_a_run_that_is_caught_up_ends_although_timers_go_on(
     assert len(reports) == 2
 
 
-def test_a_batch_of_timers_that_was_cut_short_is_run_again_with_its_time(
+def test_a_batch_of_timers_that_was_interrupted_runs_again_at_the_same_wall_time(
     ticking: Assemble, tmp_path: Path, log: EmbeddedLog
 ) -> None:
     assembly = ticking(Ticks)
@@ -170,10 +168,10 @@ def test_a_batch_of_timers_that_was_cut_short_is_run_again_with_its_time(
     steps = Steps(assembly)
     steps.step()
     steps.now = 1_010
-    plan = steps.planner.plan(steps.progress)
-    assert plan is not None
-    journal.write(steps.progress, plan)
-    run_batch(steps.env, plan, steps.progress.versions)  # and now the process dies, before the batch is noted as done
+    batch = steps.planner.plan(steps.progress)
+    assert batch is not None
+    journal.write(steps.progress, batch)
+    run_batch(steps.env, batch, steps.progress.versions)  # then the process dies, before the batch is marked as done
     planner = assembly.planner(BatchSize(100, 1.0), clock=lambda: 1_015)
     again = assembly.loop(journal, planner, partial(run_batch, steps.env))
     again.run("caught-up")

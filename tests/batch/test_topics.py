@@ -1,4 +1,4 @@
-"""Topics that match a pattern are read when they are there, and join when they come."""
+"""Topics that match a pattern: those that exist at the start, and those that are created later."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_records_of_all_matching_topics_are_one_stream() -> None:
         assert driver.topics == ["in-1", "in-22", "out"]
 
 
-def test_a_pattern_matches_whole_names_and_never_the_dead_letters() -> None:
+def test_a_pattern_matches_whole_names_but_never_the_dead_letter_topic() -> None:
     app = App("test")
     app.stream(pattern=".*-letters|in", value=int).to("out")
     with TestDriver(app) as driver:
@@ -33,10 +33,12 @@ def test_a_pattern_matches_whole_names_and_never_the_dead_letters() -> None:
 
 def sources_of(app: App, log: EmbeddedLog, partitions: int) -> SourceTopics:
     layout = Layout.of(app.plan, {name: log.topic(name).partitions for name in log.topic_names()}, otherwise=partitions)
-    return SourceTopics(layout, log, dead_letters="dead", look_seconds=0)
+    return SourceTopics(layout, log, dead_letters="dead", refresh_seconds=0)
 
 
-def test_a_topic_that_comes_later_joins_if_its_partitions_fit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_is_created_later_is_read_if_its_partitions_fit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     app = App("test")
     app.stream(pattern="in-.*", value=str).to("out")
     with EmbeddedLog(tmp_path, durability="os") as log:
@@ -50,9 +52,9 @@ def test_a_topic_that_comes_later_joins_if_its_partitions_fit(tmp_path: Path, ca
         assert list(topics) == ["in-fit"]
 
 
-def test_where_streams_meet_a_later_topic_needs_as_many_partitions(tmp_path: Path) -> None:
+def test_a_topic_that_is_created_later_must_be_co_partitioned_with_a_join(tmp_path: Path) -> None:
     app = App("test")
-    app.stream(pattern="in-.*", value=str).join(app.table("rows"), lambda one, row: one).to("out")
+    app.stream(pattern="in-.*", value=str).join(app.table("rows"), lambda value, row: value).to("out")
     with EmbeddedLog(tmp_path, durability="os") as log:
         log.create_topic("rows", TopicConfig(partitions=4))
         topics = sources_of(app, log, 4)

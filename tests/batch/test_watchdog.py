@@ -6,74 +6,74 @@ from pathlib import Path
 import pytest
 
 from millstream.batch import watchdog as watchdog_module
-from millstream.batch.activity import Activity, LifeSigns
+from millstream.batch.activity import Activity, ActivityState, HeartbeatFile
 from millstream.batch.watchdog import Watchdog
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog_module, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(watchdog_module, "_LONG_SECONDS", 0.05)
+def _fast_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog_module, "_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(watchdog_module, "_SLOW_SECONDS", 0.05)
 
 
-def test_what_takes_long_is_named_with_what_it_waits_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    told = threading.Event()
+def test_a_slow_activity_is_logged_with_details(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    asked = threading.Event()
 
     def detail() -> str:
-        told.set()
-        return "Spark runs 1 of 2 tasks"
+        asked.set()
+        return "Spark is running 1 of 2 tasks"
 
     activity = Activity()
-    activity.turn_to("runs batch 7", "working")
-    watchdog = Watchdog("test", activity, LifeSigns(tmp_path / "life.json"), detail=detail)
-    assert told.wait(30)
+    activity.set("running batch 7", "working")
+    watchdog = Watchdog("test", activity, HeartbeatFile(tmp_path / "activity.json"), detail=detail)
+    assert asked.wait(30)
     watchdog.close()
     line = caplog.records[0].getMessage()
-    assert line == 'takes long app=test doing="runs batch 7" seconds=0 detail="Spark runs 1 of 2 tasks"'
+    assert line == 'slow app=test doing="running batch 7" seconds=0 detail="Spark is running 1 of 2 tasks"'
 
 
-def test_waiting_for_records_is_no_alarm_and_signs_of_life_are_shown(
+def test_waiting_for_records_is_not_reported_and_heartbeats_are_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    looked = threading.Semaphore(0)
+    written = threading.Semaphore(0)
 
-    class Counted(LifeSigns):
-        def show(self, doing: object) -> None:
-            super().show(doing)  # type: ignore[arg-type]
-            looked.release()
+    class CountedHeartbeats(HeartbeatFile):
+        def write(self, doing: ActivityState) -> None:
+            super().write(doing)
+            written.release()
 
-    signs = Counted(tmp_path / "life.json")
+    heartbeats = CountedHeartbeats(tmp_path / "activity.json")
     activity = Activity()
-    activity.turn_to("waits for records of lines", "idle")
-    watchdog = Watchdog("test", activity, signs, stuck_after=0.01)
+    activity.set("waiting for records from lines", "idle")
+    watchdog = Watchdog("test", activity, heartbeats, stuck_after=0.01)
     for _ in range(10):
-        assert looked.acquire(timeout=30)
+        assert written.acquire(timeout=30)
     watchdog.close()
-    last = signs.last()
+    last = heartbeats.read()
     assert last is not None
-    assert (last.doing.what, last.doing.effort, caplog.records) == ("waits for records of lines", "idle", [])
+    assert (last.doing.what, last.doing.effort, caplog.records) == ("waiting for records from lines", "idle", [])
 
 
-def test_what_hangs_is_given_up_once(tmp_path: Path) -> None:
-    given_up: list[str] = []
+def test_a_stuck_batch_is_cancelled_once(tmp_path: Path) -> None:
+    cancelled: list[str] = []
     done = threading.Event()
     activity = Activity()
-    activity.turn_to("runs batch 7", "working")
+    activity.set("running batch 7", "working")
 
-    def abandon() -> None:
-        given_up.append(activity.now.what)
+    def cancel() -> None:
+        cancelled.append(activity.now.what)
         done.set()
 
-    watchdog = Watchdog("test", activity, LifeSigns(tmp_path / "life.json"), stuck_after=0.1, abandon=abandon)
+    watchdog = Watchdog("test", activity, HeartbeatFile(tmp_path / "activity.json"), stuck_after=0.1, cancel=cancel)
     assert done.wait(30)
-    activity.turn_to("waits for records", "idle")
+    activity.set("waiting for records", "idle")
     watchdog.close()
-    assert given_up == ["gives up on what it was doing (runs batch 7)"]
+    assert cancelled == ["cancelling what it was doing (running batch 7)"]
 
 
-def test_signs_of_life_that_are_not_there_or_torn_are_none(tmp_path: Path) -> None:
-    signs = LifeSigns(tmp_path / "life.json")
-    assert signs.last() is None
-    (tmp_path / "life.json").write_text("{")
-    assert signs.last() is None
-    LifeSigns(tmp_path / "not there" / "life.json").show(Activity().now)  # says nothing, ends nothing
+def test_a_missing_or_damaged_heartbeat_is_none(tmp_path: Path) -> None:
+    heartbeats = HeartbeatFile(tmp_path / "activity.json")
+    assert heartbeats.read() is None
+    (tmp_path / "activity.json").write_text("{")
+    assert heartbeats.read() is None
+    HeartbeatFile(tmp_path / "missing" / "activity.json").write(Activity().now)  # the error is ignored

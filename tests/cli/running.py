@@ -12,7 +12,7 @@ from millstream import App
 from millstream.admin.upgrade import upgrade
 from millstream.batch.execute import run_batch
 from millstream.batch.journal import Journal
-from millstream.batch.write_behind import PatientJournal, WriteBehind
+from millstream.batch.write_behind import DeferredJournal, WriteBehind
 from millstream.broker import TopicConfig
 from millstream.foundation.paths import journal_dir, state_dir
 from millstream.foundation.storage import close_environments
@@ -43,7 +43,7 @@ def run_to_end(
         env = assembly.environment()
         if measured:
             env.sampling = Sampling(count(step=1000).__next__)
-        late = WriteBehind(env, PatientJournal(journal_dir(app.data_dir, app.id))) if behind else None
+        late = WriteBehind(env, DeferredJournal(journal_dir(app.data_dir, app.id))) if behind else None
         execute = late or partial(run_batch, env)
         batch_records = min(1000, app.config.max_batch_records)
         local_loop(assembly, late.journal if late else journal, execute, batch_records=batch_records).run("caught-up")

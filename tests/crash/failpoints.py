@@ -34,7 +34,7 @@ def install() -> None:
     if name and not _left:
         _left[name] = int(count)
         _wrap(Journal, "write", _around_write)
-        _wrap(Journal, "write_applied", _around_write_applied)
+        _wrap(Journal, "write_with_commits", _around_write_with_commits)
         _wrap(EmbeddedLog, "append_once", _around_append)
         _wrap(EmbeddedLog, "append_together", _around_append_together)
         _wrap(TaskState, "writing", _around_writing)
@@ -67,12 +67,12 @@ def _around_write(self: Journal, write: Callable[..., None], progress: Any, plan
         _hit("after done")
 
 
-def _around_write_applied(
-    self: Journal, write: Callable[..., None], progress: Any, planned: Any, report: Any, commits: Any, *, settled: int
+def _around_write_with_commits(
+    self: Journal, write: Callable[..., None], progress: Any, planned: Any, report: Any, commits: Any, *, committed: int
 ) -> None:
     if report is not None:
         _hit("before done")
-    write(self, progress, planned, report, commits, settled=settled)
+    write(self, progress, planned, report, commits, committed=committed)
     _hit("after plan")
     if report is not None:
         _hit("after done")

@@ -16,7 +16,7 @@ from millstream import App, Config
 from millstream.batch import loop as loop_module
 from millstream.batch.assembly import Assembly
 from millstream.batch.journal import Journal
-from millstream.batch.write_behind import PatientJournal, WriteBehind
+from millstream.batch.write_behind import DeferredJournal, WriteBehind
 from millstream.broker import Broker, Output, TopicConfig
 from millstream.errors import StorageFullError
 from millstream.foundation.blocks import block_of
@@ -76,7 +76,7 @@ def _run(assembly: Assembly, journal: Path) -> None:
 
 
 def _run_behind(assembly: Assembly, journal: Path) -> None:
-    behind = WriteBehind(assembly.environment(), PatientJournal(journal))
+    behind = WriteBehind(assembly.environment(), DeferredJournal(journal))
     try:
         local_loop(assembly, behind.journal, behind, batch_records=20).run("caught-up")
     finally:

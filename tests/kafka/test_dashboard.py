@@ -60,7 +60,7 @@ def data_dir(cluster: Cluster, kafka: KafkaBroker, tmp_path_factory: pytest.Temp
     app = rides_app(cluster.url, data_dir)
     layout = Layout.of(app.plan, {RIDES: 2, TIPS: 2})
     with closing(Journal(journal_dir(data_dir, APP))) as journal:
-        journal.describe_as(catalog_of(layout))
+        journal.write_catalog(catalog_of(layout))
     run_to_end(app, kafka)
     settle(kafka, cluster.bootstrap, VENDORS, RATIOS, f"{APP}.dead-letters")
     return data_dir

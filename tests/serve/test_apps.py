@@ -7,7 +7,7 @@ from tests.cli.running import run_to_end
 from tests.serve.conftest import START, Served, fill, rides_app, serving, words_app
 
 from millstream import App
-from millstream.batch.history import FailureNote
+from millstream.batch.history import FailureReport
 from millstream.batch.journal import Journal
 from millstream.errors import ProcessingError
 from millstream.foundation.paths import journal_dir, lock_file
@@ -40,7 +40,7 @@ def test_a_failed_app_reports_the_reason(tmp_path: Path) -> None:
     close_environments(tmp_path)
     journal = Journal(journal_dir(tmp_path, "failing"))
     facts = {"kind": "user code", "attempts": 1, "code": "processing", "hint": None, "stack": "", "goes_on": False}
-    journal.note_failure(FailureNote(at=0, batch=1, message=str(failed.value), **facts))  # type: ignore[arg-type]
+    journal.set_failure(FailureReport(at=0, batch=1, message=str(failed.value), **facts))  # type: ignore[arg-type]
     journal.close()
     served = serving(tmp_path)
     (app,) = served.get("/api/apps")

@@ -1,4 +1,4 @@
-"""Apps for the tests of this folder; a test gives them a data directory and, if it likes, other settings."""
+"""Apps for the tests of this folder; a test sets their data directory and, if needed, other settings."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _rates = prices.global_table("rates", value=str, name="rates")
 
 
 class Ticks(Processor):
-    """Tells the number of records so far, again and again."""
+    """Forwards the number of records so far, at an interval."""
 
     stores = {"seen": key_value_store()}
 
@@ -97,12 +97,12 @@ class Ticks(Processor):
         seen.put("n", seen.get("n", 0) + 1)
 
     @punctuate(every="20 ms", on="wall")
-    def tell(self, now: int) -> None:
+    def forward_count(self, now: int) -> None:
         self.context.forward(key=str(self.context.partition), value=self.context.store("seen").get("n", 0))
 
 
 ticking = App("ticking", config=Config(partitions=2, caching=False))
-ticking.stream("n", value=int).process(Ticks, name="ticks").group_by_key().count(name="told").to_stream().to("told")
+ticking.stream("n", value=int).process(Ticks, name="ticks").group_by_key().count(name="counts").to_stream().to("counts")
 
 keyed = App("keyed", config=Config(partitions=2))
 keyed.stream("numbers").group_by_key().count(name="numbers-by-key")

@@ -46,12 +46,12 @@ def read() -> Read:
     """Return (key, raw value) of all records of a topic, partition by partition."""
 
     def records(app: App, topic: str) -> list[tuple[str | None, Any]]:
-        found: list[tuple[str | None, Any]] = []
+        all_records: list[tuple[str | None, Any]] = []
         with EmbeddedLog(app.data_dir) as log:
             for partition, offsets in enumerate(log.offsets(topic)):
                 for chunk in log.read(topic, partition, offsets.begin, offsets.end):
                     keys, values = chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist()
-                    found += [(key and key.decode(), value) for key, value in zip(keys, values, strict=True)]
-        return found
+                    all_records += [(key and key.decode(), value) for key, value in zip(keys, values, strict=True)]
+        return all_records
 
     return records

@@ -53,17 +53,17 @@ def load(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> Load:
     return load
 
 
-def test_records_as_they_lie_in_the_topic(load: Load) -> None:
+def test_raw_records(load: Load) -> None:
     rows = load().orderBy("partition", "offset").collect()
     assert len(rows) == 10
     first = rows[0]
     assert (bytes(first.key), json.loads(bytes(first.value))) == (b"k0", {"zone": 0, "amount": 0.0})
     assert (first.partition, first.offset, first.timestamp.timestamp()) == (0, 0, 1.0)
-    assert [(one.name, bytes(one.value)) for one in first.headers] == [("h", b"1")]
+    assert [(header.name, bytes(header.value)) for header in first.headers] == [("h", b"1")]
     assert rows[1].headers in (None, [])
 
 
-def test_values_decoded_by_a_schema_with_what_lies_around(load: Load) -> None:
+def test_values_decoded_by_a_schema_with_metadata_columns(load: Load) -> None:
     rows = load("zone INT, amount DOUBLE, missing STRING, _key STRING, _offset BIGINT").where("zone = 3").collect()
     assert [tuple(row) for row in rows] == [(3, 4.5, None, f"k{row._key[1]}", 3) for row in rows]
     assert {row._key for row in rows} == {"k0", "k1"}
@@ -83,7 +83,7 @@ def test_ranges_by_offset_and_by_time(load: Load, options: dict[str, Any], offse
     assert [row.offset for row in load(**options).orderBy("partition", "offset").collect()] == offsets
 
 
-def test_a_record_that_does_not_fit_fails_by_name_or_is_left_out(load: Load, log: EmbeddedLog) -> None:
+def test_a_record_that_does_not_fit_the_schema_fails_or_is_skipped(load: Load, log: EmbeddedLog) -> None:
     log.append([Output("rides", 0, block_of([None], [b"{oops"], [6_000]))])
     with pytest.raises(PySparkException, match=r"record rides\[0\]@5 does not fit the schema"):
         load("zone INT").collect()
@@ -91,20 +91,20 @@ def test_a_record_that_does_not_fit_fails_by_name_or_is_left_out(load: Load, log
 
 
 @pytest.mark.parametrize(
-    ("options", "complaint"),
+    ("options", "message"),
     [
         ({"topic": "rides", "tpic": "x"}, "has no option 'tpic'"),
-        ({}, "wants to know what to read"),
-        ({"table": "words"}, "wants to know what to read"),
+        ({}, "needs a topic or a table"),
+        ({"table": "words"}, "needs a topic or a table"),
         ({"topic": "nope"}, "there is no topic 'nope'"),
         ({"topic": "rides", "start_time": "soonish"}, "is not a time"),
     ],
 )
-def test_wrong_options_are_named(
-    spark: SparkSession, log: EmbeddedLog, tmp_path: Path, options: dict[str, str], complaint: str
+def test_invalid_options_are_rejected(
+    spark: SparkSession, log: EmbeddedLog, tmp_path: Path, options: dict[str, str], message: str
 ) -> None:
     reader = spark.read.format("millstream").option("data_dir", str(tmp_path)).options(**options)
-    with pytest.raises(PySparkException, match=complaint):
+    with pytest.raises(PySparkException, match=message):
         reader.load().count()
 
 
@@ -126,7 +126,7 @@ def test_the_table_of_a_running_app_joined_with_a_parquet_file(spark: SparkSessi
     assert [tuple(row) for row in rows] == [("alpha", 2), ("beta", 1)]
 
 
-def test_a_table_of_windows_has_their_bounds(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
+def test_a_windowed_table_has_window_bounds(spark: SparkSession, tmp_path: Path, feed: Feed) -> None:
     minutes.data_dir, minutes.config = tmp_path, Config(partitions=2)
     feed(minutes, "rides", [b'{"zone":1,"amount":15.0}', b'{"zone":1,"amount":18.0}'])
     minutes.run("caught-up")
@@ -154,7 +154,7 @@ def test_a_topic_cannot_be_overwritten(log: EmbeddedLog, load: Load, tmp_path: P
         writer.mode("overwrite").save()
 
 
-def test_structured_streaming_is_fed_from_a_topic_and_writes_to_one_exactly_once(
+def test_structured_streaming_reads_a_topic_and_writes_to_one_exactly_once(
     spark: SparkSession, log: EmbeddedLog, tmp_path: Path, read: Read
 ) -> None:
     log.create_topic("zones", TopicConfig(partitions=1))

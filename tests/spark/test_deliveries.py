@@ -1,4 +1,4 @@
-"""Batches that go to Spark: all rows, the same rows for the same id, errors by name."""
+"""Deliveries of to_spark: all rows, the same rows for the same id, errors with the name of the step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Batches = list[tuple[int, list[int]]]
 
 
 class Lake:
-    """Where rows go; it can be told to fail after it has taken them."""
+    """Collects rows; if ``is_failing``, it raises after that."""
 
     def __init__(self) -> None:
         self.batches: Batches = []
@@ -70,7 +70,7 @@ def test_rows_are_delivered_while_the_app_runs_and_an_error_stops_it(tmp_path: P
     assert lake.batches == [(1, [1])]
 
 
-def test_a_stop_delivers_no_more_and_loses_nothing(tmp_path: Path, feed: Feed, lake: Lake) -> None:
+def test_stop_ends_deliveries_and_loses_nothing(tmp_path: Path, feed: Feed, lake: Lake) -> None:
     feed(app := app_to(lake, tmp_path), "numbers", [b"%d" % n for n in range(10)])
     run = app.start()
     run.stop()
@@ -79,14 +79,14 @@ def test_a_stop_delivers_no_more_and_loses_nothing(tmp_path: Path, feed: Feed, l
     assert sorted(n for _, rows in lake.batches for n in rows) == list(range(10))
 
 
-def test_the_guarantee_is_told_and_names_are_unique(tmp_path: Path, lake: Lake) -> None:
+def test_describe_shows_the_guarantee_and_names_are_unique(tmp_path: Path, lake: Lake) -> None:
     app = app_to(lake, tmp_path)
     assert "→ topic lake-app.to-spark.lake (the same rows for the same batch id, at least once)" in app.describe()
     with pytest.raises(DefinitionError, match="two to_spark steps are named 'lake'"):
         app.stream("numbers", value=int).to_spark(lake, name="lake")
 
 
-def test_the_test_driver_shows_what_would_go_to_spark(tmp_path: Path, lake: Lake) -> None:
+def test_the_test_driver_shows_the_records_for_spark(tmp_path: Path, lake: Lake) -> None:
     with TestDriver(app_to(lake, tmp_path)) as driver:
         driver.topic("numbers").pipe(1, 2)
         assert driver.topic("lake-app.to-spark.lake").read_values() == [{"n": 1}, {"n": 2}]

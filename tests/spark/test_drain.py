@@ -1,4 +1,4 @@
-"""Ctrl-C drains: the batch at hand is finished, the process ends by itself, the next run goes on."""
+"""Ctrl-C drains: the current batch is finished, and the process ends by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users see when something is wrong: one sentence, and nothing half done."""
+"""Errors as users see them: one sentence, and nothing is half done."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_raising_function_stops_the_app_and_names_node_and_record(tmp_path: Pa
     assert "node 'divide' failed on record numbers[0]@1 (key None): ZeroDivisionError" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.facts["offset"] == 1
-    assert "apps.py" in "".join(traceback.format_exception(caught.value)), "the user's own line must be found"
+    assert "apps.py" in "".join(traceback.format_exception(caught.value)), "the stack must show the line of user code"
     assert read(picky, "quotients") == []
 
 
@@ -59,7 +59,7 @@ def test_malformed_records_become_dead_letters(tmp_path: Path, feed: Feed, read:
     assert headers["__streams.errors.offset"] == b"1"
 
 
-def test_a_second_run_on_the_same_state_is_refused(tmp_path: Path) -> None:
+def test_a_second_run_on_the_same_state_is_rejected(tmp_path: Path) -> None:
     words.data_dir = tmp_path
     lock = FileLock(tmp_path / "apps" / "words" / "lock")
     assert lock.acquire()
@@ -77,7 +77,7 @@ def test_a_missing_topic_is_named_when_topics_are_not_created(tmp_path: Path) ->
         picky.run("caught-up")
 
 
-def test_deleted_state_is_refused_and_not_taken_for_empty(tmp_path: Path, feed: Feed) -> None:
+def test_deleted_state_is_rejected_rather_than_taken_as_empty(tmp_path: Path, feed: Feed) -> None:
     words.data_dir = tmp_path
     feed(words, "lines", [b"a"])
     words.run("caught-up")
@@ -90,7 +90,7 @@ def test_deleted_state_is_refused_and_not_taken_for_empty(tmp_path: Path, feed: 
         words.run("caught-up")
 
 
-def test_a_broken_topology_is_refused_before_spark_is_asked(tmp_path: Path) -> None:
+def test_an_invalid_topology_is_rejected_before_spark_starts(tmp_path: Path) -> None:
     words.data_dir = tmp_path
     with pytest.raises(DefinitionError, match=r"filter\(\) cannot call"):
         words.stream("lines", value=str).filter(lambda a, b, c, d: True)  # type: ignore[arg-type, misc]

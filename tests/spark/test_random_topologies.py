@@ -1,10 +1,11 @@
-"""Random topologies give on Spark, whatever the batches, what they give record by record on the driver.
+"""Random topologies give the same results on Spark, with any batches, as record by record in the test driver.
 
-That is a law only where order is one: a task merges its inputs by time, so records of different partitions must have
-different, rising times, in the order in which they are written. Then the time order is the order of writing, and batch
-boundaries cannot change it. Records that are out of order are tried too, in topologies with one input that do not move
-records between several tasks: each partition keeps its order there. Both sides have equally many partitions, since
-late is what a task has seen; where nothing can be late or has to close, one partition and four give the same.
+This holds only where the order of records is defined. A task merges its inputs by time, so records of different
+partitions must have different, increasing timestamps, in the order in which they are written; batch boundaries then
+cannot change the order. Records out of order are tested too, in topologies with one input that do not move records
+between tasks, since each partition keeps its order there. Both sides have the same number of partitions, because
+lateness depends on what a task has seen; where nothing can be late or has to close, one partition and four give the
+same results.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ WINDOWS = (
 )
 Records = list[tuple[str, int, int]]
 """(key, value, time)"""
-Found = tuple[dict[str, dict[Any, Any]], dict[str, list[Any]]]
-"""The rows of each table, and for each topic and key what came for it, in order."""
+Results = tuple[dict[str, dict[Any, Any]], dict[str, list[Any]]]
+"""The rows of each table, and the values of each topic and key, in order."""
 
 
 class Topology:
-    """A topology drawn from a seed; the same seed draws the same one."""
+    """A topology generated from a seed; the same seed generates the same topology."""
 
     def __init__(self, seed: int, *, moves: bool, joins: bool) -> None:
         self._pick = random.Random(seed)
@@ -63,13 +64,13 @@ class Topology:
         self.app = App(f"random-{seed}")
         self.tables: list[str] = []
         self.closes = False
-        """Whether results depend on how far the time of a task is."""
+        """Whether results depend on the stream time of a task."""
         stream = self._steps(self.app.stream("in", value=int))
         for number in range(self._pick.randint(1, 2)):
             self._aggregated(self._grouped(stream), f"table{number}")
         if joins and self._pick.random() < 0.5:
             others = self.app.stream("other", value=int)
-            stream.join(others.to_table(name="others"), lambda one, other: [one, other]).to("others-out")
+            stream.join(others.to_table(name="others"), lambda left, right: [left, right]).to("others-out")
             self.tables.append("others")
 
     def _steps(self, stream: Stream) -> Stream:
@@ -96,7 +97,7 @@ class Topology:
         if kind == "count":
             grouped.count(name=name).to_stream().to(f"{name}-out")
         elif kind == "reduce":
-            grouped.reduce(lambda one, other: (one * 3 + other) % 10_007, name=name).to_stream().to(f"{name}-out")
+            grouped.reduce(lambda total, value: (total * 3 + value) % 10_007, name=name).to_stream().to(f"{name}-out")
         elif kind == "agg":
             several = grouped.agg(n=count_of(), mean=mean_of(), last=last_of(), all=collect_of(), name=name)
             several.to_stream().to(f"{name}-out")
@@ -104,7 +105,7 @@ class Topology:
             final, self.closes = self._pick.random() < 0.4, True
             windowed = grouped.windowed_by(self._pick.choice(WINDOWS)).emit("final" if final else "updates")
             windowed.agg(n=count_of(), high=max_of(), all=collect_of(), name=name).to_stream().to(f"{name}-out")
-        else:  # a table behind a table: a count of those that have the same count
+        else:  # a table derived from a table: how many keys have the same count
             counts = grouped.count(name=name)
             self.tables.append(f"{name}-again")
             again = counts.group_by(lambda _key, count: f"n{count}") if self._moves else None
@@ -128,7 +129,7 @@ def parts(pick: random.Random, items: Records) -> Iterator[Records]:
         items = items[size:]
 
 
-def run(driver: TestDriver, topology: Topology, batches: list[Records]) -> Found:
+def run(driver: TestDriver, topology: Topology, batches: list[Records]) -> Results:
     with driver:
         for batch in batches:
             with driver.holding() if isinstance(driver, SparkDriver) else nullcontext():
@@ -150,20 +151,20 @@ def _plain(key: Any) -> Any:
 @pytest.mark.parametrize("in_order", [True, False], ids=["in-order", "out-of-order"])
 @pytest.mark.parametrize("partitions", [1, 4])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_spark_gives_what_the_driver_gives(seed: int, partitions: int, in_order: bool) -> None:
+def test_spark_gives_the_same_results_as_the_test_driver(seed: int, partitions: int, in_order: bool) -> None:
     pick = random.Random(seed)
     moves = in_order or partitions == 1
     items = records(pick, in_order=in_order)
 
-    def drawn() -> Topology:
+    def generated() -> Topology:
         return Topology(seed, moves=moves, joins=in_order)
 
-    topology = drawn()
+    topology = generated()
     expected = run(TestDriver(topology.app, partitions=partitions), topology, [items])
     if in_order and partitions > 1 and not topology.closes:
-        single = drawn()
+        single = generated()
         assert run(TestDriver(single.app), single, [items]) == expected, f"seed {seed}"
-    batches, same = list(parts(pick, items)), drawn()
+    batches, same = list(parts(pick, items)), generated()
     spark = SparkDriver(same.app, partitions=partitions, single=pick.choice([0, 2_000]))
     sizes = [len(batch) for batch in batches]
     assert run(spark, same, batches) == expected, f"seed {seed}, batches of {sizes}: set MILLSTREAM_SEED={seed}"

@@ -1,4 +1,4 @@
-"""Spark dies or hangs under a running app: it goes on by itself, and every record counts once."""
+"""Spark dies or hangs while an app runs: the app recovers by itself, and every record counts once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from millstream import Config
 from tests.spark.apps import words
 
 words.data_dir = Path(sys.argv[1])
-words.config = Config(partitions=2, small_batch_records=0)  # no task that stays, which would outlive it too
+words.config = Config(partitions=2, small_batch_records=0)  # no resident task, which would survive it
 done = threading.Semaphore(0)
 words.start(on_batch=lambda report: done.release())
 with words.producer(value=str) as producer:
@@ -39,7 +39,7 @@ print(sorted(words.tables["words"].items()))
 """
 
 
-def test_an_app_outlives_the_jvm(tmp_path: Path) -> None:
+def test_an_app_survives_the_death_of_the_jvm(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     ran = subprocess.run(
         [sys.executable, "-c", JVM_DIES, str(tmp_path)],
@@ -53,7 +53,7 @@ def test_an_app_outlives_the_jvm(tmp_path: Path) -> None:
     assert ran.stdout == "[('a', 2), ('b', 1), ('c', 1)]\n", ran.stderr
 
 
-def test_a_worker_that_hangs_is_given_up_and_its_batch_runs_again(tmp_path: Path, feed: Feed) -> None:
+def test_a_stuck_worker_is_cancelled_and_its_batch_runs_again(tmp_path: Path, feed: Feed) -> None:
     marker = tmp_path / "hung"
     app = App("hanging", data_dir=tmp_path, config=Config(partitions=1, stuck_after="10 s"))
 
@@ -66,7 +66,7 @@ def test_a_worker_that_hangs_is_given_up_and_its_batch_runs_again(tmp_path: Path
     app.stream("lines", value=str).map_values(hang_once).group_by(lambda line: line).count(name="seen")
     marker.touch()
     feed(app, "lines", [b"a"], partitions=1)
-    app.run("caught-up")  # workers are there from now on
+    app.run("caught-up")  # starts the workers
     marker.unlink()
     feed(app, "lines", [b"b"], partitions=1)
 

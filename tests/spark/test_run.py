@@ -1,4 +1,4 @@
-"""Apps on real Spark: results, restart, gears."""
+"""Apps on Spark: results, restarts, execution modes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_counts_are_in_the_table_and_in_the_topic(tmp_path: Path, feed: Feed, re
     assert {key: int(value) for key, value in read(words, "word-counts")} == expected
 
 
-def test_a_second_run_goes_on_where_the_first_one_stood(tmp_path: Path, feed: Feed) -> None:
+def test_a_second_run_continues_after_the_first(tmp_path: Path, feed: Feed) -> None:
     words.data_dir = tmp_path
     feed(words, "lines", LINES)
     words.run("caught-up")
@@ -59,7 +59,7 @@ def test_an_app_whose_state_was_deleted_publishes_again(tmp_path: Path, feed: Fe
 
 @pytest.mark.parametrize("small_batch_records", [0, 1_000_000], ids=["parallel", "single"])
 @pytest.mark.parametrize("max_batch_records", [7, 1_000_000])
-def test_gears_and_batch_boundaries_do_not_change_results(
+def test_execution_modes_and_batch_boundaries_do_not_change_results(
     tmp_path: Path, feed: Feed, read: Read, small_batch_records: int, max_batch_records: int
 ) -> None:
     levels.data_dir = tmp_path
@@ -78,7 +78,7 @@ def test_gears_and_batch_boundaries_do_not_change_results(
     assert sorted(updates) == sorted((key, n) for key, total in reached.items() for n in range(1, total + 1))
 
 
-def test_typed_values_cross_stages_and_come_back_as_objects(tmp_path: Path, feed: Feed) -> None:
+def test_typed_values_are_objects_again_in_the_next_stage(tmp_path: Path, feed: Feed) -> None:
     rides.data_dir = tmp_path
     feed(rides, "rides", [msgspec.json.encode(Ride(zone, amount)) for zone, amount in [(1, 5.0), (2, 1.0), (1, 9.5)]])
 
@@ -87,7 +87,9 @@ def test_typed_values_cross_stages_and_come_back_as_objects(tmp_path: Path, feed
     assert dict(rides.tables["best"].items()) == {1: Ride(1, 9.5), 2: Ride(2, 1.0)}
 
 
-def test_an_app_that_no_module_holds_is_sent_to_the_workers(tmp_path: Path, feed: Feed, read: Read) -> None:
+def test_an_app_that_is_not_a_variable_of_a_module_is_sent_to_the_workers(
+    tmp_path: Path, feed: Feed, read: Read
+) -> None:
     app = App("local", data_dir=tmp_path, config=Config(partitions=2))
     factor = 3
     app.stream("numbers", value=int).map_values(lambda n: n * factor).to("tripled")
@@ -98,7 +100,7 @@ def test_an_app_that_no_module_holds_is_sent_to_the_workers(tmp_path: Path, feed
     assert sorted(value for _, value in read(app, "tripled")) == [b"3", b"6"]
 
 
-def test_the_background_run_is_woken_by_records_and_stops(tmp_path: Path, feed: Feed) -> None:
+def test_a_background_run_wakes_on_records_and_stops(tmp_path: Path, feed: Feed) -> None:
     words.data_dir = tmp_path
     run = words.start()
     feed(words, "lines", [b"hello"])
@@ -112,7 +114,7 @@ def test_the_background_run_is_woken_by_records_and_stops(tmp_path: Path, feed: 
 
 
 @pytest.mark.parametrize("caching", [True, False])
-def test_windows_are_the_same_whatever_the_batches_are(tmp_path: Path, feed: Feed, read: Read, caching: bool) -> None:
+def test_batch_boundaries_do_not_change_windows(tmp_path: Path, feed: Feed, read: Read, caching: bool) -> None:
     minutes.data_dir = tmp_path
     minutes.config = Config(partitions=2, caching=caching, small_batch_records=20, max_batch_records=60)
     rides = [Ride(number % 3, float(number * 7 % 200)) for number in range(300)]
@@ -131,7 +133,7 @@ def test_windows_are_the_same_whatever_the_batches_are(tmp_path: Path, feed: Fee
 
 
 @pytest.mark.parametrize("caching", [True, False])
-def test_tables_are_joined_and_grouped_whatever_the_batches_are(tmp_path: Path, caching: bool) -> None:
+def test_batch_boundaries_do_not_change_joined_and_grouped_tables(tmp_path: Path, caching: bool) -> None:
     people.data_dir = tmp_path
     people.config = Config(partitions=2, caching=caching, small_batch_records=10, max_batch_records=25)
     names = [(f"u{n % 20}", f"name{n}" if n % 7 else None) for n in range(100)]

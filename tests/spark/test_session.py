@@ -1,4 +1,4 @@
-"""The Spark session: quiet, and not to be reached from elsewhere."""
+"""The Spark session: it listens on loopback only, and its settings."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ pytestmark = pytest.mark.spark
 LISTENING = "0A"
 
 
-def test_nothing_listens_but_on_loopback() -> None:
+def test_everything_listens_on_loopback_only() -> None:
     context = spark_context("local[*]", {})
     java = context._gateway.proc.pid  # type: ignore[union-attr]
     inodes = {inode for pid in (os.getpid(), java, *children(java)) for inode in sockets(pid)}
     addresses = {address for address, inode in listeners() if inode in inodes}
-    assert addresses, "Spark's own ports must be seen, or this test sees nothing"
+    assert addresses, "Spark has open ports, so the test must find some"
     assert all(is_loopback(address) for address in addresses), addresses
 
 
 def children(pid: int) -> list[int]:
-    found = [int(one) for path in Path(f"/proc/{pid}/task").glob("*/children") for one in path.read_text().split()]
-    return found + [below for child in found for below in children(child)]
+    direct = [int(text) for path in Path(f"/proc/{pid}/task").glob("*/children") for text in path.read_text().split()]
+    return direct + [descendant for child in direct for descendant in children(child)]
 
 
 def sockets(pid: int) -> Iterator[str]:
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
             target = str(link.readlink())
-        except FileNotFoundError:  # closed meanwhile
+        except FileNotFoundError:  # closed since
             continue
         if target.startswith("socket:["):
             yield target[8:-1]
@@ -60,8 +60,8 @@ def is_loopback(address: str) -> bool:
     )
 
 
-def test_a_session_that_another_thread_has_made_is_the_one_of_this_thread_too(tmp_path: Path) -> None:
-    """Otherwise what is written to the data source would be looked for in one that was stopped."""
+def test_a_session_that_another_thread_has_created_is_active_in_this_thread_too(tmp_path: Path) -> None:
+    """Otherwise writers would look up the data source in a session that was stopped."""
     spark_session("local[*]", {})
     stop_spark()
     other = threading.Thread(target=spark_session, args=("local[*]", {}))
@@ -74,7 +74,7 @@ def test_a_session_that_another_thread_has_made_is_the_one_of_this_thread_too(tm
         assert log.offsets("out")[0].end == 1
 
 
-def test_the_web_page_of_spark_is_off_and_workers_run_this_python() -> None:
+def test_the_web_ui_of_spark_is_off_and_workers_run_this_python() -> None:
     conf = dict(spark_context("local[*]", {}).getConf().getAll())
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.python.unix.domain.socket.enabled"] == "true"

@@ -80,7 +80,7 @@ def store_and_open(tmp_path: Path) -> Iterator[OpenTables]:
             driver.topic(topic).pipe(value, key=key, timestamp=1)
             shutil.copytree(driver._environment.state_dir, state_dir(tmp_path, app.id))
         journal = Journal(journal_dir(tmp_path, app.id))
-        journal.describe_as(catalog_of(Layout.of(app.plan, {topic: 1})))
+        journal.write_catalog(catalog_of(Layout.of(app.plan, {topic: 1})))
         journal.close()
         return open_tables(tmp_path, app.id, app.plan if with_plan else None)
 

@@ -23,7 +23,7 @@ from millstream import (
     until_window_closes,
     window_store,
 )
-from millstream.batch.batch import Batch, Progress, advanced
+from millstream.batch.batch import Batch, Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.broker import Output
 from millstream.dsl.grouped import GroupedStream
@@ -137,6 +137,6 @@ def sizes_of(env: TaskEnvironment, log: EmbeddedLog) -> list[int]:
             ranges.append(Range(topic, 0, number * len(times), (number + 1) * len(times)))
         plan = Batch(number=number + 1, wall_time=0, ranges=tuple(ranges))
         reports = run_batch(env, plan, progress.versions)
-        progress = advanced(progress, plan, names, reports)
+        progress = progress_after(progress, plan, names, reports)
         sizes.append(sum(count for report in reports for count in report.rows.values()))
     return sizes

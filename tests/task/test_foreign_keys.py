@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millstream import App
-from millstream.batch.batch import Batch, Progress, advanced
+from millstream.batch.batch import Batch, Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
@@ -83,7 +83,7 @@ def test_tables_end_as_a_join_of_the_last_rows(
                 ranges.append(Range(topic, partition, start, stop))
                 starts[topic, partition] = stop
         plan = Batch(number=batch, wall_time=0, ranges=tuple(ranges))
-        progress = advanced(progress, plan, task_names(env.layout), run_batch(env, plan, progress.versions))
+        progress = progress_after(progress, plan, task_names(env.layout), run_batch(env, plan, progress.versions))
         expected = {}
         for key, row in rows["left"].items():
             partner = rows["right"].get(row.partition("|")[2])

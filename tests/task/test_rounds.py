@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from millstream import App, join_window
-from millstream.batch.batch import Batch, Progress, advanced
+from millstream.batch.batch import Batch, Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.state.task import StateVersion
 from millstream.task.environment import TaskEnvironment
@@ -37,7 +37,7 @@ def batch(number: int, start: int, stop: int) -> Batch:
 
 def run(env: TaskEnvironment, plan: Batch, progress: Progress) -> tuple[Progress, list[TaskReport]]:
     reports = run_batch(env, plan, progress.versions)
-    return advanced(progress, plan, task_names(env.layout), reports), reports
+    return progress_after(progress, plan, task_names(env.layout), reports), reports
 
 
 def test_the_second_round_sees_the_state_of_the_first(app: App, make_env: MakeEnv, send: Send, read: Read) -> None:

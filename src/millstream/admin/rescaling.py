@@ -19,7 +19,7 @@ import msgspec
 
 from millstream.admin.upgrade import upgrade
 from millstream.batch.batch import Progress
-from millstream.batch.journal import Chores, Journal
+from millstream.batch.journal import Journal, StateMigration
 from millstream.batch.planner import BatchSize, Planner, records_in
 from millstream.broker import Broker
 from millstream.errors import AlreadyRunningError, DefinitionError, StateError, UpgradeError
@@ -71,7 +71,7 @@ class _Rescaling:
         self._broker = broker
         self._journal = Journal(journal_dir(data_dir, app))
         self._state = state_dir(data_dir, app)
-        self._journal.settle(self._state)
+        self._journal.replay_commits(self._state)
         self._plan = plan
         self._count = partitions
         self._topics = {topic: broker.topic(topic).partitions for topic in plan.source_topics}
@@ -223,7 +223,7 @@ class _Rescaling:
         kept = {task: one for task, one in self._progress.versions.items() if task.rpartition("/")[0] not in names}
         progress = msgspec.structs.replace(self._progress, versions={**kept, **versions})
         catalog = {**self._journal.catalog(), **catalog_of(self._layout)}
-        self._journal.describe_as(catalog, progress, Chores(move={f"{name}{_NEW}": name for name in names}))
+        self._journal.write_catalog(catalog, progress, StateMigration(move={f"{name}{_NEW}": name for name in names}))
         upgrade(self._journal, self._state, catalog)
         for name in names:
             shutil.rmtree(self._state / f"{name}{_OLD}", ignore_errors=True)

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from millstream.batch.batch import Progress
-from millstream.batch.gate import Gate
+from millstream.batch.batch_lock import BatchLock
 from millstream.batch.journal import Journal
 from millstream.errors import StateError
 from millstream.foundation.names import check_name
@@ -83,7 +83,7 @@ def _snapshots(
 ) -> tuple[Progress, dict[Path, tuple[Environment, Transaction]]]:
     """Open all environments at rest; the app waits for this only, not for the copies."""
     root = app_dir(data_dir, app)
-    with Gate(root).closed():
+    with BatchLock(root).exclusive():
         progress, _ = Journal(journal_dir(data_dir, app), readonly=True).read()
         paths = [journal_dir(data_dir, app), *(file.parent for file in state_dir(data_dir, app).rglob("data.mdb"))]
         found: dict[Path, tuple[Environment, Transaction]] = {}
@@ -121,7 +121,7 @@ def restore_savepoint(data_dir: Path, app: str, name: str, place: Path) -> Savep
             make_private_directory(fresh.parent)
             shutil.copytree(source, fresh, ignore=shutil.ignore_patterns(_MANIFEST, "lock.mdb"))
             journal = Journal(fresh / "journal")
-            journal.begin_lineage()
+            journal.start_lineage()
             journal.close()  # its files are about to move
             remove_app(data_dir, app)
             fresh.rename(root)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from millstream.batch.batch import Progress
-from millstream.batch.journal import Chores, Journal
+from millstream.batch.journal import Journal, StateMigration
 from millstream.errors import DefinitionError, UpgradeError
 from millstream.foundation.storage import close_environments, translate_storage_errors
 from millstream.plan.changes import Retired, StageChange, StoredPlan, compare
@@ -32,8 +32,8 @@ def upgrade(
     journal: Journal, state_dir: Path, catalog: dict[str, Any], reset: Collection[str] = ()
 ) -> list[StageChange]:
     """Adopt a new plan and return what became of each stage; ``reset`` names stages that shall begin empty."""
-    journal.settle(state_dir)
-    _do_chores(journal, state_dir)
+    journal.replay_commits(state_dir)
+    _migrate_state(journal, state_dir)
     before, now = _stored(journal.catalog()), _stored(catalog)
     _check_names(reset, now, before)
     changes = changes_of(journal, catalog)
@@ -44,9 +44,9 @@ def upgrade(
     moves = {change.was: change.stage for change in changes if change.was is not None and change.stage not in reset}
     retired = _retired(before, now, progress.done, moves, reset)
     stored = {**catalog, "retired": msgspec.to_builtins(retired)}
-    chores = Chores(discard=tuple(sorted(reset)), move=moves)
-    journal.describe_as(stored, _with_stages(progress, moves, reset), chores)
-    _do_chores(journal, state_dir)
+    migration = StateMigration(discard=tuple(sorted(reset)), move=moves)
+    journal.write_catalog(stored, _with_stages(progress, moves, reset), migration)
+    _migrate_state(journal, state_dir)
     return changes
 
 
@@ -133,17 +133,17 @@ def _with_stages(progress: Progress, moves: dict[str, str], reset: Collection[st
     return msgspec.structs.replace(progress, versions=moved(progress.versions), timers=moved(progress.timers))
 
 
-def _do_chores(journal: Journal, state_dir: Path) -> None:
+def _migrate_state(journal: Journal, state_dir: Path) -> None:
     """Move and delete directories of stages as noted; what was done before a crash is done already."""
-    chores = journal.chores()
-    if not chores.discard and not chores.move:
+    migration = journal.migration()
+    if not migration.discard and not migration.move:
         return
     with translate_storage_errors(state_dir):
-        for name in chores.discard:
+        for name in migration.discard:
             close_environments(state_dir / name)
             shutil.rmtree(state_dir / name, ignore_errors=True)
-        for old, new in chores.move.items():
+        for old, new in migration.move.items():
             if (state_dir / old).exists():
                 close_environments(state_dir / old)
                 (state_dir / old).rename(state_dir / new)
-    journal.chores_done()
+    journal.finish_migration()

@@ -1,1 +1,1 @@
-"""Batches: plan, run, done. No Spark in here."""
+"""Plan batches, run them and mark them as done. Nothing in here imports Spark."""

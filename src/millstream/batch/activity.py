@@ -1,6 +1,6 @@
-"""What a run is doing right now, for its watchdog and for other processes.
+"""The current activity of a run, for its watchdog and for other processes.
 
-A run that does nothing must be able to say what it waits for; nobody should have to guess whether it hangs.
+A run that makes no progress can always report what it is waiting for.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Literal
 import msgspec
 
 Effort = Literal["idle", "waiting", "working"]
-"""idle: there is nothing to be done; waiting: something stands in the way; working: a batch runs."""
+"""idle: there is nothing to do; waiting: something prevents progress; working: a batch is running."""
 
 
-class Doing(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a run does, since a wall time in milliseconds."""
+class ActivityState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is doing, and since which wall-clock time in milliseconds."""
 
     what: str
     since: int
@@ -30,51 +30,51 @@ class Doing(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, time.time() - self.since / 1000)
 
 
-class LifeSign(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process was doing when it last showed that it lives, at a wall time in milliseconds."""
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """The activity of a process at the time of its last heartbeat, a wall-clock time in milliseconds."""
 
     process: int
     at: int
-    doing: Doing
+    doing: ActivityState
 
 
 class Activity:
-    """The present doing of a run; set by the thread that does it, read by others."""
+    """The current activity of a run; set by the thread that runs it, read by others."""
 
     def __init__(self) -> None:
-        self.now = Doing(what="starts", since=_milliseconds(), effort="idle")
+        self.now = ActivityState(what="starting", since=_now(), effort="idle")
 
-    def turn_to(self, what: str, effort: Effort = "waiting") -> None:
-        """Say what is done from now on."""
-        self.now = Doing(what=what, since=_milliseconds(), effort=effort)
+    def set(self, what: str, effort: Effort = "waiting") -> None:
+        """Replace the current activity."""
+        self.now = ActivityState(what=what, since=_now(), effort=effort)
 
-    def go_on(self) -> None:
-        """Say that what is done has come on, so that its time is counted anew."""
-        self.now = msgspec.structs.replace(self.now, since=_milliseconds())
+    def restart_timer(self) -> None:
+        """Count the time of the current activity from now, because it has made progress."""
+        self.now = msgspec.structs.replace(self.now, since=_now())
 
 
-class LifeSigns:
-    """A small file in which a run shows that it lives and what it does."""
+class HeartbeatFile:
+    """A small file to which a run writes its heartbeats."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path
         self._clock = clock
 
-    def show(self, doing: Doing) -> None:
-        """Replace what was shown before; a disk without space must not end a run for this."""
-        sign = LifeSign(process=os.getpid(), at=round(self._clock() * 1000), doing=doing)
+    def write(self, doing: ActivityState) -> None:
+        """Replace the heartbeat; an error such as a full disk is ignored, since it must not end the run."""
+        heartbeat = Heartbeat(process=os.getpid(), at=round(self._clock() * 1000), doing=doing)
         new = self._path.with_suffix(".new")
         with contextlib.suppress(OSError):
-            new.write_bytes(msgspec.json.encode(sign))
+            new.write_bytes(msgspec.json.encode(heartbeat))
             new.replace(self._path)
 
-    def last(self) -> LifeSign | None:
-        """Return what was shown last, by whichever process."""
+    def read(self) -> Heartbeat | None:
+        """Return the last heartbeat of any process, or None."""
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=LifeSign)
+            return msgspec.json.decode(self._path.read_bytes(), type=Heartbeat)
         except (OSError, msgspec.DecodeError):
             return None
 
 
-def _milliseconds() -> int:
+def _now() -> int:
     return time.time_ns() // 1_000_000

@@ -20,7 +20,7 @@ from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute, LoopOptions, Resident
 from millstream.batch.planner import BatchSize, Planner, SmallPlanner, wall_clock
 from millstream.batch.timers import timed_tasks
-from millstream.batch.topics import LOOK_SECONDS, SourceTopics
+from millstream.batch.topics import REFRESH_SECONDS, SourceTopics
 from millstream.broker import Broker, TopicConfig
 from millstream.config import Config
 from millstream.durations import milliseconds
@@ -108,23 +108,23 @@ class Assembly:
         )
 
     def planner(
-        self, size: BatchSize, *, clock: Callable[[], int] = wall_clock, look_seconds: float = LOOK_SECONDS
+        self, size: BatchSize, *, clock: Callable[[], int] = wall_clock, refresh_seconds: float = REFRESH_SECONDS
     ) -> Planner:
         """Return a planner over everything that the app reads."""
-        return self._planner(Planner, size, clock, look_seconds)
+        return self._planner(Planner, size, clock, refresh_seconds)
 
-    def small_planner(self, most_records: int) -> SmallPlanner:
-        """Return a planner that leaves backlogs of more than ``most_records`` to another one."""
-        return self._planner(SmallPlanner, BatchSize(most_records, 1.0), wall_clock, LOOK_SECONDS)
+    def small_planner(self, max_records: int) -> SmallPlanner:
+        """Return a planner that leaves backlogs of more than ``max_records`` to another one."""
+        return self._planner(SmallPlanner, BatchSize(max_records, 1.0), wall_clock, REFRESH_SECONDS)
 
-    def _planner(self, kind: type[P], size: BatchSize, clock: Callable[[], int], look_seconds: float) -> P:
+    def _planner(self, kind: type[P], size: BatchSize, clock: Callable[[], int], refresh_seconds: float) -> P:
         dead_letters = self.settings.policies.dead_letter_topic
         return kind(
             self.broker,
-            SourceTopics(self.layout, self.broker, dead_letters=dead_letters, look_seconds=look_seconds),
+            SourceTopics(self.layout, self.broker, dead_letters=dead_letters, refresh_seconds=refresh_seconds),
             size,
             timed=timed_tasks(self.layout),
-            whole=self.layout.plan.global_tables,
+            global_topics=self.layout.plan.global_tables,
             idle=IdleInputs(self.layout),
             clock=clock,
             partitions_read=self.layout.partitions_read,

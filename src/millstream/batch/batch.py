@@ -1,4 +1,4 @@
-"""What a batch is before it runs, and how far an app is after it."""
+"""A batch before it runs, and the progress of an app after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millstream.task.task_input import Range
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Batch ``number`` reads these ranges, at that wall time; once durable it is never changed."""
+    """The ranges that batch ``number`` reads, and its wall-clock time; a batch never changes once it is durable."""
 
     number: int
     wall_time: int
@@ -20,50 +20,49 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     timers: tuple[str, ...] = ()
     """The tasks that have a timer due."""
     ticks: dict[str, int] = {}
-    """The tasks whose inputs are idle, and the time that has come for them."""
+    """The tasks whose inputs are idle, with the stream time to advance to."""
     watches: bool = False
-    """Whether it has to be remembered when records came."""
+    """Whether progress records when each partition last had records."""
     global_tables: dict[str, tuple[int, ...]] = {}
-    """For the topic of each global table the offsets up to which every task sees it, by partition."""
+    """By topic of a global table, the offsets up to which every task sees it, by partition."""
 
     @property
     def records(self) -> int:
         """The most records that the ranges can hold."""
-        return sum(one.stop - one.start for one in self.ranges)
+        return sum(range_.stop - range_.start for range_ in self.ranges)
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far an app has come: the last batch done, where each input goes on, and the version of each task."""
+    """The progress of an app: the last batch done, the position of each input, and the version of each task."""
 
     done: int = 0
     positions: dict[str, int] = {}
     versions: dict[str, StateVersion] = {}
     timers: dict[str, dict[str, int]] = {}
-    """By task and step, when the wall clock has to call it next."""
+    """By task and step, the wall-clock time at which its next timer is due."""
     seen: dict[str, int] = {}
-    """By partition, the wall time of the last batch with records of it; only if a source may be idle."""
+    """By partition, the wall-clock time of the last batch with records of it; only if a source may be idle."""
     ticks: dict[str, int] = {}
-    """By task, to when its time has last moved on by itself."""
+    """By task, the stream time to which it last advanced without records."""
 
     def position(self, topic: str, partition: int) -> int | None:
         """Return the next offset to read, or None if the partition was never read."""
         return self.positions.get(f"{topic}/{partition}")
 
 
-def advanced(progress: Progress, plan: Batch, names: list[str], reports: list[TaskReport]) -> Progress:
+def progress_after(progress: Progress, batch: Batch, names: list[str], reports: list[TaskReport]) -> Progress:
     """Return the progress after a batch; ``names`` has the stable name of each task by its number."""
-    positions = {f"{one.topic}/{one.partition}": one.stop for one in plan.ranges}
-    ran = sorted((one for one in reports if one.commit), key=lambda one: (one.version, one.round))
-    versions = {
-        names[one.task]: StateVersion(batch=one.version, commit=one.commit) for one in ran
-    }  # the last round counts
+    positions = {f"{range_.topic}/{range_.partition}": range_.stop for range_ in batch.ranges}
+    # sorted, so that the last round of a task counts
+    ran = sorted((report for report in reports if report.commit), key=lambda report: (report.version, report.round))
+    versions = {names[report.task]: StateVersion(batch=report.version, commit=report.commit) for report in ran}
     return Progress(
-        done=plan.number,
+        done=batch.number,
         positions={**progress.positions, **positions},
         versions={**progress.versions, **versions},
-        seen={**progress.seen, **dict.fromkeys(positions, plan.wall_time)} if plan.watches else progress.seen,
-        ticks={**progress.ticks, **plan.ticks},
-        timers={**progress.timers, **{names[one.task]: one.timers for one in ran if one.timers}},
+        seen={**progress.seen, **dict.fromkeys(positions, batch.wall_time)} if batch.watches else progress.seen,
+        ticks={**progress.ticks, **batch.ticks},
+        timers={**progress.timers, **{names[report.task]: report.timers for report in ran if report.timers}},
     )
 
 
@@ -80,8 +79,10 @@ def check_ran(batch: Batch, names: list[str], reports: list[TaskReport]) -> None
 
 
 def offsets_of(progress: Progress) -> dict[TopicPartition, int]:
-    """Return the positions in the form in which a broker stores a group's offsets."""
+    """Return the positions as the offsets of a consumer group."""
     return {
         TopicPartition(topic, int(partition)): offset
-        for (topic, _, partition), offset in ((name.rpartition("/"), at) for name, at in progress.positions.items())
+        for (topic, _, partition), offset in (
+            (name.rpartition("/"), offset) for name, offset in progress.positions.items()
+        )
     }

@@ -1,8 +1,8 @@
-"""The history of an app's batches: the newest ones in full, a day of minutes in sums, each task's last report, and
-where records and time go inside of each stage.
+"""The history of an app's batches: the newest batches in full, a day of sums by minute, the last report of each task,
+and the records and time of each step.
 
-A report is stored by the commit that notes its batch as done, so it costs no further wait for the disk, and there is
-exactly one of each batch. Any process of the host can read it, while the app runs or after a crash.
+The commit that marks a batch as done also stores its report, so the report costs no further write to disk and each
+batch has exactly one. Any process on the host can read the history, while the app runs or after a crash.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _BATCH, _FAILURE, _MINUTE, _STEPS, _TASK, _TOTALS = b"b", b"f", b"m", b"s", b"t"
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class FailureNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The last failure of an app, at a wall time in milliseconds."""
+class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The last failure of an app, at a wall-clock time in milliseconds."""
 
     at: int
     batch: int
@@ -44,11 +44,11 @@ class FailureNote(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None
     stack: str
     goes_on: bool
-    """Whether the run tried again."""
+    """Whether the run retried the batch."""
 
 
 class Minute(msgspec.Struct, frozen=True):
-    """The sum of the batches that ended within one minute; ``start`` is wall time in milliseconds."""
+    """The sums of the batches that ended within one minute; ``start`` is a wall-clock time in milliseconds."""
 
     start: int
     totals: Totals
@@ -64,49 +64,49 @@ class History:
     def _database(self) -> Any:
         return self._environment.databases[HISTORY]
 
-    def note(self, txn: Transaction, report: BatchReport) -> None:
-        """Store a report within the transaction of the journal, and let go of what is too old."""
+    def add(self, txn: Transaction, report: BatchReport) -> None:
+        """Store a report in a transaction of the journal, and delete old entries."""
         database = self._database
         minute = report.ended_at // _MINUTE_MS
         for key in (_TOTALS, _number(_MINUTE, minute)):
             sums = _decoded(txn.get(key, db=database), Totals) or Totals()
             txn.put(key, _encode(sums.plus(report)), db=database)
-        worked = [task for task in report.tasks if task.stage]
-        for task in worked:
+        active = [task for task in report.tasks if task.stage]
+        for task in active:
             txn.put(_TASK + task.name.encode(), _encode(msgspec.structs.replace(task, measured=None)), db=database)
             if task.measured is not None:
                 key = _STEPS + task.stage.encode()
                 before = _decoded(txn.get(key, db=database), Measured) or Measured()
                 txn.put(key, _encode(before.followed_by(task.measured)), db=database)
-        unmeasured = [msgspec.structs.replace(task, measured=None) for task in worked]
-        told = msgspec.structs.replace(report, tasks=unmeasured)
-        txn.put(_number(_BATCH, report.plan.number), _encode(told), db=database)
-        self._forget(txn, _BATCH, report.plan.number - BATCHES_KEPT)
-        self._forget(txn, _MINUTE, minute - MINUTES_KEPT)
+        unmeasured = [msgspec.structs.replace(task, measured=None) for task in active]
+        stored = msgspec.structs.replace(report, tasks=unmeasured)
+        txn.put(_number(_BATCH, report.plan.number), _encode(stored), db=database)
+        self._delete_up_to(txn, _BATCH, report.plan.number - BATCHES_KEPT)
+        self._delete_up_to(txn, _MINUTE, minute - MINUTES_KEPT)
 
-    def _forget(self, txn: Transaction, kind: bytes, last: int) -> None:
-        """Delete what is numbered up to ``last``; a few at a time, so that no batch pays for many."""
+    def _delete_up_to(self, txn: Transaction, kind: bytes, last: int) -> None:
+        """Delete entries with numbers up to ``last``, a few per batch, so that no batch has to delete many."""
         cursor = txn.cursor(db=self._database)
         for _ in range(3):
             if not cursor.set_range(kind) or cursor.key() > _number(kind, max(last, 0)) or cursor.key()[:1] != kind:
                 return
             cursor.delete()
 
-    def note_failure(self, txn: Transaction, note: FailureNote | None) -> None:
-        """Store the last failure within the transaction of the journal, or forget it."""
-        if note is None:
+    def set_failure(self, txn: Transaction, failure: FailureReport | None) -> None:
+        """Store the last failure in a transaction of the journal, or delete it."""
+        if failure is None:
             txn.delete(_FAILURE, db=self._database)
         else:
-            txn.put(_FAILURE, _encode(note), db=self._database)
+            txn.put(_FAILURE, _encode(failure), db=self._database)
 
-    def failure(self) -> FailureNote | None:
-        """Return the last failure of the run at hand, or of the last one; None if a batch was done since."""
+    def failure(self) -> FailureReport | None:
+        """Return the last failure of the current or last run; None if a batch was done since."""
         with self._snapshot() as txn:
             stored = None if txn is None else txn.get(_FAILURE, db=self._database)
-        found = _decoded(stored, FailureNote)
-        if found is None or any(report.ended_at > found.at for report in self.batches(1)):
+        failure = _decoded(stored, FailureReport)
+        if failure is None or any(_is_after(report, failure) for report in self.batches(1)):
             return None
-        return found
+        return failure
 
     def totals(self) -> Totals:
         """Return the sums since the app's first batch."""
@@ -116,35 +116,35 @@ class History:
 
     def batches(self, limit: int = BATCHES_KEPT, *, after: int = 0) -> list[BatchReport]:
         """Return the newest reports, oldest first; with ``after`` only those of later batches."""
-        found: list[BatchReport] = []
+        reports: list[BatchReport] = []
         with self._snapshot() as txn:
             if txn is None:
                 return []
             cursor = txn.cursor(db=self._database)
-            is_there = cursor.set_range(_number(_BATCH, 2**64 - 1))
-            is_there = cursor.prev() if is_there else cursor.last()
-            while is_there and cursor.key() > _number(_BATCH, after) and len(found) < limit:
-                found.append(msgspec.msgpack.decode(cursor.value(), type=BatchReport))
-                is_there = cursor.prev()
-        return found[::-1]
+            has_entry = cursor.set_range(_number(_BATCH, 2**64 - 1))
+            has_entry = cursor.prev() if has_entry else cursor.last()
+            while has_entry and cursor.key() > _number(_BATCH, after) and len(reports) < limit:
+                reports.append(msgspec.msgpack.decode(cursor.value(), type=BatchReport))
+                has_entry = cursor.prev()
+        return reports[::-1]
 
     def minutes(self, since: int = 0) -> list[Minute]:
-        """Return the sums of the minutes from a wall time (milliseconds) on, oldest first; idle ones are left out."""
+        """Return the sums by minute since a wall-clock time (milliseconds), oldest first, without idle minutes."""
         return [
             Minute(int.from_bytes(key) * _MINUTE_MS, msgspec.msgpack.decode(value, type=Totals))
             for key, value in self._all(_MINUTE, (since // _MINUTE_MS).to_bytes(8))
         ]
 
     def tasks(self) -> dict[str, TaskReport]:
-        """Return the last report of each task that had something to do, by its name ``stage/partition``."""
+        """Return the last report of each task that had work, by its name ``stage/partition``."""
         return {key.decode(): msgspec.msgpack.decode(value, type=TaskReport) for key, value in self._all(_TASK)}
 
     def steps(self) -> dict[str, Measured]:
-        """Return where records and time go inside of each stage, from the batches that were measured of late."""
+        """Return the records and time of each step by stage, from the latest batches that were measured."""
         return {key.decode(): msgspec.msgpack.decode(value, type=Measured) for key, value in self._all(_STEPS)}
 
     def _all(self, kind: bytes, start: bytes = b"") -> list[tuple[bytes, bytes]]:
-        found: list[tuple[bytes, bytes]] = []
+        entries: list[tuple[bytes, bytes]] = []
         with self._snapshot() as txn:
             if txn is None:
                 return []
@@ -153,8 +153,8 @@ class History:
                 for key, value in cursor:
                     if key[:1] != kind:
                         break
-                    found.append((key[1:], value))
-        return found
+                    entries.append((key[1:], value))
+        return entries
 
     @contextmanager
     def _snapshot(self) -> Iterator[Any]:
@@ -165,6 +165,11 @@ class History:
             return
         with self._environment.read() as txn:
             yield txn
+
+
+def _is_after(report: BatchReport, failure: FailureReport) -> bool:
+    """Whether a batch was done after a failure; one that is done within the same millisecond has its number."""
+    return report.ended_at > failure.at or 0 < failure.batch <= report.plan.number
 
 
 def _number(kind: bytes, number: int) -> bytes:

@@ -1,7 +1,7 @@
-"""Let time go on for inputs that have fallen silent.
+"""Advance stream time for inputs that are idle.
 
-Stream time follows records. A source with ``idle_after`` lets it follow the wall clock, so much behind, once no record
-has come for so long. The tick is part of the plan of a batch: to run it again gives the same.
+Stream time follows the records. If a source with ``idle_after`` has had no record for that long, stream time follows
+the wall clock at that distance. The tick is part of the batch, so running the batch again gives the same results.
 """
 
 from __future__ import annotations
@@ -18,97 +18,94 @@ from millstream.task.task_input import Range
 from millstream.windows import FOREVER
 
 
-class _Watched(NamedTuple):
-    """A task whose time may go on: the partitions that must be silent for it, and for how long."""
+class _WatchedTask(NamedTuple):
+    """A task whose stream time may advance by itself, and the partitions that must be idle for ``idle_after``."""
 
-    task: str
-    places: tuple[tuple[Source, int], ...]
-    silence: int
+    name: str
+    partitions: tuple[tuple[Source, int], ...]
+    idle_after: int
+
+    def reads(self, topic: str, partition: int) -> bool:
+        return any(source.reads(topic) and number == partition for source, number in self.partitions)
 
 
 class IdleInputs:
-    """Knows which tasks are due for a tick; all it remembers is in the progress of the app."""
+    """Finds the tasks that are due for a tick; everything it needs to remember is in the progress of the app."""
 
     def __init__(self, layout: Layout) -> None:
-        self._watched = [
-            found
+        tasks = (
+            _watched_task(layout, stage, partition)
             for number, stage in enumerate(layout.plan.stages)
             if stage.round == 0
             for partition in range(layout.partitions[number])
-            if (found := _watched(layout, stage, partition)) is not None
-        ]
+        )
+        self._tasks = [task for task in tasks if task is not None]
 
     def __bool__(self) -> bool:
-        return bool(self._watched)
+        return bool(self._tasks)
 
     def due(self, progress: Progress, backlog: Collection[Range], now: int) -> dict[str, int]:
-        """Return the tasks whose time moves on by itself now, and to when."""
-        if not self._watched:
+        """Return the tasks whose stream time advances by itself now, each with the new stream time."""
+        if not self._tasks:
             return {}
-        busy = {(one.topic, one.partition) for one in backlog}
+        busy = {(range_.topic, range_.partition) for range_ in backlog}
         return {
-            one.task: now - one.silence
-            for one in self._watched
-            if self._due_at(one, progress) <= now and not _is_busy(one, busy)
+            task.name: now - task.idle_after
+            for task in self._tasks
+            if _due_at(task, progress) <= now and not any(task.reads(topic, partition) for topic, partition in busy)
         }
 
     def next_due(self, progress: Progress) -> int:
-        """Return the wall time at which a task is due if all stays silent."""
-        return min((self._due_at(one, progress) for one in self._watched), default=FOREVER)
-
-    @staticmethod
-    def _due_at(one: _Watched, progress: Progress) -> int:
-        seen = [progress.seen[place] for place in _places(one, progress.seen)]
-        if not seen:
-            return FOREVER  # nothing has come at all: there is no time that could go on
-        again = progress.ticks[one.task] + 2 * one.silence if one.task in progress.ticks else 0
-        return max(max(seen) + one.silence, again)
+        """Return the wall-clock time at which the next task is due if no records arrive."""
+        return min((_due_at(task, progress) for task in self._tasks), default=FOREVER)
 
 
-def _places(one: _Watched, known: Mapping[str, int]) -> list[str]:
-    """Return those of the known partitions that a task waits for."""
-    found = []
-    for place in known:
-        topic, _, partition = place.rpartition("/")
-        if any(source.reads(topic) and number == int(partition) for source, number in one.places):
-            found.append(place)
-    return found
+def _due_at(task: _WatchedTask, progress: Progress) -> int:
+    seen = _seen(task, progress.seen)
+    if not seen:
+        return FOREVER  # before the first record there is no stream time to advance
+    next_tick = progress.ticks[task.name] + 2 * task.idle_after if task.name in progress.ticks else 0
+    return max(max(seen) + task.idle_after, next_tick)
 
 
-def _is_busy(one: _Watched, busy: Collection[tuple[str, int]]) -> bool:
-    return any(
-        source.reads(topic) and number == partition for topic, partition in busy for source, number in one.places
-    )
+def _seen(task: _WatchedTask, seen: Mapping[str, int]) -> list[int]:
+    """Return when the partitions that a task watches last had records."""
+    times = []
+    for name, time in seen.items():
+        topic, _, partition = name.rpartition("/")
+        if task.reads(topic, int(partition)):
+            times.append(time)
+    return times
 
 
-def _watched(layout: Layout, stage: Stage, partition: int) -> _Watched | None:
-    """Return what a task waits for: its own partitions and, behind an edge, all partitions of the stages before it."""
+def _watched_task(layout: Layout, stage: Stage, partition: int) -> _WatchedTask | None:
+    """Return a task with the partitions it watches: its own and, behind an edge, all those of the stages before it."""
     own = [node for node in stage.heads if isinstance(node, Source) and node.idle_after is not None]
     before = _sources_before(layout, stage)
-    places = [(source, partition) for source in own]
-    places += [(source, number) for source, count in before.items() for number in range(count)]
-    silence = max((source.idle_after or 0 for source, _ in places), default=0)
-    waits = all(isinstance(head, Repartition) and head in layout.plan.waiting for head in stage.heads)
-    if not places or waits:
+    partitions = [(source, partition) for source in own]
+    partitions += [(source, number) for source, count in before.items() for number in range(count)]
+    idle_after = max((source.idle_after or 0 for source, _ in partitions), default=0)
+    is_waiting = all(isinstance(head, Repartition) and head in layout.plan.waiting for head in stage.heads)
+    if not partitions or is_waiting:
         return None
-    return _Watched(f"{stage.name}/{partition}", tuple(places), silence)
+    return _WatchedTask(f"{stage.name}/{partition}", tuple(partitions), idle_after)
 
 
 def _sources_before(layout: Layout, stage: Stage) -> dict[Source, int]:
-    """Return the sources with ``idle_after`` of all stages before one, with the number of their tasks."""
-    writers = {edge: number for number, other in enumerate(layout.plan.stages) for edge in other.edges_out}
-    found: dict[Source, int] = {}
-    seen: set[str] = {stage.name}
-    waiting = [stage]
-    while waiting:
-        for head in waiting.pop().heads:
+    """Return the sources with ``idle_after`` of all stages before a stage, with their number of partitions."""
+    writers = {edge: number for number, writer in enumerate(layout.plan.stages) for edge in writer.edges_out}
+    sources: dict[Source, int] = {}
+    visited: set[str] = {stage.name}
+    pending = [stage]
+    while pending:
+        for head in pending.pop().heads:
             if not isinstance(head, Repartition):
                 continue
             number = writers[head]
             writer = layout.plan.stages[number]
-            if writer.name not in seen:
-                seen.add(writer.name)
-                waiting.append(writer)
-                sources = (node for node in writer.heads if isinstance(node, Source) and node.idle_after is not None)
-                found.update((source, layout.partitions[number]) for source in sources)
-    return found
+            if writer.name not in visited:
+                visited.add(writer.name)
+                pending.append(writer)
+                idle = (node for node in writer.heads if isinstance(node, Source) and node.idle_after is not None)
+                sources.update((source, layout.partitions[number]) for source in idle)
+    return sources

@@ -1,8 +1,8 @@
-"""The journal: the durable memory of an app's batches.
+"""The journal: the durable record of an app's batches.
 
-"Batch N-1 is done and batch N has these ranges" is one commit. After a crash a batch that was planned and not done is
-run again with the same ranges. Where a batch runs in one process, what it changed in the state of all tasks may be part
-of that commit too; it is then *unsettled* until it has reached the tasks' own environments.
+"Batch N-1 is done and batch N has these ranges" is one commit. After a crash, a batch that was planned and is not done
+runs again with the same ranges. If a batch runs in one process, that commit may also contain the commits of its tasks;
+they are *pending* until they are in the states of the tasks.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 import msgspec
 
 from millstream.batch.batch import Batch, Progress
-from millstream.batch.history import HISTORY, FailureNote, History
+from millstream.batch.history import HISTORY, FailureReport, History
 from millstream.batch.report import BatchReport
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.transactions import Transaction
 from millstream.state.redo import TaskCommit, pack_commits, redo, unpack_commits
 
 _JOURNAL = "journal"
-_UNSETTLED = "unsettled"
+_PENDING = "unsettled"  # the name of the database on disk
 _PROGRESS = b"progress"
 _PLANNED = b"planned"
 _CATALOG = b"catalog"
 _LINEAGE = b"lineage"
 _INPUTS = b"inputs"
 _DEPLOYED = b"deployed"
-_CHORES = b"chores"
+_MIGRATION = b"chores"
 _ALL = 2**64 - 1
 
 
@@ -49,15 +49,15 @@ class Deploy(msgspec.Struct, frozen=True, kw_only=True):
     before: dict[str, Any] | None
 
 
-class Chores(msgspec.Struct, frozen=True, kw_only=True):
-    """What a change of the topology does to the directories of stages; doing it twice is the same as once."""
+class StateMigration(msgspec.Struct, frozen=True, kw_only=True):
+    """What a change of the topology does to the state directories of stages; it is idempotent."""
 
     discard: tuple[str, ...] = ()
     move: dict[str, str] = {}
     """From the old name of a stage to the new one."""
 
 
-NONE = Chores()
+NO_MIGRATION = StateMigration()
 
 
 class Journal:
@@ -65,15 +65,15 @@ class Journal:
 
     def __init__(self, path: Path, *, durable: bool = True, readonly: bool = False) -> None:
         self.path = path
-        databases = (_JOURNAL, HISTORY, _UNSETTLED)
+        databases = (_JOURNAL, HISTORY, _PENDING)
         self._durable = durable
         self._environment: Environment = open_environment(path, databases, sync=durable, readonly=readonly)
         self._database = self._environment.databases[_JOURNAL]
-        self._unsettled = self._environment.databases[_UNSETTLED]
+        self._pending = self._environment.databases[_PENDING]
         self.history = History(self._environment)
 
     def read(self) -> tuple[Progress, Batch | None]:
-        """Return how far the app has come, and the batch that was planned but is not done."""
+        """Return the progress of the app, and the batch that was planned but is not done."""
         with self._environment.read() as txn:
             progress, planned = txn.get(_PROGRESS, db=self._database), txn.get(_PLANNED, db=self._database)
         return (
@@ -82,53 +82,53 @@ class Journal:
         )
 
     def write(self, progress: Progress, planned: Batch | None, report: BatchReport | None = None) -> None:
-        """Store all in one commit: how far the app is, what is next and, if a batch was done, its report."""
-        self._environment.update(lambda txn: self._note(txn, progress, planned, report))
+        """Store everything in one commit: the progress, the next batch and, if a batch was done, its report."""
+        self._environment.update(lambda txn: self._put(txn, progress, planned, report))
 
-    def write_applied(
+    def write_with_commits(
         self,
         progress: Progress,
         planned: Batch,
         report: BatchReport | None,
         commits: list[TaskCommit],
         *,
-        settled: int,
+        committed: int,
     ) -> None:
-        """Store also what the planned batch changes in the state; up to batch ``settled`` that is forgotten."""
+        """Also store the task commits of the planned batch; delete those of batches up to ``committed``."""
 
         def change(txn: Transaction) -> None:
-            self._note(txn, progress, planned, report)
-            self._forget_settled(txn, settled)
+            self._put(txn, progress, planned, report)
+            self._delete_pending(txn, committed)
             if commits:
-                txn.put(planned.number.to_bytes(8), pack_commits(commits), db=self._unsettled)
+                txn.put(planned.number.to_bytes(8), pack_commits(commits), db=self._pending)
 
         self._environment.update(change)
 
-    def _note(self, txn: Transaction, progress: Progress, planned: Batch | None, report: BatchReport | None) -> None:
+    def _put(self, txn: Transaction, progress: Progress, planned: Batch | None, report: BatchReport | None) -> None:
         txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
         if planned is None:
             txn.delete(_PLANNED, db=self._database)
         else:
             txn.put(_PLANNED, msgspec.json.encode(planned), db=self._database)
         if report is not None:
-            self.history.note(txn, report)
+            self.history.add(txn, report)
 
-    def _forget_settled(self, txn: Transaction, settled: int) -> None:
-        with txn.cursor(db=self._unsettled) as cursor:
-            while cursor.first() and int.from_bytes(cursor.key()) <= settled:
+    def _delete_pending(self, txn: Transaction, committed: int) -> None:
+        with txn.cursor(db=self._pending) as cursor:
+            while cursor.first() and int.from_bytes(cursor.key()) <= committed:
                 cursor.delete()
 
-    def settle(self, state_dir: Path) -> None:
-        """Have the state of each task hold what only the journal has, as after the death of a task that stayed."""
-        with self._environment.read() as txn, txn.cursor(db=self._unsettled) as cursor:
+    def replay_commits(self, state_dir: Path) -> None:
+        """Apply the pending commits to the states of the tasks, as needed after a resident task has died."""
+        with self._environment.read() as txn, txn.cursor(db=self._pending) as cursor:
             commits = [commit for _, data in cursor for commit in unpack_commits(data)]
         if commits:
             redo(state_dir, commits, sync=self._durable)
-            self._environment.update(lambda txn: self._forget_settled(txn, _ALL))
+            self._environment.update(lambda txn: self._delete_pending(txn, _ALL))
 
-    def note_failure(self, note: FailureNote | None) -> None:
-        """Remember why a batch failed, for those who look later; None when a new run begins."""
-        self._environment.update(lambda txn: self.history.note_failure(txn, note))
+    def set_failure(self, failure: FailureReport | None) -> None:
+        """Store why a batch failed; None when a new run starts."""
+        self._environment.update(lambda txn: self.history.set_failure(txn, failure))
 
     def inputs(self) -> Inputs | None:
         """Return what the positions refer to, or None if the app has not started yet."""
@@ -141,7 +141,7 @@ class Journal:
         self._environment.update(lambda txn: txn.put(_INPUTS, msgspec.json.encode(inputs), db=self._database))
 
     def lineage(self) -> str:
-        """Return the random name of this history of the app, which begins with an empty journal."""
+        """Return the random name of this history of the app; an empty journal gets a new one."""
 
         def change(txn: Transaction) -> bytes:
             stored = txn.get(_LINEAGE, db=self._database)
@@ -152,15 +152,20 @@ class Journal:
 
         return self._environment.update(change).decode()
 
-    def begin_lineage(self) -> None:
-        """Begin another history: what is published from now on is not taken for what was published before."""
+    def start_lineage(self) -> None:
+        """Start a new history, so that new output is not taken for duplicates of older output."""
         self._environment.update(lambda txn: txn.delete(_LINEAGE, db=self._database))
 
-    def describe_as(self, catalog: Mapping[str, Any], progress: Progress | None = None, chores: Chores = NONE) -> None:
+    def write_catalog(
+        self,
+        catalog: Mapping[str, Any],
+        progress: Progress | None = None,
+        migration: StateMigration = NO_MIGRATION,
+    ) -> None:
         """Store what other processes need in order to read the app's tables and to draw its plan.
 
-        When the plan is another one than before, the moment and the old plan are kept beside it. What the change does
-        to the state is noted in the same commit, and is done after it.
+        If the plan has changed, the time and the old plan are stored too. The same commit stores the migration of the
+        state that follows from the change; the migration is done after it.
         """
 
         def change(txn: Transaction) -> None:
@@ -170,34 +175,34 @@ class Journal:
                 deploy = Deploy(at=time.time_ns() // 1_000_000, before=before)
                 txn.put(_DEPLOYED, msgspec.json.encode(deploy), db=self._database)
             txn.put(_CATALOG, msgspec.json.encode(catalog), db=self._database)
-            txn.put(_CHORES, msgspec.json.encode(chores), db=self._database)
+            txn.put(_MIGRATION, msgspec.json.encode(migration), db=self._database)
             if progress is not None:
                 txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
 
         self._environment.update(change)
 
-    def chores(self) -> Chores:
-        """Return what is still to be done to the state."""
+    def migration(self) -> StateMigration:
+        """Return the migration that still has to be done to the state."""
         with self._environment.read() as txn:
-            stored = txn.get(_CHORES, db=self._database)
-        return NONE if stored is None else msgspec.json.decode(stored, type=Chores)
+            stored = txn.get(_MIGRATION, db=self._database)
+        return NO_MIGRATION if stored is None else msgspec.json.decode(stored, type=StateMigration)
 
-    def chores_done(self) -> None:
-        """Note that nothing is left to be done to the state."""
-        self._environment.update(lambda txn: txn.delete(_CHORES, db=self._database))
+    def finish_migration(self) -> None:
+        """Store that the migration is done."""
+        self._environment.update(lambda txn: txn.delete(_MIGRATION, db=self._database))
 
     def deployed(self) -> Deploy | None:
-        """Return when the plan changed last, and what it was before."""
+        """Return when the plan last changed, and the plan before."""
         with self._environment.read() as txn:
             stored = txn.get(_DEPLOYED, db=self._database)
         return None if stored is None else msgspec.json.decode(stored, type=Deploy)
 
     def catalog(self) -> dict[str, Any]:
-        """Return what ``describe_as`` has stored."""
-        return msgspec.json.decode(self.stored_catalog(), type=dict[str, Any])
+        """Return the catalog."""
+        return msgspec.json.decode(self.encoded_catalog(), type=dict[str, Any])
 
-    def stored_catalog(self) -> bytes:
-        """Return what ``describe_as`` has stored as the text that it is on disk, which is quick to compare."""
+    def encoded_catalog(self) -> bytes:
+        """Return the catalog as JSON, which is fast to compare."""
         with self._environment.read() as txn:
             stored = txn.get(_CATALOG, db=self._database)
         return b"{}" if stored is None else bytes(stored)

@@ -1,4 +1,4 @@
-"""One line per batch in the log: its event, then facts as ``name=value``; as data in ``record.facts`` too."""
+"""Log one line per batch: an event, then its facts as ``name=value``; the facts are also in ``record.facts``."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def log_batch(app: str, report: BatchReport) -> None:
-    """Tell of a batch at level info."""
+    """Log a batch at level info."""
     if _log.isEnabledFor(logging.INFO):
-        event(_log, logging.INFO, "batch done", facts_of(app, report))
+        log_event(_log, logging.INFO, "batch done", batch_facts(app, report))
 
 
-def event(log: logging.Logger, level: int, name: str, facts: Mapping[str, Any]) -> None:
+def log_event(log: logging.Logger, level: int, event: str, facts: Mapping[str, Any]) -> None:
     """Log an event with its facts."""
-    log.log(level, "%s %s", name, " ".join(_fact(*one) for one in facts.items()), extra={"event": name, "facts": facts})
+    text = " ".join(_fact(name, value) for name, value in facts.items())
+    log.log(level, "%s %s", event, text, extra={"event": event, "facts": facts})
 
 
-def facts_of(app: str, report: BatchReport) -> dict[str, Any]:
-    """Return what a line tells of a batch; times in milliseconds."""
+def batch_facts(app: str, report: BatchReport) -> dict[str, Any]:
+    """Return the facts that are logged of a batch; times in milliseconds."""
     phases = msgspec.structs.asdict(report.phases)
     return {
         "app": app,
@@ -43,7 +44,7 @@ def facts_of(app: str, report: BatchReport) -> dict[str, Any]:
 
 
 def _fact(name: str, value: Any) -> str:
-    r"""Return a fact as text that cannot break out of its line.
+    r"""Return a fact as text; a value with spaces or line breaks becomes a JSON string.
 
     >>> _fact("app", "words"), _fact("error", "two\nlines")
     ('app=words', 'error="two\\nlines"')

@@ -1,4 +1,4 @@
-"""The loop of an app: plan a batch, make the plan durable, run it, note that it is done; then the next."""
+"""The batch loop of an app: plan a batch, make it durable, run it, mark it as done, repeat."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
 from millstream.batch.activity import Activity
-from millstream.batch.batch import Batch, Progress, advanced, check_ran, offsets_of
-from millstream.batch.gate import Gate
+from millstream.batch.batch import Batch, Progress, check_ran, offsets_of, progress_after
+from millstream.batch.batch_lock import BatchLock
 from millstream.batch.journal import Journal
 from millstream.batch.logs import log_batch
 from millstream.batch.planner import Planner
@@ -25,34 +25,34 @@ from millstream.task.task_input import Range
 
 T = TypeVar("T")
 Until = Literal["stopped", "caught-up"]
-_NAP_SECONDS = 0.25  # how long a wait for records lasts before the loop looks whether it is to stop
-_MOMENT_SECONDS = 0.005
+_WAIT_SECONDS = 0.25  # how long to wait for records before checking whether to stop
+_IDLE_SECONDS = 0.005
 _COMMIT_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.2
-_LONGEST_PAUSE_SECONDS = 10.0
-_MOST_ATTEMPTS = 8
-_DRIVER_SECONDS = 2.0  # after a resident task died, batches run as jobs of their own for so long
+_MAX_PAUSE_SECONDS = 10.0
+_MAX_ATTEMPTS = 8
+_DRIVER_SECONDS = 2.0  # how long the driver runs all batches after a resident task has died
 
 
 class Execute(Protocol):
-    """Runs the tasks of a batch somewhere."""
+    """Runs the tasks of a batch and returns their reports."""
 
-    def __call__(self, plan: Batch, versions: Mapping[str, StateVersion], /) -> list[TaskReport]: ...
+    def __call__(self, batch: Batch, versions: Mapping[str, StateVersion], /) -> list[TaskReport]: ...
 
 
 class Resident(Protocol):
-    """A place where small batches run for a while by a loop of their own, which costs them less."""
+    """Runs small batches in a resident task, which has its own loop and costs less per batch."""
 
-    def suits(self, plan: Batch | None, until: Until, /) -> bool:
-        """Whether the next batch, or the wait for one, should happen there."""
+    def accepts(self, batch: Batch | None, until: Until, /) -> bool:
+        """Whether the next batch, or the wait for it, should happen in the resident task."""
 
-    def __call__(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event, /) -> None:
-        """Run batches there until that is not the right place any more; the journal says how far they came."""
+    def run(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event, /) -> None:
+        """Run batches until the resident task hands control back; the journal has their progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoopOptions:
-    """What a loop can do without."""
+    """Optional parts of a loop."""
 
     on_batch: Callable[[BatchReport], None] | None = None
     """Called with the report of each batch."""
@@ -68,7 +68,7 @@ class LoopOptions:
 
 
 class BatchLoop:
-    """Runs batches until it is told to stop or, with ``until="caught-up"``, until there is nothing left to read."""
+    """Runs batches until it is stopped or, with ``until="caught-up"``, until there is nothing left to read."""
 
     def __init__(
         self,
@@ -93,60 +93,60 @@ class BatchLoop:
         self._stopping = options.stopping
         self._is_over = options.is_over
         self._on_idle = options.on_idle
-        self._may_idle = True  # timers alone are a reason for a batch; until an app has caught up, for the first only
+        self._may_idle = True  # whether timers alone may start a batch; while catching up only the first one
         self._activity = options.activity
-        self._gate = Gate(journal.path.parent)
+        self._batch_lock = BatchLock(journal.path.parent)
         self._next_batch = 0.0
         self._next_commit = 0.0
         self._plan_seconds = 0.0
         self._progress, self._planned = journal.read()
 
     def stop(self) -> None:
-        """Finish the batch at hand and stop."""
+        """Finish the current batch and stop."""
         self._stopping.set()
 
     def run(self, until: Until = "stopped") -> None:
-        """Run batches; a batch that was planned before a crash comes first."""
+        """Run batches, beginning with a batch that was planned before a crash."""
         try:
             self._run(until)
         finally:
-            with contextlib.suppress(MillstreamError):  # what ended the run says more
+            with contextlib.suppress(MillstreamError):  # the error that ended the run says more
                 self._commit(self._progress)
 
     def _run(self, until: Until) -> None:
-        plan = self._planned
-        while not self._ends():
-            if plan is None:
+        batch = self._planned
+        while not self._is_ending():
+            if batch is None:
                 if until == "stopped":
-                    self._pause()
-                plan = None if self._ends() else self._retrying(self._plan_durably)
-                if plan is None and self._planner.unread_partitions and not self._ends():
+                    self._wait_for_interval()
+                batch = None if self._is_ending() else self._retrying(self._plan_durably)
+                if batch is None and self._planner.unread_partitions and not self._is_ending():
                     raise self._partitions_added()
             self._may_idle = until == "stopped"
-            if self._may_reside(plan, until):
-                plan = self._reside(until)
-            elif plan is not None:
-                with self._gate.passing():
-                    plan = self._run_batch(plan)
+            if self._can_run_resident(batch, until):
+                batch = self._run_resident(until)
+            elif batch is not None:
+                with self._batch_lock.shared():
+                    batch = self._run_batch(batch)
             elif until == "caught-up":
                 return
             else:
-                self._retrying(self._wait)
+                self._retrying(self._wait_for_records)
 
-    def _ends(self) -> bool:
+    def _is_ending(self) -> bool:
         return self._stopping.is_set() or self._is_over()
 
-    def _may_reside(self, plan: Batch | None, until: Until) -> bool:
-        if self._resident is None or self._ends() or time.monotonic() < self._driver_until:
+    def _can_run_resident(self, batch: Batch | None, until: Until) -> bool:
+        if self._resident is None or self._is_ending() or time.monotonic() < self._driver_until:
             return False
-        return self._resident.suits(plan, until)
+        return self._resident.accepts(batch, until)
 
-    def _reside(self, until: Until) -> Batch | None:
-        """Let batches run elsewhere; what was planned there and is not done comes back as the next batch."""
+    def _run_resident(self, until: Until) -> Batch | None:
+        """Let the resident task run batches; return the batch that it has planned and not finished, if any."""
         assert self._resident is not None
-        self._activity.turn_to("runs small batches in a task that stays", "working")
+        self._activity.set("running small batches in the resident task", "working")
         try:
-            self._resident(until, self._tell, self._stopping)
+            self._resident.run(until, self._report, self._stopping)
         except MillstreamError as error:
             if not error.retryable:
                 raise
@@ -157,80 +157,83 @@ class BatchLoop:
 
     def _plan_durably(self) -> Batch | None:
         began = time.perf_counter()
-        self._activity.turn_to("plans a batch")
+        self._activity.set("planning a batch")
         backlog = self._planner.backlog(self._progress)
         if self._planner.unread_partitions:
             return None
-        plan = self._planner.choose(self._progress, backlog, idle=self._may_idle)
-        if plan is not None:
-            self._journal.write(self._progress, plan)
+        batch = self._planner.choose(self._progress, backlog, idle=self._may_idle)
+        if batch is not None:
+            self._journal.write(self._progress, batch)
         self._plan_seconds = time.perf_counter() - began
-        return plan
+        return batch
 
-    def _run_batch(self, plan: Batch) -> Batch | None:
-        """Run a batch; each step is retried by itself, since a batch that is noted as done must not run again."""
+    def _run_batch(self, batch: Batch) -> Batch | None:
+        """Run a batch and return the next one.
+
+        Each step is retried by itself, since a batch that is marked as done must not run again.
+        """
         began = time.perf_counter()
-        self._activity.turn_to(f"runs batch {plan.number}", "working")
-        reports = self._retrying(lambda: self._execute(plan, self._progress.versions))
+        self._activity.set(f"running batch {batch.number}", "working")
+        reports = self._retrying(lambda: self._execute(batch, self._progress.versions))
         ran = time.perf_counter()
-        check_ran(plan, self._names, reports)
-        progress = advanced(self._progress, plan, self._names, reports)
-        self._planner.adapt(plan.records, ran - began)
+        check_ran(batch, self._names, reports)
+        progress = progress_after(self._progress, batch, self._names, reports)
+        self._planner.adapt(batch.records, ran - began)
         if time.monotonic() >= self._next_commit:
             self._retrying(lambda: self._commit(progress))
-        noted = time.perf_counter()
+        committed = time.perf_counter()
         backlog = self._backlog(progress)
-        is_pausing, idle = self._is_pausing(backlog), self._may_idle
-        following = None if is_pausing else self._retrying(lambda: self._planner.choose(progress, backlog, idle=idle))
+        plans_later, idle = self._plans_later(backlog), self._may_idle
+        following = None if plans_later else self._retrying(lambda: self._planner.choose(progress, backlog, idle=idle))
         publish = max((task.publish_seconds for task in reports), default=0.0)
         report = BatchReport(
-            plan=plan,
+            plan=batch,
             tasks=reports,
-            seconds=self._plan_seconds + noted - began,
+            seconds=self._plan_seconds + committed - began,
             ended_at=time.time_ns() // 1_000_000,
-            phases=Phases(plan=self._plan_seconds, run=ran - began - publish, publish=publish, done=noted - ran),
+            phases=Phases(plan=self._plan_seconds, run=ran - began - publish, publish=publish, done=committed - ran),
             lag=lag_of(backlog),
         )
         self._retrying(lambda: self._journal.write(progress, following, report))
         self._progress, self._planned = progress, following
-        self._plan_seconds = time.perf_counter() - noted
-        self._tell(report)
+        self._plan_seconds = time.perf_counter() - committed
+        self._report(report)
         return following
 
-    def _is_pausing(self, backlog: list[Range]) -> bool:
-        """Whether the batch after this one is planned later, by somebody else or when its time has come."""
-        waits = time.monotonic() < self._next_batch and not self._planner.is_too_much(backlog)
-        return self._ends() or waits or bool(self._planner.unread_partitions)
+    def _plans_later(self, backlog: list[Range]) -> bool:
+        """Whether the next batch is not planned now: the loop ends, or the interval has not passed."""
+        is_waiting = time.monotonic() < self._next_batch and not self._planner.is_too_large(backlog)
+        return self._is_ending() or is_waiting or bool(self._planner.unread_partitions)
 
     def _partitions_added(self) -> PartitionsAddedError:
-        topic, (read, there) = next(iter(self._planner.unread_partitions.items()))
+        topic, (tasks, partitions) = next(iter(self._planner.unread_partitions.items()))
         return PartitionsAddedError(
-            f"topic {topic!r} has {there} partitions, but the app started when it had {read}",
+            f"topic {topic!r} has {partitions} partitions, but the app started when it had {tasks}",
             hint="start the app again; none of the records in the new partitions was skipped",
             topic=topic,
-            partitions=there,
+            partitions=partitions,
         )
 
-    def _pause(self) -> None:
-        """With a fixed interval, wait for its end, unless a batch took longer than that."""
+    def _wait_for_interval(self) -> None:
+        """With a fixed interval, wait until it has passed; not at all if the last batch took longer."""
         if self._every:
-            self._activity.turn_to("waits until the next batch is due", "idle")
+            self._activity.set("waiting until the next batch is due", "idle")
             self._stopping.wait(self._next_batch - time.monotonic())
             self._next_batch = time.monotonic() + self._every
 
-    def _tell(self, report: BatchReport) -> None:
+    def _report(self, report: BatchReport) -> None:
         log_batch(self._app, report)
-        self._activity.go_on()
+        self._activity.restart_timer()
         if self._on_batch is not None:
             self._on_batch(report)
 
     def _commit(self, progress: Progress) -> None:
-        """Tell the broker how far the app is: for people and their tools, since the journal is what counts."""
+        """Commit offsets to the broker, for users and their tools; recovery reads the journal only."""
         self._broker.commit(self._app, offsets_of(progress))
         self._next_commit = time.monotonic() + _COMMIT_SECONDS
 
     def _backlog(self, progress: Progress) -> list[Range]:
-        """Return what is left to read; while stopping it is told only, so that nothing is risked for it."""
+        """Return the records left to read; while stopping they are only reported, so an error is not worth a retry."""
         if not self._stopping.is_set():
             return self._retrying(lambda: self._planner.backlog(progress))
         try:
@@ -238,30 +241,30 @@ class BatchLoop:
         except MillstreamError:
             return []
 
-    def _wait(self) -> None:
+    def _wait_for_records(self) -> None:
         positions: dict[TopicPartition, int] = self._planner.positions(self._progress)
-        topics = ", ".join(sorted({at.topic for at in positions}))
-        self._activity.turn_to(f"waits for records of {topics}", "idle")
+        topics = ", ".join(sorted({position.topic for position in positions}))
+        self._activity.set(f"waiting for records from {topics}", "idle")
         if self._on_idle is not None:
-            if self._broker.wait(positions, min(_MOMENT_SECONDS, self._planner.seconds_to_timer(self._progress))):
+            if self._broker.wait(positions, min(_IDLE_SECONDS, self._planner.seconds_to_timer(self._progress))):
                 return
             self._on_idle()
-        while not self._ends() and not self._planner.has_other_topics(positions):
-            pause = min(_NAP_SECONDS, self._planner.seconds_to_timer(self._progress))
-            if self._broker.wait(positions, pause) or self._planner.seconds_to_timer(self._progress) == 0:
+        while not self._is_ending() and not self._planner.has_other_topics(positions):
+            timeout = min(_WAIT_SECONDS, self._planner.seconds_to_timer(self._progress))
+            if self._broker.wait(positions, timeout) or self._planner.seconds_to_timer(self._progress) == 0:
                 return
 
     def _retrying(self, step: Callable[[], T]) -> T:
-        """Run a step of the loop, again after a growing pause if the error says that waiting can help."""
-        for attempt in range(1, _MOST_ATTEMPTS + 1):
+        """Run a step of the loop; after a retryable error run it again, with growing pauses."""
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
             try:
                 return step()
             except MillstreamError as error:
-                if not error.retryable or attempt == _MOST_ATTEMPTS or self._stopping.is_set():
+                if not error.retryable or attempt == _MAX_ATTEMPTS or self._stopping.is_set():
                     raise
                 if isinstance(error, EngineError):
-                    raise  # Spark may have to be started anew, which is not for the loop to do
-                self._activity.turn_to(f"waits to try again, since {error.message}")
-                pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
+                    raise  # Spark may have to be restarted, which is up to the supervisor
+                self._activity.set(f"waiting to retry after an error: {error.message}")
+                pause = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
                 self._stopping.wait(pause * random.uniform(0.5, 1.0))
         raise AssertionError("unreachable")

@@ -1,7 +1,7 @@
 """Choose the ranges of the next batch.
 
-With a backlog the ranges end at the same event time in all partitions, so that a task never sees one partition run
-ahead of another and take its records for late: a replay gives what the live run gave.
+With a backlog the ranges end at the same event time in all partitions. No partition then runs ahead of another and
+makes its records late, so a replay gives the same results as the live run.
 """
 
 from __future__ import annotations
@@ -19,52 +19,52 @@ from millstream.records import TopicPartition
 from millstream.task.task_input import Range
 from millstream.windows import FOREVER
 
-_MOST_FIXED = 0.9  # of a batch's time, however the line falls
-_MOST_ROOM = 2.0  # for records, in target times
-_REMEMBERED = 0.7
-_LEAST_SPREAD = 0.1
-_SMALLEST_BATCH = 1_000
+_MAX_FIXED_SHARE = 0.9  # of the time of a batch, whatever the estimate
+_MAX_RECORD_TIME = 2.0  # in target times
+_DECAY = 0.7
+_MIN_SPREAD = 0.1
+_MIN_RECORDS = 1_000
 _NEVER = 2**63 - 1
 
 
 class BatchSize:
-    """How many records a batch may take, so that it takes about as long as wanted.
+    """The number of records per batch, adapted so that a batch lasts about ``target_seconds``.
 
-    A batch costs something whatever its size: taking fewer records does not make that less. So this part is told from
-    what the records cost, and where it takes most of the wanted time, records are given as much time again.
+    A batch has a fixed cost that does not depend on its size. It is estimated separately from the cost per record; if
+    it takes most of the target time, the records get that much time in addition.
     """
 
-    def __init__(self, most: int, target_seconds: float) -> None:
-        self.most_records = most
+    def __init__(self, max_records: int, target_seconds: float) -> None:
+        self.max_records = max_records
         self._target = target_seconds
         self._fixed = 0.0
         self._has_started = False
         self._sums = [0.0] * 5
-        """Of weights, records, seconds, records squared and records times seconds, the last batches counting most."""
-        self.records = min(most, 50_000)
+        """Of weights, records, seconds, records squared and records times seconds; the last batches count most."""
+        self.records = min(max_records, 50_000)
 
     def adapt(self, records: int, seconds: float) -> None:
-        """Learn from a batch; a small one says little about large ones."""
+        """Learn from a batch, unless it is too small to say much about large ones."""
         if records < self.records // 2 or seconds <= 0:
             return
         has_started, self._has_started = self._has_started, True
         if not has_started and seconds > self._target:
-            return  # the first batch waits for the workers to start, which has nothing to do with its size
-        self._learn(records, seconds)
-        fixed = min(self._fixed, _MOST_FIXED * seconds)
-        room = max(self._target - fixed, self._target / 2, min(fixed, _MOST_ROOM * self._target))
-        wanted = int(room * records / (seconds - fixed))
-        bounded = max(self.records // 2, min(wanted, self.records * 2))
-        self.records = min(self.most_records, max(_SMALLEST_BATCH, bounded))
+            return  # the first batch includes the start of the workers, which does not depend on its size
+        self._estimate_fixed_cost(records, seconds)
+        fixed = min(self._fixed, _MAX_FIXED_SHARE * seconds)
+        record_time = max(self._target - fixed, self._target / 2, min(fixed, _MAX_RECORD_TIME * self._target))
+        adapted = int(record_time * records / (seconds - fixed))
+        bounded = max(self.records // 2, min(adapted, self.records * 2))
+        self.records = min(self.max_records, max(_MIN_RECORDS, bounded))
 
-    def _learn(self, records: int, seconds: float) -> None:
-        """Draw the straight line through the last batches; what it says of no records is the fixed part."""
+    def _estimate_fixed_cost(self, records: int, seconds: float) -> None:
+        """Fit a line to the last batches, by least squares; its intercept is the fixed cost."""
         sample = (1.0, records, seconds, records * records, records * seconds)
-        self._sums = [_REMEMBERED * old + new for old, new in zip(self._sums, sample, strict=True)]
+        self._sums = [_DECAY * old + new for old, new in zip(self._sums, sample, strict=True)]
         weight, by_records, by_seconds, squares, products = self._sums
         mean, mean_seconds = by_records / weight, by_seconds / weight
         spread = squares / weight - mean * mean
-        if spread > (_LEAST_SPREAD * mean) ** 2:
+        if spread > (_MIN_SPREAD * mean) ** 2:
             slope = (products / weight - mean * mean_seconds) / spread
             self._fixed = max(0.0, mean_seconds - max(0.0, slope) * mean)
 
@@ -75,7 +75,7 @@ def wall_clock() -> int:
 
 
 class Planner:
-    """Plans batches over the source topics of an app, which are gone through anew for each."""
+    """Plans batches over the source topics of an app; it iterates over ``topics`` again for each batch."""
 
     def __init__(
         self,
@@ -84,29 +84,30 @@ class Planner:
         size: BatchSize,
         *,
         timed: TimedTasks = MappingProxyType({}),
-        whole: Collection[str] = frozenset(),
+        global_topics: Collection[str] = frozenset(),
         idle: IdleInputs | None = None,
         clock: Callable[[], int] = wall_clock,
         partitions_read: Callable[[str], int | None] = lambda _topic: None,
     ) -> None:
-        """Topics in ``whole`` are those of global tables: each batch reads all there is, whatever its time.
+        """Plan batches over ``topics``.
 
-        ``partitions_read`` says how many partitions of a topic have tasks; None means all, however many there are.
+        Each batch reads the ``global_topics``, those of global tables, to their end, whatever their timestamps.
+        ``partitions_read`` returns how many partitions of a topic have tasks; None means all.
         """
         self._partitions_read = partitions_read
         self.unread_partitions: dict[str, tuple[int, int]] = {}
-        """By topic the number of partitions that have tasks and the larger number that the broker has by now."""
+        """By topic, the number of partitions that have tasks and the larger number that the broker has by now."""
         self.broker = broker
         self._topics = topics
         self._size = size
         self._timed = timed
         self._idle_inputs = idle
-        self._whole = whole
+        self._global_topics = global_topics
         self._clock = clock
 
     def backlog(self, progress: Progress) -> list[Range]:
         """Return everything that could be read now."""
-        found: list[Range] = []
+        backlog: list[Range] = []
         for topic in self._topics:
             for partition, offsets in enumerate(self._offsets(topic)):
                 start = progress.position(topic, partition)
@@ -118,11 +119,11 @@ class Planner:
                     )
                 start = offsets.begin if start is None else max(start, offsets.begin)
                 if start < offsets.end:
-                    found.append(Range(topic, partition, start, offsets.end))
-        return found
+                    backlog.append(Range(topic, partition, start, offsets.end))
+        return backlog
 
     def positions(self, progress: Progress) -> dict[TopicPartition, int]:
-        """Return for each partition the offset from which new records are waited for."""
+        """Return the offset of the next record of each partition."""
         return {
             TopicPartition(topic, partition): max(progress.position(topic, partition) or 0, offsets.begin)
             for topic in self._topics
@@ -137,25 +138,25 @@ class Planner:
         return offsets[:count]
 
     def has_other_topics(self, positions: Collection[TopicPartition]) -> bool:
-        """Whether topics have come or gone since ``positions`` were looked up."""
-        return {one.topic for one in positions} != set(self._topics)
+        """Whether topics were added or removed since ``positions`` were looked up."""
+        return {position.topic for position in positions} != set(self._topics)
 
     def plan(self, progress: Progress) -> Batch | None:
         """Return the next batch, or None if there is nothing to read and no timer is due."""
         return self.choose(progress, self.backlog(progress))
 
     def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> Batch | None:
-        """Return the next batch out of what could be read; one for timers alone only if that is ``idle``."""
+        """Return the next batch of a backlog; only if ``idle`` is true may it consist of timers alone."""
         now = self._clock()
         due = due_tasks(self._timed, progress, now)
         ticks = self._idle_inputs.due(progress, backlog, now) if self._idle_inputs and idle else {}
         if not backlog and not (idle and (due or ticks)):
             return None
         ranges = backlog
-        if self.is_too_much(backlog):
-            parted = [one for one in backlog if one.topic not in self._whole]
-            whole = [one for one in backlog if one.topic in self._whole]
-            ranges = whole + self._aligned(parted, shares(parted, self._size.records))
+        if self.is_too_large(backlog):
+            global_ranges = [range_ for range_ in backlog if range_.topic in self._global_topics]
+            others = [range_ for range_ in backlog if range_.topic not in self._global_topics]
+            ranges = global_ranges + self._aligned(others, shares(others, self._size.records))
         return self.batch(progress, ranges, timers=due, ticks=ticks)
 
     def batch(
@@ -166,7 +167,7 @@ class Planner:
         timers: tuple[str, ...] = (),
         ticks: dict[str, int] | None = None,
     ) -> Batch:
-        """Return a batch with these ranges, timers and ticks, as of now."""
+        """Return a batch with these ranges, timers and ticks, at the current wall-clock time."""
         return Batch(
             number=progress.done + 1,
             wall_time=self._clock(),
@@ -178,14 +179,14 @@ class Planner:
         )
 
     def _global_tables(self, progress: Progress, ranges: Sequence[Range]) -> dict[str, tuple[int, ...]]:
-        """Return the offsets up to which global tables go in a batch, also of those that it does not change."""
-        stops = {(one.topic, one.partition): one.stop for one in ranges}
+        """Return the offsets up to which a batch sees each global table, also those that it does not change."""
+        stops = {(range_.topic, range_.partition): range_.stop for range_ in ranges}
         return {
             topic: tuple(
                 stops.get((topic, partition), progress.position(topic, partition) or 0)
                 for partition in range(len(self.broker.offsets(topic)))
             )
-            for topic in self._whole
+            for topic in self._global_topics
         }
 
     def adapt(self, records: int, seconds: float) -> None:
@@ -193,69 +194,71 @@ class Planner:
         self._size.adapt(records, seconds)
 
     def seconds_to_timer(self, progress: Progress) -> float:
-        """Return how long it is until a timer is due, or an input counts as idle."""
-        silent = self._idle_inputs.next_due(progress) if self._idle_inputs else FOREVER
-        return max(0.0, (min(next_due(self._timed, progress), silent) - self._clock()) / 1000)
+        """Return the time until a timer is due or an input becomes idle."""
+        idle_due = self._idle_inputs.next_due(progress) if self._idle_inputs else FOREVER
+        return max(0.0, (min(next_due(self._timed, progress), idle_due) - self._clock()) / 1000)
 
-    def is_too_much(self, backlog: list[Range]) -> bool:
-        """Whether a backlog is more than one batch takes."""
-        return records_in(one for one in backlog if one.topic not in self._whole) > self._size.records
+    def is_too_large(self, backlog: list[Range]) -> bool:
+        """Whether a backlog has more records than one batch takes."""
+        return records_in(range_ for range_ in backlog if range_.topic not in self._global_topics) > self._size.records
 
     def _aligned(self, backlog: list[Range], shares: list[int]) -> list[Range]:
-        """Cut where the first partition that has to wait ends, in event time."""
-        cuts = [one.start + share for one, share in zip(backlog, shares, strict=True)]
-        times = [self._timestamp_at(one, cut) for one, cut in zip(backlog, cuts, strict=True)]
+        """Cut all ranges at the smallest event time that one of them reaches with its share."""
+        cuts = [range_.start + share for range_, share in zip(backlog, shares, strict=True)]
+        times = [self._timestamp_at(range_, cut) for range_, cut in zip(backlog, cuts, strict=True)]
         horizon = min(times)
         ranges = [
-            Range(one.topic, one.partition, one.start, cut if time == horizon else self._cut_at(one, horizon))
-            for one, cut, time in zip(backlog, cuts, times, strict=True)
+            Range(
+                range_.topic, range_.partition, range_.start, cut if time == horizon else self._cut_at(range_, horizon)
+            )
+            for range_, cut, time in zip(backlog, cuts, times, strict=True)
         ]
-        return [one for one in ranges if one.stop > one.start]
+        return [range_ for range_ in ranges if range_.stop > range_.start]
 
-    def _cut_at(self, one: Range, horizon: int) -> int:
+    def _cut_at(self, range_: Range, horizon: int) -> int:
         """Return the first offset of a range whose record is not before the horizon."""
-        found = self.broker.offset_at(one.topic, one.partition, horizon)
-        if found is None or found >= one.start:
-            return one.stop if found is None else min(one.stop, found)
-        # a record of the future, processed long ago, hides where the range reaches the horizon
-        for chunk in self.broker.read(one.topic, one.partition, one.start, one.stop):
-            for offset, timestamp in zip(chunk.offsets, chunk.block.column(2).to_pylist(), strict=True):
+        offset = self.broker.offset_at(range_.topic, range_.partition, horizon)
+        if offset is None or offset >= range_.start:
+            return range_.stop if offset is None else min(range_.stop, offset)
+        # an earlier record with a later timestamp hides where the range reaches the horizon, so read the range
+        for chunk in self.broker.read(range_.topic, range_.partition, range_.start, range_.stop):
+            for row_offset, timestamp in zip(chunk.offsets, chunk.block.column(2).to_pylist(), strict=True):
                 if timestamp >= horizon:
-                    return int(offset)
-        return one.stop
+                    return int(row_offset)
+        return range_.stop
 
-    def _timestamp_at(self, one: Range, offset: int) -> int:
-        """Return the time of the next record from ``offset`` on; offsets may have gaps."""
-        found = self.broker.timestamp_at(one.topic, one.partition, offset, one.stop)
-        return _NEVER if found is None else found
+    def _timestamp_at(self, range_: Range, offset: int) -> int:
+        """Return the timestamp of the next record from ``offset`` on; offsets may have gaps."""
+        timestamp = self.broker.timestamp_at(range_.topic, range_.partition, offset, range_.stop)
+        return _NEVER if timestamp is None else timestamp
 
 
 class SmallPlanner(Planner):
-    """Plans small batches only; with a larger backlog it plans none and sets ``too_much``."""
+    """Plans small batches only; for a larger backlog it plans none and sets ``is_backlog_too_large``."""
 
-    too_much = False
+    is_backlog_too_large = False
 
     def adapt(self, records: int, seconds: float) -> None:
         """Do nothing: a small batch always takes the whole backlog."""
 
     def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> Batch | None:
-        """Return a batch with the whole backlog, or None if that is nothing or too much."""
-        self.too_much = records_in(backlog) > self._size.most_records
-        return None if self.too_much else super().choose(progress, backlog, idle=idle)
+        """Return a batch with the whole backlog, or None if that is empty or too large."""
+        self.is_backlog_too_large = records_in(backlog) > self._size.max_records
+        return None if self.is_backlog_too_large else super().choose(progress, backlog, idle=idle)
 
 
 def records_in(ranges: Iterable[Range]) -> int:
     """Return the most records that ranges can hold."""
-    return sum(one.stop - one.start for one in ranges)
+    return sum(range_.stop - range_.start for range_ in ranges)
 
 
 def shares(backlog: list[Range], records: int) -> list[int]:
-    """Divide the records of a batch over partitions: equal parts, and what one does not need goes to the others."""
-    parts = [0] * len(backlog)
+    """Divide the records of a batch among partitions: equal shares, and what one does not need goes to the others."""
+    counts = [range_.stop - range_.start for range_ in backlog]
+    result = [0] * len(backlog)
     left = records
-    waiting = sorted(range(len(backlog)), key=lambda number: backlog[number].stop - backlog[number].start)
-    for place, number in enumerate(waiting):
-        one = backlog[number]
-        parts[number] = min(one.stop - one.start, max(1, left // (len(waiting) - place)))
-        left -= parts[number]
-    return parts
+    by_size = sorted(range(len(backlog)), key=counts.__getitem__)
+    for done, number in enumerate(by_size):
+        result[number] = min(counts[number], max(1, left // (len(by_size) - done)))
+        left -= result[number]
+    return result

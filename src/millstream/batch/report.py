@@ -1,4 +1,4 @@
-"""What is known of a batch that is done, and sums over many of them."""
+"""The report of a batch, and sums over many reports."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from millstream.task.task_input import Range
 
 
 class Phases(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time of a batch went, in seconds.
+    """How the time of a batch was spent, in seconds.
 
-    The commit that makes a plan durable also notes the batch before as done; it is counted as planning.
+    The commit that makes a batch durable also marks the batch before as done; it counts as planning.
     """
 
     plan: float = 0.0
     """Choosing the ranges and making them durable."""
     run: float = 0.0
-    """The tasks, with all that it takes to start them, without publishing."""
+    """Starting and running the tasks, without publishing."""
     publish: float = 0.0
-    """Appending the outboxes, of the slowest task."""
+    """Appending the outbox, in the slowest task."""
     done: float = 0.0
-    """Working out how far the app is now, and telling the broker."""
+    """Computing the new progress and committing its offsets to the broker."""
 
 
 class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that is done."""
+    """The report of a batch that is done."""
 
     plan: Batch
     tasks: list[TaskReport]
     seconds: float
     ended_at: int = 0
-    """Wall time in milliseconds."""
+    """Wall-clock time in milliseconds."""
     phases: Phases = Phases()
     lag: dict[str, int] = {}
-    """Records left to read as of the end of the batch, by ``topic/partition``; what has none is left out."""
+    """Records left to read at the end of the batch, by ``topic/partition``; partitions without any are left out."""
 
     @property
     def records_in(self) -> int:
@@ -53,7 +53,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dropped(self) -> dict[str, int]:
-        """What was dropped, by node and reason."""
+        """Dropped records by node and reason."""
         return added({}, *(task.dropped for task in self.tasks))
 
     @property
@@ -66,7 +66,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StageTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums over the tasks of a stage; ``seconds`` are of its tasks together."""
+    """Sums over the tasks of a stage."""
 
     records_in: int = 0
     records_out: int = 0
@@ -89,7 +89,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over batches."""
 
     since: int = 0
-    """Wall time in milliseconds at which the counting began."""
+    """Wall-clock time of the first batch in milliseconds."""
     batches: int = 0
     records_in: int = 0
     records_out: int = 0
@@ -103,7 +103,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
     def plus(self, report: BatchReport) -> Totals:
         """Return the sums with one more batch."""
-        ours, theirs = self.phases, report.phases
+        sums, phases = self.phases, report.phases
         stages = dict(self.stages)
         for task in report.tasks:
             if task.stage:
@@ -117,10 +117,10 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
             dead_letters=self.dead_letters + report.dead_letters,
             dropped=added(self.dropped, report.dropped),
             phases=Phases(
-                plan=ours.plan + theirs.plan,
-                run=ours.run + theirs.run,
-                publish=ours.publish + theirs.publish,
-                done=ours.done + theirs.done,
+                plan=sums.plan + phases.plan,
+                run=sums.run + phases.run,
+                publish=sums.publish + phases.publish,
+                done=sums.done + phases.done,
             ),
             stages=stages,
             lag=sum(report.lag.values()),
@@ -129,7 +129,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 def lag_of(backlog: Iterable[Range]) -> dict[str, int]:
     """Return how many records are left to read, by ``topic/partition``."""
-    return {f"{one.topic}/{one.partition}": one.stop - one.start for one in backlog}
+    return {f"{range_.topic}/{range_.partition}": range_.stop - range_.start for range_ in backlog}
 
 
 def added(first: Mapping[str, int], *others: Mapping[str, int]) -> dict[str, int]:

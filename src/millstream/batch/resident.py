@@ -1,6 +1,6 @@
-"""The resident gear from within: a task that repeats plan, run and done by itself while there is little to do.
+"""Resident mode, inside the task: plan and run small batches without the driver.
 
-It runs the same loop as the driver, over the same journal, and holds the app's lease meanwhile.
+The resident task runs the same loop as the driver, over the same journal, and holds the app's lease while it does.
 """
 
 from __future__ import annotations
@@ -15,85 +15,87 @@ from pathlib import Path
 import msgspec
 
 from millstream.batch.assembly import Assembly
+from millstream.batch.control_socket import TaskSocket
 from millstream.batch.execute import run_batch
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.loop import BatchLoop, Execute, LoopOptions, Until
 from millstream.batch.report import BatchReport
-from millstream.batch.wire import TaskEnd
-from millstream.batch.write_behind import PatientJournal, WriteBehind, may_write_behind
+from millstream.batch.write_behind import DeferredJournal, WriteBehind, can_write_behind
 from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import freeze_loaded_objects
 
 _LEASE_SECONDS = 10.0
-_TURN_SECONDS = 0.0005
+_SWITCH_SECONDS = 0.0005
 
 
-class Residence(msgspec.Struct, frozen=True, kw_only=True):
-    """The terms on which a task may stay."""
+class ResidentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a task stays resident, and the files through which it works with the driver."""
 
     journal: str
     lease: str
-    wire: str
+    socket: str
+    """The address of the driver's control socket."""
     until: Until
     seconds: float
-    """How long it may stay."""
-    most: int
-    """It leaves when more records than these are waiting."""
+    """The longest time that the task stays resident."""
+    max_records: int
+    """With a larger backlog the task hands control back to the driver."""
 
 
-def reside(assembly: Assembly, terms: Residence) -> None:
-    """Run small batches until there is too much to do, time is up, the driver says so, or there is nothing left."""
+def run_resident_task(assembly: Assembly, settings: ResidentSettings) -> None:
+    """Run small batches until the backlog is too large, time is up, the driver asks for it, or all is processed."""
     env = assembly.environment()
-    lease = Lease(env.app, Path(terms.lease))
-    lease.take(_LEASE_SECONDS)
+    lease = Lease(env.app, Path(settings.lease))
+    lease.acquire(_LEASE_SECONDS)
     try:
-        with TaskEnd(terms.wire) as wire, _short_turns():
+        with TaskSocket(settings.socket) as control, _short_switch_interval():
             freeze_loaded_objects()
-            if may_write_behind(env):
-                _run_behind(assembly, env, terms, wire)
+            if can_write_behind(env):
+                _run_behind(assembly, env, settings, control)
             else:
-                journal = Journal(Path(terms.journal), durable=env.durable)
+                journal = Journal(Path(settings.journal), durable=env.durable)
                 execute = functools.partial(run_batch, env)
-                _loop(assembly, terms, wire, journal, execute, wire.tell).run(terms.until)
+                _loop(assembly, settings, control, journal, execute, control.send_report).run(settings.until)
     finally:
-        lease.give_back()
+        lease.release()
 
 
 @contextmanager
-def _short_turns() -> Iterator[None]:
-    """Have threads that clean topics beside the batches give way to them ten times as fast as usual."""
+def _short_switch_interval() -> Iterator[None]:
+    """Make background threads, such as those that clean topics, yield to the batches ten times as fast as usual."""
     usual = sys.getswitchinterval()
-    sys.setswitchinterval(_TURN_SECONDS)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         yield
     finally:
         sys.setswitchinterval(usual)
 
 
-def _run_behind(assembly: Assembly, env: TaskEnvironment, terms: Residence, wire: TaskEnd) -> None:
-    behind = WriteBehind(env, PatientJournal(Path(terms.journal), durable=env.durable), wire.tell)
+def _run_behind(assembly: Assembly, env: TaskEnvironment, settings: ResidentSettings, control: TaskSocket) -> None:
+    journal = DeferredJournal(Path(settings.journal), durable=env.durable)
+    behind = WriteBehind(env, journal, control.send_report)
     try:
-        _loop(assembly, terms, wire, behind.journal, behind, behind.tell, behind.rest).run(terms.until)
+        _loop(assembly, settings, control, journal, behind, behind.defer_report, behind.flush).run(settings.until)
     finally:
         behind.close()
 
 
 def _loop(
     assembly: Assembly,
-    terms: Residence,
-    wire: TaskEnd,
+    settings: ResidentSettings,
+    control: TaskSocket,
     journal: Journal,
     execute: Execute,
     on_batch: Callable[[BatchReport], None],
     on_idle: Callable[[], None] | None = None,
 ) -> BatchLoop:
-    planner = assembly.small_planner(terms.most)
-    deadline = time.monotonic() + terms.seconds
+    planner = assembly.small_planner(settings.max_records)
+    deadline = time.monotonic() + settings.seconds
     options = LoopOptions(
         on_batch=on_batch,
-        stopping=wire.left,
-        is_over=lambda: planner.too_much or bool(planner.unread_partitions) or time.monotonic() >= deadline,
+        stopping=control.stop_requested,
+        is_over=lambda: planner.is_backlog_too_large or bool(planner.unread_partitions) or time.monotonic() >= deadline,
         on_idle=on_idle,
     )
     return assembly.loop(journal, planner, execute, options)

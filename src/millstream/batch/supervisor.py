@@ -1,10 +1,10 @@
-"""Keeps an app running: decides for each failure whether to go on, and leaves one readable report when it does not.
+"""Keep an app running: decide for each failure whether to retry, and report the failure if not.
 
-    infrastructure (Spark, a broker, the disk)   again after a pause that grows, with jitter
-    user code (a function, a serde)              as the policy of the app says; what arrives here is to end the run
-    state, format, definition                    ends the run: no attempt could succeed
+    infrastructure (Spark, a broker, the disk)   retry after a growing pause, with jitter
+    user code (a function, a serde)              end the run; the error policy of the app has already been applied
+    state, format, definition                    end the run: no attempt could succeed
 
-The same batch failing three times with the same error ends the run as well, since a fourth attempt would not help.
+A batch that fails three times with the same error ends the run too.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from millstream.batch.activity import Activity
-from millstream.batch.history import FailureNote
+from millstream.batch.history import FailureReport
 from millstream.batch.journal import Journal
-from millstream.batch.logs import event
+from millstream.batch.logs import log_event
 from millstream.batch.loop import BatchLoop, Until
 from millstream.errors import (
     BrokerUnavailableError,
@@ -36,25 +36,25 @@ from millstream.errors import (
 )
 
 _log = logging.getLogger("millstream.supervisor")
-_MOST_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 _FIRST_PAUSE_SECONDS = 0.5
-_LONGEST_PAUSE_SECONDS = 30.0
+_MAX_PAUSE_SECONDS = 30.0
 _OUTAGES = (BrokerUnavailableError, StorageFullError)
-"""What only the world outside can mend: it is waited for, however long that takes."""
+"""Errors that end without a change of the app; a run waits for that, however long it takes."""
 
 Kind = Literal["infrastructure", "user code", "state"]
 
 
 def kind_of(error: BaseException) -> Kind:
-    """Say on whose side a failure is."""
+    """Classify a failure by its cause."""
     if isinstance(error, ProcessingError | SerdeError):
         return "user code"
-    is_passing = isinstance(error, MillstreamError) and error.retryable
-    return "infrastructure" if is_passing else "state"
+    is_retryable = isinstance(error, MillstreamError) and error.retryable
+    return "infrastructure" if is_retryable else "state"
 
 
 class Supervisor:
-    """Runs the loop of an app, made anew for each attempt."""
+    """Runs the loop of an app; each attempt makes a new loop."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class Supervisor:
         self._activity = activity
         self._batch = 0
         self._seen: dict[str, int] = {}
-        """How often the batch at hand failed with each error."""
+        """How often the current batch has failed with each error."""
 
     def run(self, until: Until = "stopped") -> None:
-        """Run until the loop ends by itself, or fails for good."""
+        """Run until the loop ends, or an error ends the run."""
         with contextlib.suppress(MillstreamError):
-            self._journal.note_failure(None)
+            self._journal.set_failure(None)
         while True:
             try:
                 self._make_loop().run(until)
@@ -88,17 +88,17 @@ class Supervisor:
             except PartitionsAddedError as error:
                 pause = self._adopt_partitions(error, until)
             except MillstreamError as error:
-                pause = self._after(error, until)
+                pause = self._pause_after(error, until)
             if self._stopping.wait(pause):
                 return
 
     def _adopt_partitions(self, error: PartitionsAddedError, until: Until) -> float:
         """Lay the app out over the new partitions, or end the run if its state does not allow that."""
         if self._lay_out_again is None:
-            return self._after(error, until)
+            return self._pause_after(error, until)
         try:
             self._lay_out_again()
-        except UpgradeError as refused:
+        except UpgradeError as rejected:
             error = PartitionsAddedError(
                 f"{error.message}, and its state is kept by partition",
                 hint="if the old partitions are read to their ends, move the state with: millstream rescale APP "
@@ -106,50 +106,50 @@ class Supervisor:
                 "no record of the new partitions was skipped",
                 **error.facts,
             )
-            error.__cause__ = refused
-            return self._after(error, until)
-        event(_log, logging.WARNING, "partitions added", {"app": self._app, **error.facts})
+            error.__cause__ = rejected
+            return self._pause_after(error, until)
+        log_event(_log, logging.WARNING, "partitions added", {"app": self._app, **error.facts})
         return 0.0
 
-    def _after(self, error: MillstreamError, until: Until) -> float:
-        """Return how long to pause before the next attempt, or raise what ends the run."""
-        batch = self._batch_at_hand()
+    def _pause_after(self, error: MillstreamError, until: Until) -> float:
+        """Return the pause before the next attempt, or raise the error that ends the run."""
+        batch = self._current_batch()
         if batch != self._batch:
             self._batch, self._seen = batch, {}
-        looks = _signature(error)
-        attempts = self._seen[looks] = self._seen.get(looks, 0) + 1
+        signature = _signature(error)
+        attempts = self._seen[signature] = self._seen.get(signature, 0) + 1
         kind = kind_of(error)
-        waits = isinstance(error, _OUTAGES) and until == "stopped"
-        goes_on = kind == "infrastructure" and (waits or attempts < _MOST_ATTEMPTS)
-        self._note(error, kind, attempts, goes_on)
-        if not goes_on:
-            raise error if kind != "infrastructure" else self._stuck(error, attempts)
+        is_outage = isinstance(error, _OUTAGES) and until == "stopped"
+        retries = kind == "infrastructure" and (is_outage or attempts < _MAX_ATTEMPTS)
+        self._report_failure(error, kind, attempts, retries=retries)
+        if not retries:
+            raise error if kind != "infrastructure" else self._final_error(error, attempts)
         failures = sum(self._seen.values())
-        pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0**failures) * random.uniform(0.5, 1.0)
-        self._activity.turn_to(f"waits {pause:.0f} s to try again, since {error.message}")
+        pause = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0**failures) * random.uniform(0.5, 1.0)
+        self._activity.set(f"retrying in {pause:.0f} s after an error: {error.message}")
         return pause
 
-    def _batch_at_hand(self) -> int:
+    def _current_batch(self) -> int:
         try:
             progress, planned = self._journal.read()
         except MillstreamError:
             return self._batch
         return planned.number if planned is not None else progress.done + 1
 
-    def _stuck(self, error: MillstreamError, attempts: int) -> MillstreamError:
-        if attempts < _MOST_ATTEMPTS:
+    def _final_error(self, error: MillstreamError, attempts: int) -> MillstreamError:
+        if attempts < _MAX_ATTEMPTS:
             return error
-        stuck = EngineError(
+        final = EngineError(
             f"batch {self._batch} failed {attempts} times with the same error, so the app was stopped: {error.message}",
-            hint=f"nothing is lost, the batch comes first at the next start; see: millstream status {self._app}",
+            hint=f"nothing is lost: the next start runs the batch first; see: millstream status {self._app}",
             batch=self._batch,
         )
-        stuck.__cause__ = error
-        return stuck
+        final.__cause__ = error
+        return final
 
-    def _note(self, error: MillstreamError, kind: Kind, attempts: int, goes_on: bool) -> None:
-        """Leave a report of the failure in the log and in the journal, where it can be read after the run."""
-        note = FailureNote(
+    def _report_failure(self, error: MillstreamError, kind: Kind, attempts: int, *, retries: bool) -> None:
+        """Write the failure to the log and to the journal, where it can be read after the run."""
+        report = FailureReport(
             at=time.time_ns() // 1_000_000,
             batch=self._batch,
             kind=kind,
@@ -158,15 +158,15 @@ class Supervisor:
             message=error.message,
             hint=error.hint,
             stack="".join(traceback.format_exception(error)),
-            goes_on=goes_on,
+            goes_on=retries,
         )
-        level = logging.WARNING if goes_on else logging.ERROR
-        facts = {"app": self._app, "batch": note.batch, "kind": kind, "attempt": attempts, "error": note.message}
-        event(_log, level, "failed, tries again" if goes_on else "failed, stops", facts)
-        with contextlib.suppress(MillstreamError):  # with a full disk there is only the log
-            self._journal.note_failure(note)
+        level = logging.WARNING if retries else logging.ERROR
+        facts = {"app": self._app, "batch": report.batch, "kind": kind, "attempt": attempts, "error": report.message}
+        log_event(_log, level, "failed, retrying" if retries else "failed, stopping", facts)
+        with contextlib.suppress(MillstreamError):  # if the disk is full, there is only the log
+            self._journal.set_failure(report)
 
 
 def _signature(error: MillstreamError) -> str:
-    """Return what two errors have in common that are the same but for numbers: ports, processes, tasks."""
+    """Return an error without its numbers, such as ports, processes and tasks."""
     return f"{error.code}: {re.sub(r'[0-9]+', '#', error.message)}"

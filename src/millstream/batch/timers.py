@@ -1,4 +1,4 @@
-"""Which tasks have a timer due on the wall clock, so that a batch runs although no record has come."""
+"""Find the tasks with a due wall-clock timer, for which a batch runs even without records."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from millstream.task.task_input import TaskInput
 from millstream.windows import FOREVER
 
 TimedTasks = Mapping[str, frozenset[str]]
-"""The tasks that have processors, each with those of its steps that have to begin before the first record."""
+"""The tasks that have processors, each with those of its steps that have to start before the first record."""
 
 
 def timed_tasks(layout: Layout) -> TimedTasks:
     """Return the tasks of a layout that may have timers."""
-    found: dict[str, frozenset[str]] = {}
+    tasks: dict[str, frozenset[str]] = {}
     for stage, partition in layout.tasks:
         steps = _processors(layout.plan.stages[stage])
         if steps:
             name = f"{layout.plan.stages[stage].name}/{partition}"
-            found[name] = frozenset(node.name or "" for node in steps if node.starts)
-    return found
+            tasks[name] = frozenset(node.name or "" for node in steps if node.starts)
+    return tasks
 
 
 def due_tasks(tasks: TimedTasks, progress: Progress, now: int) -> tuple[str, ...]:
@@ -34,18 +34,18 @@ def due_tasks(tasks: TimedTasks, progress: Progress, now: int) -> tuple[str, ...
 
 
 def next_due(tasks: TimedTasks, progress: Progress) -> int:
-    """Return the wall time at which the next timer is due."""
+    """Return the wall-clock time at which the next timer is due."""
     return min((_due(starts, progress.timers.get(name, {})) for name, starts in tasks.items()), default=FOREVER)
 
 
-def _due(starts: frozenset[str], known: dict[str, int]) -> int:
-    return 0 if starts - known.keys() else min(known.values(), default=FOREVER)
+def _due(starts: frozenset[str], timers: dict[str, int]) -> int:
+    return 0 if starts - timers.keys() else min(timers.values(), default=FOREVER)
 
 
 class SharedTime:
     """One stream time for all tasks, as in the test driver of Kafka Streams, where a topology is a single task.
 
-    On a cluster, there as here, each stage has its own.
+    On a cluster each stage has its own stream time, in Kafka Streams as in Millstream.
     """
 
     def __init__(self, layout: Layout) -> None:

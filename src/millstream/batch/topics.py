@@ -1,4 +1,4 @@
-"""The topics that an app reads: those that it names, and those that match its patterns, as they come."""
+"""The topics that an app reads: those that it names, and those that match its patterns as they are created."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from millstream.plan.topology import Plan
 from millstream.task.policy import Policies
 
 _log = logging.getLogger(__name__)
-LOOK_SECONDS = 1.0
+REFRESH_SECONDS = 1.0
 
 
-def matching_topics(plan: Plan, broker: Broker, *, but: str) -> dict[str, int]:
-    """Return the topics that match a pattern of the plan, with their partitions; ``but`` is never read."""
+def matching_topics(plan: Plan, broker: Broker, *, exclude: str) -> dict[str, int]:
+    """Return the topics that match a pattern of the plan, with their partitions, except topic ``exclude``."""
     patterns = [source for source in plan.sources if source.pattern is not None]
-    found: dict[str, int] = {}
+    matching: dict[str, int] = {}
     for topic in broker.topic_names() if patterns else ():
-        if topic != but and any(source.reads(topic) for source in patterns):
+        if topic != exclude and any(source.reads(topic) for source in patterns):
             try:
-                found[topic] = broker.topic(topic).partitions
+                matching[topic] = broker.topic(topic).partitions
             except UnknownTopicError:
                 continue  # deleted since it was listed
-    return found
+    return matching
 
 
 def read_topics(app: AppSpec, broker: Broker) -> list[str]:
-    """Return the topics that an app reads: those it names, and those that match its patterns now."""
-    but = Policies.of(app.id, app.config).dead_letter_topic
-    return [*app.plan.source_topics, *matching_topics(app.plan, broker, but=but)]
+    """Return the topics that an app reads: those it names, and those that currently match its patterns."""
+    dead_letter_topic = Policies.of(app.id, app.config).dead_letter_topic
+    return [*app.plan.source_topics, *matching_topics(app.plan, broker, exclude=dead_letter_topic)]
 
 
 def lay_out(app: AppSpec, broker: Broker, before: Mapping[str, int]) -> Layout:
@@ -62,54 +62,54 @@ def lay_out(app: AppSpec, broker: Broker, before: Mapping[str, int]) -> Layout:
                 hint="create the topic with append timestamps, or leave timestamp= out",
                 topic=topic,
             )
-    matching = matching_topics(plan, broker, but=Policies.of(app.id, config).dead_letter_topic)
+    matching = matching_topics(plan, broker, exclude=Policies.of(app.id, config).dead_letter_topic)
     return Layout.of(plan, {**topics, **matching}, otherwise=config.partitions, before=before)
 
 
 class SourceTopics:
-    """All topics that an app reads now; to go through them is to look for new ones, now and then.
+    """All topics that an app currently reads; iterating over them looks for new ones at intervals.
 
-    A topic that comes while the app runs joins it with the next batch, if its partitions fit the tasks there are. One
-    that does not fit is left alone, with a word in the log, until the app is started again.
+    The next batch reads a topic that was created while the app runs, if its partitions fit the running tasks.
+    Otherwise a warning is logged, and the topic is not read until the app is restarted.
     """
 
     def __init__(
-        self, layout: Layout, broker: Broker, *, dead_letters: str, look_seconds: float = LOOK_SECONDS
+        self, layout: Layout, broker: Broker, *, dead_letters: str, refresh_seconds: float = REFRESH_SECONDS
     ) -> None:
         self._layout = layout
         self._broker = broker
         self._dead_letters = dead_letters
-        self._look_seconds = look_seconds
-        self._found: dict[str, int] = {}
+        self._refresh_seconds = refresh_seconds
+        self._matching: dict[str, int] = {}
         self._refused: set[str] = set()
-        self._next_look = 0.0
+        self._next_refresh = 0.0
         self._can_grow = any(source.pattern is not None for source in layout.plan.sources)
 
     def __iter__(self) -> Iterator[str]:
-        if self._can_grow and time.monotonic() >= self._next_look:
-            self._look()
-            self._next_look = time.monotonic() + self._look_seconds
-        return iter((*self._layout.plan.source_topics, *self._found))
+        if self._can_grow and time.monotonic() >= self._next_refresh:
+            self._refresh()
+            self._next_refresh = time.monotonic() + self._refresh_seconds
+        return iter((*self._layout.plan.source_topics, *self._matching))
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         named = {topic: self._broker.topic(topic).partitions for topic in self._layout.plan.source_topics}
-        there = matching_topics(self._layout.plan, self._broker, but=self._dead_letters)
-        self._found = {topic: count for topic, count in self._found.items() if topic in there}
-        for topic, count in there.items():
-            if topic in self._found or topic in self._refused:
+        existing = matching_topics(self._layout.plan, self._broker, exclude=self._dead_letters)
+        self._matching = {topic: count for topic, count in self._matching.items() if topic in existing}
+        for topic, count in existing.items():
+            if topic in self._matching or topic in self._refused:
                 continue
-            if self._fits({**named, **self._found, topic: count}):
-                self._found[topic] = count
+            if self._fits_tasks({**named, **self._matching, topic: count}):
+                self._matching[topic] = count
             else:
                 self._refused.add(topic)
                 _log.warning(
-                    "topic %r matches a pattern, but its %d partitions do not fit the tasks that run; "
+                    "topic %r matches a pattern, but its %d partitions do not fit the running tasks; "
                     "it is read after the next start",
                     topic,
                     count,
                 )
 
-    def _fits(self, topics: Mapping[str, int]) -> bool:
+    def _fits_tasks(self, topics: Mapping[str, int]) -> bool:
         try:
             wider = Layout.of(self._layout.plan, topics, before=self._layout.partitions_by_stage).partitions
         except DefinitionError:

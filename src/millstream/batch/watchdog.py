@@ -1,4 +1,4 @@
-"""The watchdog of a run: shows signs of life, says what takes long, and gives up on a batch that hangs."""
+"""The watchdog of a run: it writes heartbeats, warns about slow activities and cancels stuck batches."""
 
 from __future__ import annotations
 
@@ -6,66 +6,67 @@ import logging
 import threading
 from collections.abc import Callable
 
-from millstream.batch.activity import Activity, LifeSigns
-from millstream.batch.logs import event
+from millstream.batch.activity import Activity, HeartbeatFile
+from millstream.batch.logs import log_event
 
 _log = logging.getLogger("millstream.watchdog")
-_LOOK_SECONDS = 1.0
-_LONG_SECONDS = 30.0
+_CHECK_SECONDS = 1.0
+_SLOW_SECONDS = 30.0
 
 
 class Watchdog:
-    """Looks at an activity once a second, from a thread of its own.
+    """Checks an activity once a second, in its own thread.
 
-    ``detail`` says more about what is waited for, ``abandon`` ends what hangs for longer than ``stuck_after`` seconds.
+    ``detail`` returns more about a slow activity, ``cancel`` ends a batch that runs for more than ``stuck_after``
+    seconds.
     """
 
     def __init__(
         self,
         app: str,
         activity: Activity,
-        signs: LifeSigns,
+        heartbeats: HeartbeatFile,
         *,
         stuck_after: float | None = None,
         detail: Callable[[], str] = lambda: "",
-        abandon: Callable[[], None] = lambda: None,
+        cancel: Callable[[], None] = lambda: None,
     ) -> None:
         self._app = app
         self._activity = activity
-        self._signs = signs
+        self._heartbeats = heartbeats
         self._stuck_after = stuck_after
         self._detail = detail
-        self._abandon = abandon
-        self._told_at = _LONG_SECONDS
+        self._cancel = cancel
+        self._warn_after = _SLOW_SECONDS
         self._watched = activity.now
-        self._ends = threading.Event()
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="millstream-watchdog", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop to look."""
-        self._ends.set()
+        """Stop the thread."""
+        self._closing.set()
         self._thread.join()
 
     def _watch(self) -> None:
         while True:
-            self._look()
-            if self._ends.wait(_LOOK_SECONDS):
+            self._check()
+            if self._closing.wait(_CHECK_SECONDS):
                 return
 
-    def _look(self) -> None:
-        doing = self._activity.now
-        self._signs.show(doing)
-        if doing is not self._watched:
-            self._watched, self._told_at = doing, _LONG_SECONDS
-        if doing.effort == "idle":
+    def _check(self) -> None:
+        now = self._activity.now
+        self._heartbeats.write(now)
+        if now is not self._watched:
+            self._watched, self._warn_after = now, _SLOW_SECONDS
+        if now.effort == "idle":
             return
-        if doing.seconds >= self._told_at:
-            self._told_at *= 2  # soon first, then ever more rarely
-            facts = {"app": self._app, "doing": doing.what, "seconds": round(doing.seconds), "detail": self._detail()}
-            event(_log, logging.WARNING, "takes long", facts)
-        if doing.effort == "working" and self._stuck_after is not None and doing.seconds >= self._stuck_after:
-            facts = {"app": self._app, "doing": doing.what, "seconds": round(doing.seconds)}
-            event(_log, logging.ERROR, "hangs and is given up", facts)
-            self._activity.turn_to(f"gives up on what it was doing ({doing.what})")
-            self._abandon()
+        if now.seconds >= self._warn_after:
+            self._warn_after *= 2  # the longer it lasts, the rarer the warnings
+            facts = {"app": self._app, "doing": now.what, "seconds": round(now.seconds), "detail": self._detail()}
+            log_event(_log, logging.WARNING, "slow", facts)
+        if now.effort == "working" and self._stuck_after is not None and now.seconds >= self._stuck_after:
+            facts = {"app": self._app, "doing": now.what, "seconds": round(now.seconds)}
+            log_event(_log, logging.ERROR, "stuck, cancelled", facts)
+            self._activity.set(f"cancelling what it was doing ({now.what})")
+            self._cancel()

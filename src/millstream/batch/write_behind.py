@@ -1,10 +1,11 @@
-"""Small batches of a process that stays: one commit each, and the state of their tasks when there is time.
+"""Write the state of a resident task behind its journal: one commit per batch, the task states are committed later.
 
-Run as elsewhere, a batch waits for the disk once for its plan, once for each task and once for each task that
-publishes. Here the tasks of a batch run inside transactions that stay open. What they changed is written to the
-journal, together with the plan of the batch and the news that the one before is done; then everything is published at
-once. The transactions commit later, for many batches together. Whatever dies before that, the journal has all of it:
-``Journal.settle`` brings the state of each task to where it was, outboxes included, from where any gear goes on.
+In the other execution modes a batch waits for the disk once for its plan, once for each task and once for each task
+that publishes. Here the tasks of a batch run in transactions that stay open. Their changes are written to the journal,
+in the commit that also stores the batch and marks the batch before as done; then all output is published in one pass.
+The transactions commit later, for many batches together. If the process dies before that, the journal contains
+everything: ``Journal.replay_commits`` brings the state of each task up to date, outboxes included, and any execution
+mode can continue from there.
 """
 
 from __future__ import annotations
@@ -29,112 +30,114 @@ from millstream.task.report import TaskReport
 from millstream.task.runner import Applied, Apply
 from millstream.task.task_input import TaskInput
 
-SETTLE_SECONDS = 0.1
-"""After so long, at most, readers of a table see what a batch has changed."""
+_COMMIT_SECONDS = 0.1
+"""The longest time until readers of a table see the changes of a batch."""
 
 
-def may_write_behind(site: TaskEnvironment) -> bool:
-    """Whether the state of its tasks is all that a batch changes: no copies of tables, no checkpoint elsewhere."""
-    return site.checkpoint is None and not site.layout.plan.global_tables
+def can_write_behind(env: TaskEnvironment) -> bool:
+    """Whether batches change nothing but the states of tasks: no copies of global tables, no checkpoint."""
+    return env.checkpoint is None and not env.layout.plan.global_tables
 
 
-class PatientJournal(Journal):
-    """A journal that waits with what the loop has to note until there is something to commit it with."""
+class DeferredJournal(Journal):
+    """A journal that defers the writes of the loop until a batch is committed."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         super().__init__(path, durable=durable)
-        self._kept: tuple[Progress, Batch | None, BatchReport | None] | None = None
+        self._deferred: tuple[Progress, Batch | None, BatchReport | None] | None = None
         self._progress = Progress()
 
     def read(self) -> tuple[Progress, Batch | None]:
-        """Return what is in the journal, and remember how far the app is."""
+        """Return the content of the journal."""
         self._progress, planned = super().read()
         return self._progress, planned
 
     def write(self, progress: Progress, planned: Batch | None, report: BatchReport | None = None) -> None:
-        """Remember what is to be noted; a report stays until it is stored."""
-        if report is None and self._kept is not None:
-            report = self._kept[2]
-        self._kept = progress, planned, report
+        """Defer a write; a report that is not stored yet is kept."""
+        if report is None and self._deferred is not None:
+            report = self._deferred[2]
+        self._deferred = progress, planned, report
         self._progress = progress
 
-    def apply(self, planned: Batch, commits: list[TaskCommit], settled: int) -> None:
-        """Note what was kept, with what a batch has changed."""
-        report = None if self._kept is None else self._kept[2]
-        self.write_applied(self._progress, planned, report, commits, settled=settled)
-        self._kept = None
+    def write_batch(self, batch: Batch, commits: list[TaskCommit], committed: int) -> None:
+        """Store the deferred write together with a batch and the commits of its tasks."""
+        report = None if self._deferred is None else self._deferred[2]
+        self.write_with_commits(self._progress, batch, report, commits, committed=committed)
+        self._deferred = None
 
     def flush(self) -> None:
-        """Note what was kept by itself."""
-        if self._kept is not None:
-            super().write(*self._kept)
-            self._kept = None
+        """Store the deferred write by itself."""
+        if self._deferred is not None:
+            super().write(*self._deferred)
+            self._deferred = None
 
 
 class WriteBehind:
-    """Executes batches in this process; ``journal`` is the one that their loop has to use."""
+    """Runs batches in this process; their loop has to use ``journal``."""
 
     def __init__(
-        self, site: TaskEnvironment, journal: PatientJournal, on_batch: Callable[[BatchReport], None] = lambda _: None
+        self, env: TaskEnvironment, journal: DeferredJournal, on_batch: Callable[[BatchReport], None] = lambda _: None
     ) -> None:
         self.journal = journal
-        self._site = site
+        self._env = env
         self._on_batch = on_batch
-        self._untold: list[BatchReport] = []
-        self._open = ExitStack()
+        self._deferred_reports: list[BatchReport] = []
+        self._exit_stack = ExitStack()
         self._transactions: dict[Path, Any] = {}
-        """Those that are open, by the directory of the state."""
+        """The open transactions by state directory."""
         self._opened_at = 0.0
         self._applied = 0
-        self._settled = 0
+        """The last batch in the journal."""
+        self._committed = 0
+        """The last batch in the states of the tasks."""
         self._commits: list[TaskCommit] = []
         self._outputs: dict[str, list[Output]] = {}
-        self._is_sound = False
+        self._is_up_to_date = False
 
-    def __call__(self, plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
-        """Run a batch: all that it does to state and topics is durable before anything of it is published."""
-        reports = self._run_durably(plan, versions)
-        self._tell_all()
+    def __call__(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+        """Run a batch; its changes and its output are durable before any of the output is published."""
+        reports = self._run_durably(batch, versions)
+        self._send_reports()
         if self._outputs:
             began = time.perf_counter()
-            append_together(self._site.broker, plan.number, self._outputs)
+            append_together(self._env.broker, batch.number, self._outputs)
             seconds = time.perf_counter() - began
             for report in reports:
                 report.publish_seconds = seconds if report.records_out else 0.0
-        if self._transactions and time.monotonic() - self._opened_at >= SETTLE_SECONDS:
-            self._settle()
+        if self._transactions and time.monotonic() - self._opened_at >= _COMMIT_SECONDS:
+            self._commit_states()
         return reports
 
-    def tell(self, report: BatchReport) -> None:
-        """Pass a report on as soon as its batch is noted as done."""
-        self._untold.append(report)
+    def defer_report(self, report: BatchReport) -> None:
+        """Keep a report until its batch is marked as done."""
+        self._deferred_reports.append(report)
 
-    def rest(self) -> None:
-        """Write down everything that was put off, since there is nothing else to do."""
+    def flush(self) -> None:
+        """Write everything that was deferred."""
         self.journal.flush()
-        self._tell_all()
-        self._settle()
+        self._send_reports()
+        self._commit_states()
 
     def close(self) -> None:
-        """Leave everything as any other gear finds it; call it at the end, however that came."""
-        self.rest()
-        self.journal.settle(self._site.state_dir)
+        """Leave nothing that other execution modes do not expect; call it at the end, also after an error."""
+        self.flush()
+        self.journal.replay_commits(self._env.state_dir)
 
-    def _run_durably(self, plan: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+    def _run_durably(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         while True:
-            self._make_sound()
+            self._bring_up_to_date()
             self._commits, self._outputs = [], {}
             try:
-                reports = run_batch(self._site, plan, versions, committer=self)
-                self.journal.apply(plan, self._commits, self._settled)
+                reports = run_batch(self._env, batch, versions, committer=self)
+                self.journal.write_batch(batch, self._commits, self._committed)
             except _FullMapError as full:
-                self._drop()
+                self._abort()
                 full.state.grow()
             except BaseException:
-                self._drop()
+                self._abort()
                 raise
             else:
-                self._applied = plan.number
+                self._applied = batch.number
                 return reports
 
     def commit(self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, apply: Apply) -> Applied:
@@ -161,48 +164,48 @@ class WriteBehind:
         if txn is None:
             if not self._transactions:
                 self._opened_at = time.monotonic()
-            txn = self._transactions[state.path] = self._open.enter_context(state.writing())
+            txn = self._transactions[state.path] = self._exit_stack.enter_context(state.writing())
         return txn
 
-    def _make_sound(self) -> None:
-        """Bring the state to where the journal is, if a failure has made it fall behind; open all of it once."""
-        if not self._is_sound:
-            self.journal.settle(self._site.state_dir)
-            for task in range(len(self._site.layout.tasks)):
-                self._site.state(task)  # what it creates needs a transaction of its own
-            self._is_sound = True
+    def _bring_up_to_date(self) -> None:
+        """Replay the journal if a failure has left the states behind it, and open all states."""
+        if not self._is_up_to_date:
+            self.journal.replay_commits(self._env.state_dir)
+            for task in range(len(self._env.layout.tasks)):
+                self._env.state(task)  # a new state needs its own transaction to be created
+            self._is_up_to_date = True
 
-    def _settle(self) -> None:
-        """Commit the state of all tasks."""
+    def _commit_states(self) -> None:
+        """Commit the open transactions of all tasks."""
         try:
-            self._open.close()
+            self._exit_stack.close()
         except BaseException:
-            self._is_sound = False
+            self._is_up_to_date = False
             raise
         finally:
             self._transactions.clear()
-        if self._is_sound:
-            self._settled = self._applied
+        if self._is_up_to_date:
+            self._committed = self._applied
 
-    def _drop(self) -> None:
-        """Let go of all transactions: what they hold of earlier batches is in the journal."""
-        self._is_sound = False
+    def _abort(self) -> None:
+        """Abort all transactions; the changes of earlier batches in them are in the journal."""
+        self._is_up_to_date = False
         self._transactions.clear()
-        with suppress(_DroppedError):
-            self._open.__exit__(_DroppedError, _DroppedError(), None)
+        with suppress(_AbortedError):
+            self._exit_stack.__exit__(_AbortedError, _AbortedError(), None)
 
-    def _tell_all(self) -> None:
-        for report in self._untold:
+    def _send_reports(self) -> None:
+        for report in self._deferred_reports:
             self._on_batch(report)
-        self._untold.clear()
+        self._deferred_reports.clear()
 
 
-class _DroppedError(Exception):
-    """Ends transactions that are not to be committed."""
+class _AbortedError(Exception):
+    """Makes transactions abort instead of commit."""
 
 
 class _FullMapError(Exception):
-    """A transaction was too large for the map of a state."""
+    """A transaction was too large for the memory map of a state."""
 
     def __init__(self, state: TaskState) -> None:
         super().__init__(state.path)

@@ -11,7 +11,7 @@ import msgspec
 
 from millstream.app import App
 from millstream.batch.loop import Until
-from millstream.batch.pace import Pace, Trigger
+from millstream.batch.trigger import Trigger, TriggerMode
 from millstream.cli.command import TARGET, Command
 from millstream.cli.logs import LogFormat, log_to_stderr
 from millstream.cli.output import show_changes, show_message
@@ -65,7 +65,7 @@ def run(
     settings: Settings,
     /,
     until: Until,
-    trigger: Trigger,
+    trigger: TriggerMode,
     every: str | None,
     no_progress: bool,
     quiet: bool,
@@ -86,7 +86,7 @@ def run(
     """
     app = settings.load(target)
     app.id = app.id if name is None else check_name("app", name)
-    Pace.of(trigger, every)  # reports invalid options before Spark starts
+    Trigger.of(trigger, every)  # reports invalid options before Spark starts
     if metrics_port is not None:
         app.config = msgspec.structs.replace(app.config, metrics_port=metrics_port)
     if log is not None:

@@ -1,4 +1,4 @@
-"""Feed bounded data from a DataFrame into a topic."""
+"""Append the rows of a DataFrame to a topic."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def _records(dataframe: DataFrame, key: str | None, timestamp: str | None) -> Da
     if timestamp is None:
         return dataframe
     is_number = isinstance(dataframe.schema[timestamp].dataType, NumericType)
-    moment = f.timestamp_millis(f.col(timestamp).cast("bigint")) if is_number else f.col(timestamp).cast("timestamp")
-    # one task writes them all: only so do the records of every partition of the topic lie in the order of their time
-    return dataframe.withColumn("_timestamp", moment).coalesce(1).sortWithinPartitions("_timestamp")
+    column = f.timestamp_millis(f.col(timestamp).cast("bigint")) if is_number else f.col(timestamp).cast("timestamp")
+    # a single task writes all rows, so that each partition of the topic is ordered by time
+    return dataframe.withColumn("_timestamp", column).coalesce(1).sortWithinPartitions("_timestamp")

@@ -1,8 +1,8 @@
 """Write DataFrames to topics.
 
-In a batch every Spark task appends what it has, under a name of its own and with numbers, so that a task that Spark
-runs again writes nothing twice; a job that fails leaves what it wrote until then. A streaming query hands over the rows
-of a micro-batch when Spark commits it, and a micro-batch that was written before is left out: exactly once.
+In a batch query each Spark task appends its rows under its own producer name, with sequence numbers, so a task that
+Spark runs again writes nothing twice. A job that fails keeps what it has written so far. A streaming query hands over
+the rows of a micro-batch when Spark commits it, and skips a micro-batch that was written before: exactly once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from millstream.spark.options import Options
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has to say: for a stream the records themselves, as (topic partition, block)."""
+    """The result of one task: for a streaming query its records, as (topic partition, block)."""
 
     blocks: list[tuple[int, bytes]]
 
@@ -47,8 +47,8 @@ class TopicWriter(DataSourceArrowWriter):
         try:
             topic = broker.topic(self._options.topic or "")
             for number, batch in enumerate(iterator):
-                found = self._rows.outputs(batch, topic, task + number)
-                broker.append_once(f"{self._name}.{task}", number, found)
+                outputs = self._rows.outputs(batch, topic, task + number)
+                broker.append_once(f"{self._name}.{task}", number, outputs)
         finally:
             broker.close()
         return Written([])
@@ -76,23 +76,23 @@ class StreamTopicWriter(DataSourceStreamArrowWriter):
             broker.close()
         return Written(
             [
-                (one.partition, to_bytes(one.block))
+                (output.partition, to_bytes(output.block))
                 for batch in iterator
-                for one in self._rows.outputs(batch, topic, context.partitionId())
+                for output in self._rows.outputs(batch, topic, context.partitionId())
             ]
         )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         topic = self._options.topic or ""
-        found = [
+        outputs = [
             Output(topic, partition, from_bytes(data))
             for message in messages
             if isinstance(message, Written)
             for partition, data in message.blocks
         ]
-        if found:
+        if outputs:
             broker = self._options.broker()
             try:
-                broker.append_once(self._name, batchId, found)
+                broker.append_once(self._name, batchId, outputs)
             finally:
                 broker.close()

@@ -1,6 +1,6 @@
-"""The data source ``millstream``: topics and tables as DataFrames, in batches and as streams.
+"""The data source ``millstream``: topics and tables as DataFrames, for batch and streaming queries.
 
-``register(spark)`` makes it known; ``app.spark`` gives a session that knows it already. Reading never disturbs an app.
+``register(spark)`` registers it with a session; that of ``app.spark`` has it already. Reading never disturbs an app.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FORMAT = "millstream"
 
 
 def register(spark: SparkSession) -> None:
-    """Make the data source known to a session."""
+    """Register the data source with a session."""
     spark.dataSource.register(MillstreamSource)
 
 
@@ -93,7 +93,7 @@ class TopicReader(DataSourceReader):
     def partitions(self) -> list[RangePartition]:
         broker = self._options.broker()
         try:
-            return [RangePartition(one) for one in self._options.ranges(broker)]
+            return [RangePartition(range_) for range_ in self._options.ranges(broker)]
         finally:
             broker.close()
 
@@ -102,19 +102,19 @@ class TopicReader(DataSourceReader):
         return read_range(self._options, self._schema, partition.range)
 
 
-def read_range(options: Options, schema: StructType, one: Range) -> Iterator[Any]:
+def read_range(options: Options, schema: StructType, range_: Range) -> Iterator[Any]:
     """Yield the records of a range as Arrow batches."""
-    rows = RowReader(one.topic, schema, "skip" if options.on_bad == "skip" else "fail")
+    rows = RowReader(range_.topic, schema, "skip" if options.on_error == "skip" else "fail")
     broker = options.broker()
     try:
-        for chunk in broker.read(one.topic, one.partition, one.start, one.stop):
-            yield rows.batch(one.partition, chunk)
+        for chunk in broker.read(range_.topic, range_.partition, range_.start, range_.stop):
+            yield rows.batch(range_.partition, chunk)
     finally:
         broker.close()
 
 
 class TopicStreamReader(DataSourceStreamReader):
-    """Feeds Structured Streaming from a topic; its offsets are kept in the query's own checkpoint."""
+    """Reads a topic as a stream; the offsets are in the checkpoint of the query."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
@@ -123,42 +123,42 @@ class TopicStreamReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         broker = self._options.broker()
         try:
-            return {str(one.partition): one.start for one in self._options.ranges(broker)}
+            return {str(range_.partition): range_.start for range_ in self._options.ranges(broker)}
         finally:
             broker.close()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        most = self._options.max_records
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        max_records = self._options.max_records
+        return ReadAllAvailable() if max_records is None else ReadMaxRows(max_records)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
         broker = self._options.broker()
         try:
-            waiting = self._waiting(broker, start)
+            backlog = self._backlog(broker, start)
         finally:
             broker.close()
-        if isinstance(limit, ReadMaxRows) and sum(one.stop - one.start for one in waiting) > limit.max_rows:
-            parts = shares(waiting, limit.max_rows)
-            waiting = [
-                Range(one.topic, one.partition, one.start, one.start + part)
-                for one, part in zip(waiting, parts, strict=True)
+        if isinstance(limit, ReadMaxRows) and sum(range_.stop - range_.start for range_ in backlog) > limit.max_rows:
+            parts = shares(backlog, limit.max_rows)
+            backlog = [
+                Range(range_.topic, range_.partition, range_.start, range_.start + part)
+                for range_, part in zip(backlog, parts, strict=True)
             ]
-        return {**start, **{str(one.partition): one.stop for one in waiting}}
+        return {**start, **{str(range_.partition): range_.stop for range_ in backlog}}
 
-    def _waiting(self, broker: Broker, start: Mapping[str, int]) -> list[Range]:
+    def _backlog(self, broker: Broker, start: Mapping[str, int]) -> list[Range]:
         assert self._options.topic is not None
-        topic, found = self._options.topic, []
+        topic, backlog = self._options.topic, []
         for partition, bounds in enumerate(broker.offsets(topic)):
-            at = start.get(str(partition), bounds.begin)
-            if at > bounds.end:
+            position = start.get(str(partition), bounds.begin)
+            if position > bounds.end:
                 raise OffsetOutOfRangeError(
-                    f"{topic}[{partition}] ends at {bounds.end}, but the query has read up to {at}",
+                    f"{topic}[{partition}] ends at {bounds.end}, but the query has read up to {position}",
                     hint="the topic was deleted and created again; start the query with a new checkpoint",
                     topic=topic,
                 )
-            if at < bounds.end:
-                found.append(Range(topic, partition, at, bounds.end))
-        return found
+            if position < bounds.end:
+                backlog.append(Range(topic, partition, position, bounds.end))
+        return backlog
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[RangePartition]:
         assert self._options.topic is not None
@@ -174,7 +174,7 @@ class TopicStreamReader(DataSourceStreamReader):
 
 
 class TableFrameReader(DataSourceReader):
-    """Reads a table of an app, as of the last batch that each of its tasks has committed."""
+    """Reads a table of an app as of the last commit of each of its tasks."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options

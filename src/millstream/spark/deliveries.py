@@ -1,7 +1,7 @@
-"""What ``to_spark`` promises: each batch of its topic as a DataFrame, with an id that always means the same rows.
+"""Deliveries of ``to_spark``: each batch of its topic as a DataFrame, with an id that always means the same rows.
 
-A delivery is a batch loop of its own, over the topic of the step and with a journal of its own: ranges are durable
-before the function is called, and noted as done after it returned.
+A delivery is a separate batch loop over the topic of the step, with its own journal: the ranges of a batch are durable
+before the function is called, and the batch is marked as done after the function has returned.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Deliveries:
 
     @contextmanager
     def beside(self, until: Until, stop_app: Callable[[], None]) -> Iterator[None]:
-        """Deliver while the app runs in the block, each in a thread of its own; or, if it only catches up, after it."""
+        """Deliver in a thread per step while the app runs in the block; if it only catches up, deliver after it."""
         threads = [
             threading.Thread(target=self._run, args=(loop, stop_app), name="millstream-delivery", daemon=True)
             for loop in (self._loops if until == "stopped" else ())
@@ -79,19 +79,19 @@ class _Call:
         self._broker = broker
         self._delivery = delivery
 
-    def __call__(self, plan: Batch, _versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+    def __call__(self, batch: Batch, _versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         name = self._delivery.name
-        for one in plan.ranges:  # what was delivered before is not needed any more
-            self._broker.delete_before(one.topic, one.partition, one.start)
+        for range_ in batch.ranges:  # records that were delivered before are no longer needed
+            self._broker.delete_before(range_.topic, range_.partition, range_.start)
         try:
-            self._delivery.function(self._frame(plan.ranges), plan.number)
+            self._delivery.function(self._frame(batch.ranges), batch.number)
         except MillstreamError:
             raise
         except Exception as error:
             reason = str(error).splitlines()[0] if isinstance(error, PySparkException) else str(error)
             raise ProcessingError(
-                f"to_spark step {name!r} failed on batch {plan.number}: {type(error).__name__}: {reason}",
-                hint="it is called with the same batch again when the app is started again",
+                f"to_spark step {name!r} failed on batch {batch.number}: {type(error).__name__}: {reason}",
+                hint="the next start of the app calls it again with the same batch",
                 node=name,
             ) from error
         return []
@@ -102,9 +102,9 @@ class _Call:
         if self._delivery.schema is not None:
             reader = reader.schema(self._delivery.schema)
         topic = ranges[0].topic
-        nothing = dict.fromkeys(range(self._broker.topic(topic).partitions), 0)
-        starts = {**nothing, **{one.partition: one.start for one in ranges}}
-        stops = {**nothing, **{one.partition: one.stop for one in ranges}}
+        empty = dict.fromkeys(range(self._broker.topic(topic).partitions), 0)
+        starts = {**empty, **{range_.partition: range_.start for range_ in ranges}}
+        stops = {**empty, **{range_.partition: range_.stop for range_ in ranges}}
         reader = reader.option("topic", topic).option("start_offset", _json(starts))
         return reader.option("stop_offset", _json(stops)).load()
 

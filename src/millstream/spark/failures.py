@@ -1,4 +1,4 @@
-"""Errors on their way from a worker to the driver: as data, so that they arrive whole and Spark does not retry them."""
+"""Send errors from workers to the driver as data, so that nothing is lost and Spark does not retry the task."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ class Failure(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """Describe an error; one that is not ours is a fault of the engine or of the user's imports."""
+        """Describe an error; any other than a MillstreamError comes from the engine or from the user's imports."""
         stack = "".join(traceback.format_exception(error))
         if isinstance(error, MillstreamError):
             facts = {name: value for name, value in error.facts.items() if isinstance(value, str | int | None)}
             return cls(error.code, error.message, error.hint, facts, stack)
         return cls(EngineError.code, f"a worker failed: {type(error).__name__}: {error}", None, {}, stack)
 
-    def raised(self) -> MillstreamError:
-        """Return the error again, with the worker's stack as its cause."""
+    def error(self) -> MillstreamError:
+        """Return the error, with the worker's stack as its cause."""
         error = _KINDS[self.code](self.message, hint=self.hint, **self.facts)
         error.__cause__ = WorkerStackError(self.stack)
         return error
 
 
 class WorkerStackError(Exception):
-    """The stack of an error as it was in a worker."""
+    """The stack of an error in a worker."""
 
 
 def explained(error: Exception) -> EngineError:
-    """Say in one sentence why Spark could not run a job."""
+    """Return an error that says in one sentence why Spark could not run a job."""
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
     reason = next(
         (line.strip() for line in text.splitlines() if re.search(r"(Error|Exception|exited|killed)", line)), ""
     )
     if isinstance(error, ConnectionError | Py4JError) and not isinstance(error, Py4JJavaError):
-        reason = "its JVM does not answer"
+        reason = "its JVM does not respond"
     elif "SPARK_JOB_CANCELLED" in text:
-        reason = "it took longer than stuck_after and was given up"
+        reason = "it took longer than stuck_after and was cancelled"
     return EngineError(
         f"Spark could not run a batch: {reason[:300] or type(error).__name__}", hint="the batch is run again"
     )
@@ -66,7 +66,7 @@ def explained(error: Exception) -> EngineError:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn what PySpark and Py4J raise into our errors, in one place."""
+    """Translate errors of PySpark and Py4J into an EngineError."""
     try:
         yield
     except (Py4JError, PySparkException, ConnectionError) as error:

@@ -1,8 +1,8 @@
 """Records of a topic as rows of a DataFrame, and back.
 
-Without a schema a row is a record as it lies in the topic. With a schema its columns are the fields of the record's
-JSON value, and columns that begin with an underscore are what lies around it: ``_key``, ``_timestamp``, ``_partition``
-and ``_offset``.
+Without a schema a row is a record as it is stored in the topic. With a schema its columns are the fields of the
+record's JSON value; columns that start with an underscore are the record's metadata: ``_key``, ``_timestamp``,
+``_partition`` and ``_offset``.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from millstream.operators.runtime import Columns
 from millstream.serdes import READABLE
 from millstream.task.outbox import Outbox, topic_outputs
 
-OnBad = Literal["fail", "skip"]
+OnError = Literal["fail", "skip"]
 
 RAW_SCHEMA = (
     "key BINARY, value BINARY, timestamp TIMESTAMP, partition INT, offset BIGINT, "
     "headers ARRAY<STRUCT<name: STRING, value: BINARY>>"
 )
 _RAW_COLUMNS = ("key", "value", "timestamp", "partition", "offset", "headers")
-AROUND = {"_key": "key", "_timestamp": "timestamp", "_partition": "partition", "_offset": "offset"}
-"""Columns of decoded rows that are not fields of the value."""
+METADATA = {"_key": "key", "_timestamp": "timestamp", "_partition": "partition", "_offset": "offset"}
+"""Columns of decoded rows that are not fields of the value, with the names they have in raw rows."""
 
 _TYPES: dict[type[sql.DataType], Any] = {
     sql.StringType: str,
@@ -53,35 +53,35 @@ _TYPES: dict[type[sql.DataType], Any] = {
 
 
 def arrow_schema(schema: sql.StructType) -> Any:
-    """Return the Arrow schema that Spark expects for a schema of its own."""
+    """Return the Arrow schema that Spark expects for a Spark schema."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 class RowReader:
-    """Turns chunks of a topic into Arrow batches with the columns that are wanted."""
+    """Turns chunks of a topic into Arrow batches with the columns of a schema."""
 
-    def __init__(self, topic: str, schema: sql.StructType, on_bad: OnBad) -> None:
+    def __init__(self, topic: str, schema: sql.StructType, on_error: OnError) -> None:
         self._topic = topic
         self._schema = arrow_schema(schema)
-        self._on_bad = on_bad
+        self._on_error = on_error
         self._is_raw = set(schema.names) <= set(_RAW_COLUMNS) and "value" in schema.names
-        self._fields = [name for name in schema.names if name not in AROUND]
+        self._fields = [name for name in schema.names if name not in METADATA]
         if not self._is_raw:
-            wanted = [field for field in schema.fields if field.name in self._fields]
-            self._decode = msgspec.json.Decoder(_python_type(sql.StructType(wanted))).decode
+            fields = [field for field in schema.fields if field.name in self._fields]
+            self._decode = msgspec.json.Decoder(_python_type(sql.StructType(fields))).decode
 
     def batch(self, partition: int, chunk: RecordChunk) -> Any:
         """Return the rows of a chunk."""
         if self._is_raw:
-            around = _around(partition, chunk)
-            columns = {**around, "value": chunk.block.column(1), "headers": _headers(chunk)}
+            metadata = _metadata(partition, chunk)
+            columns = {**metadata, "value": chunk.block.column(1), "headers": _headers(chunk)}
             return self._arranged(columns)
         rows, values = self._values(partition, chunk)
-        kept = {name: pc.take(column, rows) for name, column in _around(partition, chunk).items()}
+        kept = {name: pc.take(column, rows) for name, column in _metadata(partition, chunk).items()}
         fields = [field for field in self._schema if field.name in self._fields]
         decoded = pa.RecordBatch.from_pylist(values, pa.schema(fields))
-        around = {name: kept[inside] for name, inside in AROUND.items()}
-        return self._arranged({**around, **{name: decoded.column(name) for name in self._fields}})
+        metadata = {name: kept[raw_name] for name, raw_name in METADATA.items()}
+        return self._arranged({**metadata, **{name: decoded.column(name) for name in self._fields}})
 
     def _values(self, partition: int, chunk: RecordChunk) -> tuple[Any, list[dict[str, Any]]]:
         """Decode the values; a record without a value is a row of nulls."""
@@ -92,10 +92,10 @@ class RowReader:
                 values.append({} if data is None else self._decode(data))
                 rows.append(row)
             except msgspec.DecodeError as error:
-                if self._on_bad == "fail":
-                    where = f"{self._topic}[{partition}]@{chunk.offsets[row]}"
+                if self._on_error == "fail":
+                    position = f"{self._topic}[{partition}]@{chunk.offsets[row]}"
                     raise SerdeError(
-                        f"record {where} does not fit the schema: {error}",
+                        f"record {position} does not fit the schema: {error}",
                         hint='option("on_error", "skip") leaves it out',
                     ) from error
         return pa.array(rows, pa.int64()), values
@@ -105,11 +105,11 @@ class RowReader:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _cast(column: Any, wanted: Any) -> Any:
-    return column if column.type == wanted else column.cast(wanted)
+def _cast(column: Any, kind: Any) -> Any:
+    return column if column.type == kind else column.cast(kind)
 
 
-def _around(partition: int, chunk: RecordChunk) -> dict[str, Any]:
+def _metadata(partition: int, chunk: RecordChunk) -> dict[str, Any]:
     count = len(chunk.block)
     return {
         "key": chunk.block.column(0),
@@ -121,14 +121,14 @@ def _around(partition: int, chunk: RecordChunk) -> dict[str, Any]:
 
 def _headers(chunk: RecordChunk) -> Any:
     kind = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
-    found = headers_of(chunk.block)
-    if found is None:
+    rows = headers_of(chunk.block)
+    if rows is None:
         return pa.nulls(len(chunk.block), kind)
-    return pa.array([[{"name": name, "value": value} for name, value in one] for one in found], kind)
+    return pa.array([[{"name": name, "value": value} for name, value in headers] for headers in rows], kind)
 
 
 def _python_type(kind: sql.DataType) -> Any:
-    """Return the type by which msgspec checks a value of a Spark type while it decodes JSON."""
+    """Return the type with which msgspec validates a value of a Spark type while decoding JSON."""
     if isinstance(kind, sql.StructType):
         fields = {field.name: _python_type(field.dataType) | None for field in kind.fields}
         return TypedDict("Row", fields, total=False)  # type: ignore[operator]
@@ -145,17 +145,17 @@ def _python_type(kind: sql.DataType) -> Any:
 
 
 class RowWriter:
-    """Turns rows into records: a column ``value`` is written as it is, otherwise the row becomes a JSON object."""
+    """Turns rows into records: a column ``value`` is written unchanged, otherwise the row becomes a JSON object."""
 
     def __init__(self, names: list[str]) -> None:
         self._is_raw = "value" in names
-        self._fields = [name for name in names if name not in AROUND]
+        self._fields = [name for name in names if name not in METADATA]
         prefix = "" if self._is_raw else "_"
         self._key = f"{prefix}key" if f"{prefix}key" in names else None
         self._timestamp = f"{prefix}timestamp" if f"{prefix}timestamp" in names else None
 
-    def outputs(self, batch: Any, topic: TopicInfo, spread: int) -> list[Output]:
-        """Return what is to be appended for a batch of rows; those without key go to partition ``spread``."""
+    def outputs(self, batch: Any, topic: TopicInfo, keyless: int) -> list[Output]:
+        """Return the output for a batch of rows; records without key go to partition ``keyless``."""
         rows: list[dict[str, Any]] = batch.to_pylist()
         columns = Columns()
         columns.keys = [self._key_of(row) for row in rows]
@@ -164,13 +164,13 @@ class RowWriter:
         columns.timestamps = [_milliseconds(row[self._timestamp], now) if self._timestamp else now for row in rows]
         if self._is_raw and "headers" in batch.schema.names:
             columns.headers = {
-                number: tuple((one["name"], one["value"]) for one in row["headers"])
+                number: tuple((header["name"], header["value"]) for header in row["headers"])
                 for number, row in enumerate(rows)
                 if row["headers"]
             }
         outbox = Outbox()
         outbox.topics[topic.name] = columns
-        return topic_outputs(outbox.blocks(lambda _: topic.partitions, _no_edges, spread))
+        return topic_outputs(outbox.blocks(lambda _: topic.partitions, _no_edges, keyless))
 
     def _key_of(self, row: dict[str, Any]) -> bytes | None:
         key = None if self._key is None else row[self._key]
@@ -187,7 +187,7 @@ def _no_edges(edge: str) -> int:
     raise AssertionError(f"rows go to a topic, not to {edge}")
 
 
-def _milliseconds(moment: Any, now: int) -> int:
-    if moment is None:
+def _milliseconds(timestamp: Any, now: int) -> int:
+    if timestamp is None:
         return now
-    return moment if isinstance(moment, int) else round(moment.timestamp() * 1000)
+    return timestamp if isinstance(timestamp, int) else round(timestamp.timestamp() * 1000)

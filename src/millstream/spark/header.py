@@ -1,4 +1,4 @@
-"""What a job tells its workers: everything small that they need to find the topology and run their tasks."""
+"""What is sent to workers with each job: how to find the topology, and which batch to run."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import msgspec
 
 from millstream.batch.assembly import TaskSettings
 from millstream.batch.batch import Batch
-from millstream.batch.resident import Residence
+from millstream.batch.resident import ResidentSettings
 from millstream.foundation.loading import AppReference
 from millstream.state.task import StateVersion
 
 
 class AppHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """The part that stays the same for all batches of a run."""
+    """The part that is the same for all batches of a run."""
 
     tasks: TaskSettings
     reference: AppReference | None
     pickled: bytes
-    """The topology of an app that cannot be imported (notebooks, the interpreter), else empty."""
+    """The plan of an app that cannot be imported (notebooks, the interpreter), else empty."""
     fingerprint: str
     partitions: tuple[int, ...]
     widths: tuple[int, ...]
-    """Spark tasks on each level."""
+    """The number of Spark tasks on each level."""
     broker: str
 
 
 class JobHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole, sent with each job."""
+    """The header of a job that runs one batch."""
 
     app: AppHeader
-    plan: Batch
+    batch: Batch
     versions: dict[str, StateVersion]
 
 
 class ResidentHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What a resident task is sent instead."""
+    """The header of a job that runs a resident task."""
 
     app: AppHeader
-    terms: Residence
+    settings: ResidentSettings
 
 
 encode_header = msgspec.msgpack.Encoder().encode

@@ -1,4 +1,4 @@
-"""The options of the data source ``millstream``, checked."""
+"""Check the options of the data source ``millstream``."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from millstream.foundation.paths import DEFAULT_DATA_DIR
 from millstream.foundation.times import parse_timestamp
 from millstream.task.task_input import Range
 
-KNOWN = {
+NAMES = {
     *("topic", "app", "table", "data_dir", "broker", "on_error", "max_records"),
     *("start_offset", "stop_offset", "start_time", "stop_time", "durability", "checkpointlocation", "path"),
 }
 
 
 class Options:
-    """What a user gave to ``spark.read``, ``readStream``, ``write`` or ``writeStream``."""
+    """The options of ``spark.read``, ``readStream``, ``write`` or ``writeStream``."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
-        unknown = sorted(self._given.keys() - KNOWN)
+        unknown = sorted(self._given.keys() - NAMES)
         if unknown:
             raise DefinitionError(
                 f"the data source has no option {unknown[0]!r}",
-                hint=f"it has {', '.join(sorted(KNOWN - {'path', 'checkpointlocation'}))}",
+                hint=f"it has {', '.join(sorted(NAMES - {'path', 'checkpointlocation'}))}",
             )
         self.topic = self._given.get("topic")
         self.app = self._given.get("app")
         self.table = self._given.get("table")
-        self.on_bad = self._choice("on_error", "fail", "skip")
+        self.on_error = self._choice("on_error", "fail", "skip")
         if (self.topic is None) == (self.table is None) or (self.table is not None and self.app is None):
             raise DefinitionError(
-                "the data source wants to know what to read or write",
+                "the data source needs a topic or a table",
                 hint='give option("topic", NAME), or option("app", ID) and option("table", NAME)',
             )
 
@@ -72,31 +72,31 @@ class Options:
             raise DefinitionError(f"{name}={self._given[name]!r} is not a number") from error
 
     def ranges(self, broker: Broker) -> list[Range]:
-        """Return what is to be read of the topic: all of it, or from and up to an offset or a time."""
+        """Return the ranges of the topic to read: all of it, or between offsets or times."""
         assert self.topic is not None
-        found: list[Range] = []
+        ranges: list[Range] = []
         for partition, bounds in enumerate(broker.offsets(self.topic)):
             start = self._bound("start", partition, bounds, broker, bounds.begin)
             stop = self._bound("stop", partition, bounds, broker, bounds.end)
-            found.append(Range(self.topic, partition, start, max(start, stop)))
-        return found
+            ranges.append(Range(self.topic, partition, start, max(start, stop)))
+        return ranges
 
     def _bound(self, which: str, partition: int, bounds: Offsets, broker: Broker, default: int) -> int:
-        offset, moment_text = self._given.get(f"{which}_offset"), self._given.get(f"{which}_time")
-        if offset is not None and moment_text is not None:
+        offset, time_text = self._given.get(f"{which}_offset"), self._given.get(f"{which}_time")
+        if offset is not None and time_text is not None:
             raise DefinitionError(f"{which}_offset and {which}_time exclude each other", hint="choose one")
         if offset is not None:
             default = _offset_for(f"{which}_offset", offset, partition, default)
-        elif moment_text is not None:
-            at = int(moment_text) if moment_text.isdigit() else parse_timestamp(moment_text)
-            if at is None:
+        elif time_text is not None:
+            timestamp = int(time_text) if time_text.isdigit() else parse_timestamp(time_text)
+            if timestamp is None:
                 raise DefinitionError(
-                    f"{which}_time={moment_text!r} is not a time",
+                    f"{which}_time={time_text!r} is not a time",
                     hint='write "2025-01-31T12:00", milliseconds since 1970 or, for a time ago, "10 min"',
                 )
             assert self.topic is not None
-            found = broker.offset_at(self.topic, partition, at)
-            default = bounds.end if found is None else found
+            first = broker.offset_at(self.topic, partition, timestamp)
+            default = bounds.end if first is None else first
         return min(max(default, bounds.begin), bounds.end)
 
 

@@ -1,4 +1,4 @@
-"""The resident gear from the driver: one Spark task that stays for seconds and runs small batches by itself."""
+"""Resident mode, in the driver: one Spark task that stays for up to a minute and runs small batches by itself."""
 
 from __future__ import annotations
 
@@ -10,104 +10,111 @@ from pathlib import Path
 from pyspark import RDD, InheritableThread, SparkContext
 
 from millstream.batch.batch import Batch
+from millstream.batch.control_socket import DriverSocket
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.loop import Until
-from millstream.batch.pace import Trigger
 from millstream.batch.report import BatchReport
-from millstream.batch.resident import Residence
-from millstream.batch.wire import DriverEnd
+from millstream.batch.resident import ResidentSettings
+from millstream.batch.trigger import TriggerMode
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, ResidentHeader, encode_header
 from millstream.spark.worker import results, run_resident
 
-_STAY_SECONDS = 60.0  # between two stays a batch takes a tenth of a second longer, once in so long a time
-_LOOK_SECONDS = 0.1
-_staying: set[ResidentTask] = set()
-"""Those of all apps of this process, which share its Spark."""
-_staying_lock = threading.Lock()
+_RESIDENT_SECONDS = 60.0  # the first batch of the next resident task waits a tenth of a second for its Spark job
+_POLL_SECONDS = 0.1
+_running: set[ResidentTask] = set()
+"""The resident tasks of all apps of this process, which share its Spark."""
+_running_lock = threading.Lock()
 
 
 class ResidentTask:
     """Lets a Spark task run the small batches of an app.
 
-    It takes one of Spark's slots while it stays. With ``trigger="auto"`` one slot is left for others, and a run that
-    ends when it has caught up does without; ``"realtime"`` takes it whenever there is little to do.
+    The task occupies one Spark slot. With ``trigger="auto"`` one slot is left for other jobs, and a run that ends when
+    it has caught up uses no resident task; with ``"realtime"`` it is used whenever the backlog is small.
     """
 
     def __init__(
-        self, context: SparkContext, header: AppHeader, lease: Lease, journal: Path, *, most: int, trigger: Trigger
+        self,
+        context: SparkContext,
+        header: AppHeader,
+        lease: Lease,
+        journal: Path,
+        *,
+        max_records: int,
+        trigger: TriggerMode,
     ) -> None:
         self._header = header
         self._lease = lease
         self._journal = journal
-        self._most = most
+        self._max_records = max_records
         self._trigger = trigger
         self._slots = context.defaultParallelism - 1
         self._base: RDD[int] = context.parallelize(range(1), 1)
 
-    def suits(self, plan: Batch | None, until: Until) -> bool:
-        """Whether there is little to do, and a slot to do it in."""
-        is_small = plan is None or plan.records <= self._most
+    def accepts(self, batch: Batch | None, until: Until) -> bool:
+        """Whether the batch is small, and a slot is free."""
+        is_small = batch is None or batch.records <= self._max_records
         if self._trigger == "realtime":
-            return is_small and not (plan is None and until == "caught-up")
-        return is_small and until == "stopped" and len(_staying) < self._slots
+            return is_small and not (batch is None and until == "caught-up")
+        return is_small and until == "stopped" and len(_running) < self._slots
 
-    def __call__(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
-        """Give the lease to a task, pass on its reports, and take the lease back when it has returned."""
-        with _staying_lock:
-            if self._trigger == "auto" and len(_staying) >= self._slots:
-                return  # another app was quicker
-            _staying.add(self)
+    def run(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
+        """Hand the lease to a resident task, pass on its reports, and take the lease back when it has returned."""
+        with _running_lock:
+            if self._trigger == "auto" and len(_running) >= self._slots:
+                return  # another app took the last slot
+            _running.add(self)
         try:
-            self._stay(until, on_batch, stopping)
+            self._run(until, on_batch, stopping)
         finally:
-            _staying.discard(self)
+            _running.discard(self)
 
-    def _stay(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
-        with DriverEnd() as wire:
-            job = _Job(self._task(wire.address, until))
-            self._lease.give_back()
+    def _run(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
+        with DriverSocket() as control:
+            job = _Job(self._rdd(control.address, until))
+            self._lease.release()
             job.start()
             try:
-                _follow(job, wire, on_batch, stopping)
+                _pass_on_reports(job, control, on_batch, stopping)
             finally:
-                wire.close()  # upon which the task leaves
+                control.close()  # which makes the task return
                 job.join()
-                self._lease.take()
-                self._settle()
+                self._lease.acquire()
+                self._replay_commits()
         job.check()
 
-    def _settle(self) -> None:
-        """Make good what the task could not do any more if it died."""
+    def _replay_commits(self) -> None:
+        """Bring the states of the tasks up to date if the resident task has died."""
         tasks = self._header.tasks
-        Journal(self._journal, durable=tasks.durable).settle(Path(tasks.state_dir))
+        Journal(self._journal, durable=tasks.durable).replay_commits(Path(tasks.state_dir))
 
-    def _task(self, wire: str, until: Until) -> RDD[tuple[int, bytes]]:
-        terms = Residence(
+    def _rdd(self, socket: str, until: Until) -> RDD[tuple[int, bytes]]:
+        settings = ResidentSettings(
             journal=str(self._journal),
             lease=str(self._lease.path),
-            wire=wire,
+            socket=socket,
             until=until,
-            seconds=_STAY_SECONDS,
-            most=self._most,
+            seconds=_RESIDENT_SECONDS,
+            max_records=self._max_records,
         )
-        header = encode_header(ResidentHeader(app=self._header, terms=terms))
+        header = encode_header(ResidentHeader(app=self._header, settings=settings))
         return self._base.mapPartitions(functools.partial(run_resident, header))
 
 
 class _Job:
-    """A Spark job in a thread of its own, since it takes as long as its task stays."""
+    """A Spark job in its own thread, since it lasts as long as its task stays resident."""
 
     def __init__(self, rdd: RDD[tuple[int, bytes]]) -> None:
         self._rdd = rdd
         self._error: Exception | None = None
-        self._thread = InheritableThread(self._work, name="millstream-resident", daemon=True)
+        self._thread = InheritableThread(self._collect, name="millstream-resident", daemon=True)
         self.start = self._thread.start
         self.join = self._thread.join
         self.is_alive = self._thread.is_alive
 
-    def _work(self) -> None:
+    def _collect(self) -> None:
         try:
             with translated():
                 items = self._rdd.collect()
@@ -116,17 +123,20 @@ class _Job:
             self._error = error
 
     def check(self) -> None:
+        """Raise the error of the job, if it had one."""
         if self._error is not None:
             raise self._error
 
 
-def _follow(job: _Job, wire: DriverEnd, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
+def _pass_on_reports(
+    job: _Job, control: DriverSocket, on_batch: Callable[[BatchReport], None], stopping: threading.Event
+) -> None:
     while True:
-        ends = not job.is_alive()
-        report = wire.report(0.0 if ends else _LOOK_SECONDS)
+        has_ended = not job.is_alive()
+        report = control.receive_report(0.0 if has_ended else _POLL_SECONDS)
         if report is not None:
             on_batch(report)
-        elif ends:
+        elif has_ended:
             return
         if stopping.is_set():
-            wire.ask_to_leave()
+            control.request_stop()

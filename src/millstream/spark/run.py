@@ -13,17 +13,17 @@ from pyspark import SparkContext
 
 from millstream.admin.inputs import bind_inputs, check_cluster
 from millstream.admin.upgrade import upgrade
-from millstream.batch.activity import Activity, LifeSigns
+from millstream.batch.activity import Activity, HeartbeatFile
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.assembly import Assembly, TaskSettings
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
-from millstream.batch.logs import event
+from millstream.batch.logs import log_event
 from millstream.batch.loop import BatchLoop, LoopOptions, Until
-from millstream.batch.pace import Pace
 from millstream.batch.report import BatchReport
 from millstream.batch.supervisor import Supervisor
 from millstream.batch.topics import lay_out, read_topics
+from millstream.batch.trigger import Trigger
 from millstream.batch.watchdog import Watchdog
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class SparkRun:
-    """One run of an app, from the lock to the drain."""
+    """One run of an app, from acquiring the lock to draining."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class SparkRun:
         metrics_url: str | None,
     ) -> None:
         self.changes = changes
-        """What became of each stage since the last start; empty at the first one."""
+        """What has changed in each stage since the last start; empty at the first start."""
         self.metrics_url = metrics_url
-        """Where the run's figures are served, if they are."""
+        """The address of the metrics endpoint, if there is one."""
         self._held = held
         self._supervisor = supervisor
         self._stopping = stopping
@@ -73,41 +73,41 @@ class SparkRun:
         spec: AppSpec,
         until: Until,
         on_batch: Callable[[BatchReport], None] | None,
-        pace: Pace | None = None,
+        trigger: Trigger | None = None,
         reset: Collection[str] = (),
     ) -> SparkRun:
-        """Take the app's lock, lay out its tasks, start Spark and the loop."""
-        pace = pace or Pace()
+        """Acquire the app's lock, lay out its tasks, start Spark and the loop."""
+        trigger = trigger or Trigger()
         with translate_storage_errors(spec.data_dir):
             make_private_directory(spec.data_dir)
         with ExitStack() as held:
-            held.callback(_locked(spec).release)
+            held.callback(_acquire_lock(spec).release)
             lease = Lease(spec.id, lease_file(spec.data_dir, spec.id))
-            lease.take()
-            held.callback(lease.give_back)
+            lease.acquire()
+            held.callback(lease.release)
             broker = open_broker(spec.broker_url, spec.data_dir, durability=spec.config.durability)
             held.callback(broker.close)
             journal = Journal(journal_dir(spec.data_dir, spec.id), durable=spec.is_durable)
             check_cluster(spec.id, journal, broker)
-            parts = _Parts(spec, broker, journal, lease, pace)
-            parts.lay_out(reset)
-            options = LoopOptions(on_batch=on_batch, every_seconds=pace.every_seconds)
+            deployment = _Deployment(spec, broker, journal, lease, trigger)
+            deployment.lay_out(reset)
+            options = LoopOptions(on_batch=on_batch, every_seconds=trigger.every_seconds)
             supervisor = Supervisor(
                 spec.id,
                 journal,
-                lambda: parts.loop(options),
+                lambda: deployment.loop(options),
                 stopping=options.stopping,
                 activity=options.activity,
-                lay_out_again=parts.lay_out,
+                lay_out_again=deployment.lay_out,
             )
             deliveries = Deliveries(spec, broker)
-            held.callback(_watchdog(spec, parts, options.activity).close)
+            held.callback(_watchdog(spec, deployment, options.activity).close)
             port = spec.config.metrics_port
             metrics = None if port is None else MetricsServer(spec.data_dir, port)
             if metrics is not None:
                 held.callback(metrics.close)
             url = None if metrics is None else metrics.url
-            return cls(held.pop_all(), supervisor, options.stopping, deliveries, until, parts.changes, url)
+            return cls(held.pop_all(), supervisor, options.stopping, deliveries, until, deployment.changes, url)
 
     def _work(self, until: Until) -> None:
         try:
@@ -123,11 +123,11 @@ class SparkRun:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Ask the run to finish its batch and to end; does not wait."""
+        """Make the run finish its batch and end; does not wait for it."""
         self._stopping.set()
 
     def wait(self, timeout: float | None = None, *, handle_signals: bool = False) -> bool:
-        """Wait for the end and raise the error that caused it, if any; False if the run still goes on."""
+        """Wait for the end and raise the error that caused it, if any; False if the run has not ended in time."""
         if handle_signals and threading.current_thread() is threading.main_thread():
             with self._draining_on_signals():
                 self._thread.join(timeout)
@@ -141,7 +141,7 @@ class SparkRun:
 
     @contextmanager
     def _draining_on_signals(self) -> Iterator[None]:
-        """Make the first Ctrl-C or SIGTERM drain; the second one of Ctrl-C interrupts."""
+        """Drain on the first Ctrl-C or SIGTERM; a second Ctrl-C interrupts."""
 
         def drain(*_: Any) -> None:
             self.stop()
@@ -156,13 +156,13 @@ class SparkRun:
 
 
 def stop_spark() -> None:
-    """Stop this process's Spark, if it runs."""
+    """Stop the Spark of this process, if it is running."""
     context = SparkContext._active_spark_context
     if context is not None:
         context.stop()
 
 
-def _locked(app: AppSettings) -> FileLock:
+def _acquire_lock(app: AppSettings) -> FileLock:
     lock = FileLock(lock_file(app.data_dir, app.id))
     if not lock.acquire(timeout=0.1):
         raise AlreadyRunningError(
@@ -173,31 +173,31 @@ def _locked(app: AppSettings) -> FileLock:
     return lock
 
 
-class _Parts:
-    """What depends on the partitions of the topics: the layout and the engine that runs its tasks."""
+class _Deployment:
+    """The parts of a run that depend on the partitions of the topics: the layout, and the engine for its tasks."""
 
-    def __init__(self, spec: AppSpec, broker: Broker, journal: Journal, lease: Lease, pace: Pace) -> None:
+    def __init__(self, spec: AppSpec, broker: Broker, journal: Journal, lease: Lease, trigger: Trigger) -> None:
         self._spec = spec
         self._broker = broker
         self._journal = journal
         self._lease = lease
-        self._pace = pace
+        self._trigger = trigger
 
     def lay_out(self, reset: Collection[str] = ()) -> None:
-        """Lay the app out over the partitions that its topics have now; refuses what does not fit its state."""
+        """Lay the app out over the current partitions of its topics; raises an error if its state does not fit them."""
         spec, broker, journal = self._spec, self._broker, self._journal
         layout = lay_out(spec, broker, journal.catalog().get("partitions", {}))
         bind_inputs(spec.id, journal, broker, read_topics(spec, broker))
         self.changes = _upgrade(spec, broker, layout, journal, reset)
         self.assembly = Assembly(TaskSettings.of(spec, journal.lineage()), layout, broker)
-        self.engine = SparkEngine(spec, self.assembly, self._lease, self._pace)
+        self.engine = SparkEngine(spec, self.assembly, self._lease, self._trigger)
 
-    def doing(self) -> str:
-        """Say what the engine is working on."""
-        return self.engine.doing()
+    def describe_jobs(self) -> str:
+        """Describe what the engine is running."""
+        return self.engine.describe_jobs()
 
     def cancel(self) -> None:
-        """Cancel what the engine is working on."""
+        """Cancel the jobs of the engine."""
         self.engine.cancel()
 
     def loop(self, options: LoopOptions) -> BatchLoop:
@@ -205,26 +205,26 @@ class _Parts:
         return self.assembly.engine_loop(self._journal, self._spec.config, self.engine, options)
 
 
-def _watchdog(app: AppSettings, parts: _Parts, activity: Activity) -> Watchdog:
+def _watchdog(app: AppSettings, deployment: _Deployment, activity: Activity) -> Watchdog:
     limit = app.config.stuck_after
     return Watchdog(
         app.id,
         activity,
-        LifeSigns(activity_file(app.data_dir, app.id)),
+        HeartbeatFile(activity_file(app.data_dir, app.id)),
         stuck_after=None if limit is None else milliseconds(limit) / 1000,
-        detail=parts.doing,
-        abandon=parts.cancel,
+        detail=deployment.describe_jobs,
+        cancel=deployment.cancel,
     )
 
 
 def _upgrade(
     app: AppSettings, broker: Broker, layout: Layout, journal: Journal, reset: Collection[str]
 ) -> list[StageChange]:
-    """Bring the state in line with the topology, and say what that does to it."""
+    """Adapt the state to the topology, and return what has changed in each stage."""
     policies = Policies.of(app.id, app.config)
-    elsewhere = None if app.broker_url is None else broker.url  # which has the places of secrets, not the secrets
-    catalog = {**catalog_of(layout), "dead_letter_topic": policies.dead_letter_topic, "broker": elsewhere}
+    broker_url = None if app.broker_url is None else broker.url  # it refers to secrets, but does not contain them
+    catalog = {**catalog_of(layout), "dead_letter_topic": policies.dead_letter_topic, "broker": broker_url}
     changes = upgrade(journal, state_dir(app.data_dir, app.id), catalog, reset)
     for change in [] if is_unchanged(changes) else changes:
-        event(_log, logging.WARNING, "topology changed", {"app": app.id, "stage": str(change)})
+        log_event(_log, logging.WARNING, "topology changed", {"app": app.id, "stage": str(change)})
     return changes

@@ -1,7 +1,7 @@
-"""The Spark session: one per process, set up for small, frequent jobs on one host.
+"""The Spark session: one per process, configured for small, frequent jobs on one host.
 
-The JVM only schedules, so it gets the quick compiler and the simple collector. Workers talk to it over unix sockets,
-which saves about 40 ms per hop. Nothing listens on anything but loopback.
+The JVM only schedules, so it uses the fast compiler and the serial garbage collector. Workers talk to it over Unix
+sockets, which saves about 40 ms per hop. Everything listens on loopback only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from millstream.batch.app_spec import AppSettings
 from millstream.errors import EngineError
 from millstream.spark.datasource import FORMAT, register
-from millstream.spark.noise import filtered_stderr
+from millstream.spark.stderr_filter import filtered_stderr
 
 __all__ = [
     "DataFrame",
@@ -32,7 +32,7 @@ __all__ = [
     "spark_context",
     "spark_session",
 ]
-# Spark's own types are among them for those who may name them, but not import pyspark
+# Spark's types are exported for modules that use them in annotations but must not import pyspark
 
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true")
 _SETTINGS = {
@@ -56,7 +56,7 @@ _lock = threading.Lock()
 
 
 def spark_context(master: str, settings: Mapping[str, str]) -> SparkContext:
-    """Return the process's Spark context, starting Spark if it does not run yet."""
+    """Return the Spark context of this process; starts Spark if it is not running."""
     with _lock:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -76,11 +76,11 @@ def spark_context(master: str, settings: Mapping[str, str]) -> SparkContext:
 
 
 def spark_session(master: str, settings: Mapping[str, str]) -> SparkSession:
-    """Return the process's Spark session, in which the data source ``millstream`` is known."""
+    """Return the Spark session of this process, with the data source ``millstream`` registered."""
     spark = SparkSession(spark_context(master, settings))
     register(spark)
-    # Writers look for data sources in the session of their thread, which may be one that was stopped long ago if
-    # another thread has made the new one.
+    # Writers look up data sources in the active session of their thread, which may be a stopped one if another thread
+    # has created the new session.
     SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
     return spark
 
@@ -92,20 +92,20 @@ def frames_of(app: AppSettings) -> DataFrameReader:
 
 
 def source_options(app: AppSettings) -> dict[str, str]:
-    """Return the options with which the data source finds what an app reads and writes."""
+    """Return the options that point the data source to the data of an app."""
     options = {"data_dir": str(app.data_dir), "durability": app.config.durability}
     return options if app.broker_url is None else {**options, "broker": app.broker_url}
 
 
 def _forget_if_dead() -> None:
-    """Let go of a Spark whose JVM has died or that was stopped, so that another one can be started."""
+    """Forget a Spark that was stopped or whose JVM has died, so that a new one can be started."""
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if context is not None and _is_alive(context):
         return
     if context is not None:
-        with contextlib.suppress(Exception):  # nobody is left to hear it
+        with contextlib.suppress(Exception):  # its JVM may be gone
             context.stop()
-    if gateway is not None and not _answers(gateway):
+    if gateway is not None and not _responds(gateway):
         with contextlib.suppress(Exception):
             gateway.shutdown()
         SparkContext._gateway = SparkContext._jvm = None
@@ -115,11 +115,11 @@ def _forget_if_dead() -> None:
 def _is_alive(context: SparkContext) -> bool:
     try:
         return not context._jsc.sc().isStopped()
-    except Exception:  # Py4J's way to say that nobody answers has many forms
+    except Exception:  # Py4J raises many kinds of errors when the JVM is gone
         return False
 
 
-def _answers(gateway: Any) -> bool:
+def _responds(gateway: Any) -> bool:
     try:
         return bool(gateway.jvm.System.nanoTime())
     except Exception:

@@ -1,4 +1,4 @@
-"""Rows of an app's table as rows of a DataFrame."""
+"""Rows of a table as rows of a DataFrame."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EMPTY = pa.schema([("key", pa.string()), ("value", pa.string()), ("timestamp", 
 
 
 class TableRows:
-    """A table: ``key``, ``value`` and ``timestamp``, for windows also ``window_start`` and ``window_end``."""
+    """Rows with ``key``, ``value`` and ``timestamp``, for windows also ``window_start`` and ``window_end``."""
 
     def __init__(self, options: Options) -> None:
         assert options.table is not None
@@ -36,21 +36,21 @@ class TableRows:
         """Return a schema that fits the first rows."""
         sample = [_plain(row) for row in islice(self._reader.scan(limit=_SAMPLE_ROWS), _SAMPLE_ROWS)]
         try:
-            found = pa.RecordBatch.from_pylist(sample).schema if sample else _EMPTY
+            schema = pa.RecordBatch.from_pylist(sample).schema if sample else _EMPTY
         except pa.ArrowException as error:
             raise DefinitionError(
                 f"the rows of table {self._reader.name!r} have no common schema: {error}",
                 hint='give one: .schema("key STRING, value BIGINT")',
             ) from error
-        return from_arrow_schema(found)
+        return from_arrow_schema(schema)
 
     def batches(self, partition: int, schema: StructType) -> Iterator[Any]:
-        """Yield the rows of a partition, all as of one moment."""
-        wanted = arrow_schema(schema)
+        """Yield the rows of a partition, from one snapshot."""
+        expected = arrow_schema(schema)
         rows = iter(self._reader.partition_rows(partition))
         while part := [_plain(row) for row in islice(rows, _BATCH_ROWS)]:
             try:
-                yield pa.RecordBatch.from_pylist(part, wanted)
+                yield pa.RecordBatch.from_pylist(part, expected)
             except (pa.ArrowException, TypeError) as error:
                 raise SerdeError(
                     f"a row of table {self._reader.name!r} does not fit the schema {schema.simpleString()}: {error}",
@@ -60,13 +60,13 @@ class TableRows:
 
 def _plain(row: Row) -> dict[str, Any]:
     """Return a row as plain data; the times of windows and rows become timestamps."""
-    times = {"timestamp": _moment(row.timestamp)}
+    times = {"timestamp": _timestamp(row.timestamp)}
     key = row.key
     if isinstance(key, Windowed):
-        times.update(window_start=_moment(key.start), window_end=_moment(key.end))
+        times.update(window_start=_timestamp(key.start), window_end=_timestamp(key.end))
         key = key.key
     return {"key": msgspec.to_builtins(key), "value": msgspec.to_builtins(row.value), **times}
 
 
-def _moment(milliseconds: int) -> Any:
+def _timestamp(milliseconds: int) -> Any:
     return pa.scalar(milliseconds, pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))

@@ -91,7 +91,7 @@ def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[s
         names = ", ".join(app_names(data_dir)) or "none yet"
         raise UnknownTableError(f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {names}")
     directory = state_dir(data_dir, app)
-    stored = Journal(journal_dir(data_dir, app), readonly=True).stored_catalog()
+    stored = Journal(journal_dir(data_dir, app), readonly=True).encoded_catalog()
     return _plain_tables(directory, app, stored) if plan is None else _tables(directory, app, stored, plan)
 
 

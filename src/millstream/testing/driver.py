@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from millstream.app import App
 from millstream.batch.assembly import Assembly, TaskSettings
-from millstream.batch.batch import Batch, Progress, advanced
+from millstream.batch.batch import Batch, Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.batch.planner import BatchSize
 from millstream.batch.timers import SharedTime
@@ -85,7 +85,7 @@ class TestDriver:
         assembly = Assembly(settings, layout, self._log)
         self._environment = assembly.environment()
         size = BatchSize(app.config.max_batch_records, 1.0)
-        self._planner = assembly.planner(size, clock=lambda: self.wall_clock, look_seconds=0)
+        self._planner = assembly.planner(size, clock=lambda: self.wall_clock, refresh_seconds=0)
         self._shared_time = SharedTime(layout) if one_stream_time else None
         self._progress = Progress()
         self._read: dict[str, list[int]] = {}
@@ -179,7 +179,7 @@ class TestDriver:
         """Process all records, including those that the app writes to its own inputs."""
         while (plan := self._next_plan()) is not None:
             reports = run_batch(self._environment, plan, self._progress.versions, shared_time=self._shared_time)
-            self._progress = advanced(self._progress, plan, task_names(self._environment.layout), reports)
+            self._progress = progress_after(self._progress, plan, task_names(self._environment.layout), reports)
             self.reports = reports
             for report in reports:
                 self.dropped.update(report.dropped)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.batch.activity import LifeSign, LifeSigns
-from millstream.batch.history import FailureNote
+from millstream.batch.activity import Heartbeat, HeartbeatFile
+from millstream.batch.history import FailureReport
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport, Phases, StageTotals, Totals
 from millstream.errors import StateError
@@ -74,9 +74,9 @@ class AppStatus(msgspec.Struct, frozen=True, kw_only=True):
     lag: dict[str, int]
     """Unread records after the last batch, by ``topic/partition``."""
     stages: list[StageStatus]
-    sign: LifeSign | None
+    sign: Heartbeat | None
     """The last heartbeat of its process, with its activity; about once a second while it runs."""
-    failure: FailureNote | None
+    failure: FailureReport | None
     """The last failure, unless a batch has succeeded since."""
 
 
@@ -100,7 +100,7 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
         totals=totals,
         lag=recent[-1].lag if recent else {},
         stages=_stages(journal, totals),
-        sign=LifeSigns(activity_file(data_dir, app)).last(),
+        sign=HeartbeatFile(activity_file(data_dir, app)).read(),
         failure=journal.history.failure(),
     )
 

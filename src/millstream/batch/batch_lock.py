@@ -1,6 +1,6 @@
-"""The gate of an app: open for one batch after the other, closed for a moment by who wants to see state at rest.
+"""The batch lock of an app: a batch holds it shared, a process that needs unchanging state holds it exclusively.
 
-Both sides hold file locks, which end with their process: whoever dies leaves the gate as it should be.
+Both sides use file locks, which the operating system releases when a process ends.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from pathlib import Path
 from millstream.errors import StateError
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 
-_NAP_SECONDS = 0.01
+_POLL_SECONDS = 0.01
 _PATIENCE_SECONDS = 60.0
 
 
-class Gate:
-    """The gate of the app whose directory is given."""
+class BatchLock:
+    """The batch lock of the app in ``directory``.
+
+    There are two files: an exclusive holder locks ``gate.wish`` first, so that no further batch starts while it waits
+    for the current one to release ``gate``.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -28,27 +32,27 @@ class Gate:
         self._process = 0
 
     @contextmanager
-    def passing(self) -> Iterator[None]:
-        """Keep the gate open for a batch, after waiting for its turn if somebody has closed it."""
+    def shared(self) -> Iterator[None]:
+        """Hold the lock for a batch; waits while another process holds or wants it exclusively."""
         wish, gate = self._opened()
-        while not _is_locked(wish, fcntl.LOCK_SH):  # somebody wants it closed: do not go before them
-            time.sleep(_NAP_SECONDS)
+        while not _try_lock(wish, fcntl.LOCK_SH):
+            time.sleep(_POLL_SECONDS)
         fcntl.flock(wish, fcntl.LOCK_UN)
-        while not _is_locked(gate, fcntl.LOCK_SH):
-            time.sleep(_NAP_SECONDS)
+        while not _try_lock(gate, fcntl.LOCK_SH):
+            time.sleep(_POLL_SECONDS)
         try:
             yield
         finally:
             fcntl.flock(gate, fcntl.LOCK_UN)
 
     @contextmanager
-    def closed(self, patience: float = _PATIENCE_SECONDS) -> Iterator[None]:
-        """Close the gate: no batch runs inside of the block."""
+    def exclusive(self, patience: float = _PATIENCE_SECONDS) -> Iterator[None]:
+        """Hold the lock alone: no batch runs inside the block."""
         wish, gate = self._opened()
-        until = time.monotonic() + patience
-        self._take(lambda: _is_locked(wish, fcntl.LOCK_EX), until)
+        deadline = time.monotonic() + patience
+        self._wait(lambda: _try_lock(wish, fcntl.LOCK_EX), deadline)
         try:
-            self._take(lambda: _is_locked(gate, fcntl.LOCK_EX), until)
+            self._wait(lambda: _try_lock(gate, fcntl.LOCK_EX), deadline)
             try:
                 yield
             finally:
@@ -56,14 +60,14 @@ class Gate:
         finally:
             fcntl.flock(wish, fcntl.LOCK_UN)
 
-    def _take(self, attempt: Callable[[], bool], until: float) -> None:
-        while not attempt():
-            if time.monotonic() > until:
+    def _wait(self, try_lock: Callable[[], bool], deadline: float) -> None:
+        while not try_lock():
+            if time.monotonic() > deadline:
                 raise StateError(
-                    f"a batch of {self._directory.name!r} does not come to its end",
+                    f"a batch of {self._directory.name!r} does not end",
                     hint="try again, or see what it is doing: millstream status",
                 )
-            time.sleep(_NAP_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def _opened(self) -> tuple[int, int]:
         if self._files is None or self._process != os.getpid():
@@ -80,7 +84,7 @@ class Gate:
                 os.close(file)
 
 
-def _is_locked(file: int, kind: int) -> bool:
+def _try_lock(file: int, kind: int) -> bool:
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -19,7 +19,7 @@ from millstream.broker import Output, TopicConfig
 from millstream.errors import DefinitionError
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
-from millstream.spark.spread import is_spread
+from millstream.spark.cluster import is_cluster
 
 ROOT = Path(__file__).parents[2]
 WORDS = "abcdefghij"
@@ -31,7 +31,7 @@ from millstream import App, Config
 
 SETTINGS = {{"spark.executor.memory": "512m", "spark.executorEnv.PYTHONPATH": {path!r}}}
 app = App(
-    "spread",
+    "cluster",
     data_dir={directory!r},
     config=Config(
         partitions=2,
@@ -54,21 +54,21 @@ app = App(
 )
 
 
-def told(report):
+def on_batch(report):
     restored = sum(task.restore_seconds for task in report.tasks)
     print("batch", report.plan.number, round(restored, 4), flush=True)
     sys.stdin.readline()
 
 
 if __name__ == "__main__":
-    app.run("caught-up", on_batch=told)
+    app.run("caught-up", on_batch=on_batch)
     print("done", flush=True)
 """
 
 
 @pytest.fixture
 def _no_leftovers() -> Iterator[None]:
-    """Remove the working directories of executors, which Spark puts beside itself and keeps."""
+    """Delete the working directories of executors, which Spark keeps in its installation directory."""
     work = Path(pyspark.__file__).parent / "work"
     before = set(work.glob("app-*"))
     yield
@@ -78,22 +78,22 @@ def _no_leftovers() -> Iterator[None]:
 
 def executors(driver: int) -> list[int]:
     """Return the executors that descend from a process."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if b"CoarseGrainedExecutorBackend" in (path / "cmdline").read_bytes() and driver in ancestors(path.name):
-                found.append(int(path.name))
+                processes.append(int(path.name))
         except OSError:
             continue
-    return found
+    return processes
 
 
 def ancestors(process: str) -> set[int]:
-    found: set[int] = set()
+    parents: set[int] = set()
     while process not in ("0", "1"):
         process = (Path("/proc") / process / "stat").read_text().rpartition(")")[2].split()[1]
-        found.add(int(process))
-    return found
+        parents.add(int(process))
+    return parents
 
 
 @pytest.mark.spark
@@ -101,8 +101,8 @@ def ancestors(process: str) -> set[int]:
 @pytest.mark.timeout(280)
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds executors in /proc")
 @pytest.mark.usefixtures("_no_leftovers")
-def test_a_killed_executor_costs_a_restore_and_nothing_else(tmp_path: Path) -> None:
-    script = tmp_path / "spread_app.py"
+def test_after_an_executor_is_killed_its_state_is_restored_and_nothing_is_lost(tmp_path: Path) -> None:
+    script = tmp_path / "cluster_app.py"
     source = SCRIPT.format(
         directory=str(tmp_path / "data"),
         checkpoint=str(tmp_path / "checkpoint"),
@@ -128,7 +128,7 @@ def test_a_killed_executor_costs_a_restore_and_nothing_else(tmp_path: Path) -> N
     assert seen == {word: list(range(1, count + 1)) for word, count in expected.items()}
     print("seconds to restore by batch:", restores)
     assert restores[1] == 0.0
-    assert any(seconds > 0 for seconds in restores.values()), "somebody had to fetch the state of the dead"
+    assert any(seconds > 0 for seconds in restores.values()), "the state of the killed executor must be restored"
     assert list((tmp_path / "checkpoint").rglob("*.snapshot"))
 
 
@@ -158,7 +158,7 @@ def run_and_kill(script: Path) -> dict[int, float]:
 
 
 def test_several_executors_need_a_checkpoint() -> None:
-    assert not is_spread(Config())
-    assert is_spread(Config(master="local-cluster[2,1,1024]", checkpoint="/somewhere"))
-    with pytest.raises(DefinitionError, match="state has no place to be shipped to"):
-        is_spread(Config(master="spark://host:7077"))
+    assert not is_cluster(Config())
+    assert is_cluster(Config(master="local-cluster[2,1,1024]", checkpoint="/somewhere"))
+    with pytest.raises(DefinitionError, match="there is no checkpoint for their state"):
+        is_cluster(Config(master="spark://host:7077"))
