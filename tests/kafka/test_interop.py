@@ -101,7 +101,7 @@ def running(classes: Path, *arguments: str) -> Iterator[None]:
     try:
         yield
     finally:
-        process.kill()
+        process.terminate()
         process.wait()
 
 
