@@ -72,7 +72,7 @@ def test_merging_equals_adding_the_later_values_to_the_earlier_ones(
     assert kind.finish(merged) == kind.finish(aggregate(kind, earlier + later))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.stays], ids=repr)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.cannot_remove], ids=repr)
 @given(values=numbers, removed=numbers)
 def test_removed_values_do_not_affect_the_result(kind: Any, values: list[int], removed: list[int]) -> None:
     counted = Counted(kind)

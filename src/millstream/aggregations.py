@@ -1,7 +1,7 @@
-"""Ready aggregations as data: what is kept of the values of a group, and what is shown of it.
+"""Ready-made aggregations as data: the state that is stored for a group, and the result that users see.
 
-What is kept is made of numbers, text, lists and dicts, so that state stays small and any process can read it. It is
-never changed in place: a table still needs the old one. None means that no value has come yet; nulls are never added.
+State consists of numbers, text, lists and dicts, so that it is small and any process can read it. It is never changed
+in place, since a table still needs the old state. None is the state before the first value; nulls are never added.
 """
 
 from __future__ import annotations
@@ -15,293 +15,293 @@ import msgspec
 from millstream.foundation.object_codec import encode_key
 
 QUANTILE_ERROR = 0.01
-"""A quantile is at most this far from the right value, relative to it."""
+"""The maximum relative error of a quantile."""
 
 _GAMMA = (1 + QUANTILE_ERROR) / (1 - QUANTILE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 _ZERO = 1 << 16
-"""Added to the number of a bucket, so that those of positive numbers are above 0; floats have some ±37,000 buckets."""
+"""Added to bucket numbers, so that those of positive numbers are positive; floats have about ±37,000 buckets."""
 
 
 class Aggregation(msgspec.Struct, frozen=True, tag=str.lower):
-    """One way to aggregate values; ``add``, ``remove`` and ``merge`` return what is to be kept."""
+    """A way to aggregate values; ``add``, ``remove`` and ``merge`` return the new state."""
 
-    stays: ClassVar[str] = ""
-    """Why a value that was added cannot be taken out again; empty if it can."""
+    cannot_remove: ClassVar[str] = ""
+    """Why a value cannot be removed again; empty if it can."""
 
-    def add(self, kept: Any, value: Any, /) -> Any:
+    def add(self, state: Any, value: Any, /) -> Any:
         raise NotImplementedError
 
-    def remove(self, kept: Any, value: Any, /) -> Any:
-        """Take a value out again."""
-        raise NotImplementedError(self.stays)
+    def remove(self, state: Any, value: Any, /) -> Any:
+        """Remove a value that was added."""
+        raise NotImplementedError(self.cannot_remove)
 
-    def merge(self, one: Any, other: Any, /) -> Any:
-        """Put together what was kept of two sessions, the earlier one first."""
+    def merge(self, earlier: Any, later: Any, /) -> Any:
+        """Merge the states of two sessions, the earlier one first."""
         raise NotImplementedError
 
-    def finish(self, kept: Any) -> Any:
-        """Return what users see; None is an aggregation to which nothing was added."""
-        return kept
+    def finish(self, state: Any) -> Any:
+        """Return the result of a state, which is None if no value was added."""
+        return state
 
 
 class Count(Aggregation, frozen=True):
-    """How many values there were."""
+    """The number of values."""
 
-    def add(self, kept: int | None, _value: Any, /) -> int:
-        return 1 if kept is None else kept + 1
+    def add(self, state: int | None, _value: Any, /) -> int:
+        return 1 if state is None else state + 1
 
-    def remove(self, kept: int, _value: Any, /) -> int:
-        return kept - 1
+    def remove(self, state: int, _value: Any, /) -> int:
+        return state - 1
 
-    def merge(self, one: int, other: int, /) -> int:
-        return one + other
+    def merge(self, earlier: int, later: int, /) -> int:
+        return earlier + later
 
-    def finish(self, kept: int | None) -> int:
-        return kept or 0
+    def finish(self, state: int | None) -> int:
+        return state or 0
 
 
 class Sum(Aggregation, frozen=True):
-    """The sum, of whatever can be added."""
+    """The sum of anything that supports addition."""
 
-    def add(self, kept: Any, value: Any, /) -> Any:
-        return +value if kept is None else kept + value  # +True is 1, and +"text" is refused
+    def add(self, state: Any, value: Any, /) -> Any:
+        return +value if state is None else state + value  # +True is 1, and +"text" is refused
 
-    def remove(self, kept: Any, value: Any, /) -> Any:
-        return kept - value
+    def remove(self, state: Any, value: Any, /) -> Any:
+        return state - value
 
-    def merge(self, one: Any, other: Any, /) -> Any:
-        return one + other
+    def merge(self, earlier: Any, later: Any, /) -> Any:
+        return earlier + later
 
 
 class Mean(Aggregation, frozen=True):
-    """The arithmetic mean; sum and number are kept."""
+    """The arithmetic mean; the state is sum and count."""
 
-    def add(self, kept: list[Any] | None, value: Any, /) -> list[Any]:
-        return [+value, 1] if kept is None else [kept[0] + value, kept[1] + 1]
+    def add(self, state: list[Any] | None, value: Any, /) -> list[Any]:
+        return [+value, 1] if state is None else [state[0] + value, state[1] + 1]
 
-    def remove(self, kept: list[Any], value: Any, /) -> list[Any]:
-        return [kept[0] - value, kept[1] - 1]
+    def remove(self, state: list[Any], value: Any, /) -> list[Any]:
+        return [state[0] - value, state[1] - 1]
 
-    def merge(self, one: list[Any], other: list[Any], /) -> list[Any]:
-        return [one[0] + other[0], one[1] + other[1]]
+    def merge(self, earlier: list[Any], later: list[Any], /) -> list[Any]:
+        return [earlier[0] + later[0], earlier[1] + later[1]]
 
-    def finish(self, kept: list[Any] | None) -> Any:
-        return None if kept is None else kept[0] / kept[1]
+    def finish(self, state: list[Any] | None) -> Any:
+        return None if state is None else state[0] / state[1]
 
 
 class Min(Aggregation, frozen=True):
-    """The smallest value; of equal ones the first. NaN is smaller than nothing and is left out."""
+    """The smallest value; of equal values the first. NaN is ignored."""
 
-    stays: ClassVar[str] = "only the smallest value is kept, so the next one would not be known"
+    cannot_remove: ClassVar[str] = "only the smallest value is stored, so the next one is unknown"
 
-    def add(self, kept: Any, value: Any, /) -> Any:
-        if kept is None:
+    def add(self, state: Any, value: Any, /) -> Any:
+        if state is None:
             return value if value == value else None  # NaN differs from itself
-        return min(kept, value)
+        return min(state, value)
 
-    def merge(self, one: Any, other: Any, /) -> Any:
-        return min(one, other)
+    def merge(self, earlier: Any, later: Any, /) -> Any:
+        return min(earlier, later)
 
 
 class Max(Aggregation, frozen=True):
-    """The greatest value; of equal ones the first. NaN is greater than nothing and is left out."""
+    """The greatest value; of equal values the first. NaN is ignored."""
 
-    stays: ClassVar[str] = "only the greatest value is kept, so the next one would not be known"
+    cannot_remove: ClassVar[str] = "only the greatest value is stored, so the next one is unknown"
 
-    def add(self, kept: Any, value: Any, /) -> Any:
-        if kept is None:
+    def add(self, state: Any, value: Any, /) -> Any:
+        if state is None:
             return value if value == value else None  # NaN differs from itself
-        return max(kept, value)
+        return max(state, value)
 
-    def merge(self, one: Any, other: Any, /) -> Any:
-        return max(one, other)
+    def merge(self, earlier: Any, later: Any, /) -> Any:
+        return max(earlier, later)
 
 
 class First(Aggregation, frozen=True):
-    """The value that came first."""
+    """The value that arrived first."""
 
-    stays: ClassVar[str] = "only the first value is kept, so the next one would not be known"
+    cannot_remove: ClassVar[str] = "only the first value is stored, so the next one is unknown"
 
-    def add(self, kept: Any, value: Any, /) -> Any:
-        return value if kept is None else kept
+    def add(self, state: Any, value: Any, /) -> Any:
+        return value if state is None else state
 
-    def merge(self, one: Any, _other: Any, /) -> Any:
-        return one
+    def merge(self, earlier: Any, _later: Any, /) -> Any:
+        return earlier
 
 
 class Last(Aggregation, frozen=True):
-    """The value that came last."""
+    """The value that arrived last."""
 
-    stays: ClassVar[str] = "only the last value is kept, so the one before would not be known"
+    cannot_remove: ClassVar[str] = "only the last value is stored, so the previous one is unknown"
 
     def add(self, _kept: Any, value: Any, /) -> Any:
         return value
 
-    def merge(self, _one: Any, other: Any, /) -> Any:
-        return other
+    def merge(self, _earlier: Any, later: Any, /) -> Any:
+        return later
 
 
 class Collect(Aggregation, frozen=True):
-    """All values, in the order in which they came; of equal ones the first is taken out."""
+    """All values in order of arrival; of equal values the first is removed."""
 
-    def add(self, kept: list[Any] | None, value: Any, /) -> list[Any]:
-        return [value] if kept is None else [*kept, value]
+    def add(self, state: list[Any] | None, value: Any, /) -> list[Any]:
+        return [value] if state is None else [*state, value]
 
-    def remove(self, kept: list[Any], value: Any, /) -> list[Any]:
-        place = kept.index(value)
-        return kept[:place] + kept[place + 1 :]
+    def remove(self, state: list[Any], value: Any, /) -> list[Any]:
+        index = state.index(value)
+        return state[:index] + state[index + 1 :]
 
-    def merge(self, one: list[Any], other: list[Any], /) -> list[Any]:
-        return one + other
+    def merge(self, earlier: list[Any], later: list[Any], /) -> list[Any]:
+        return earlier + later
 
-    def finish(self, kept: list[Any] | None) -> list[Any]:
-        return kept or []
+    def finish(self, state: list[Any] | None) -> list[Any]:
+        return state or []
 
 
 class CollectSet(Aggregation, frozen=True):
-    """Each value once, in the order in which they first came; kept by its handle, or with None if it is its own."""
+    """Each value once, in order of first arrival; stored by its identity, as None if that is the value itself."""
 
-    stays: ClassVar[str] = "each value is kept once, so it would not be known whether another row has it"
+    cannot_remove: ClassVar[str] = "each value is stored once, so it is unknown whether another row has it"
 
-    def add(self, kept: dict[Any, Any] | None, value: Any, /) -> dict[Any, Any]:
-        handle = _handle(value)
-        if kept is None:
-            kept = {}
-        return kept if handle in kept else {**kept, handle: None if handle is value else value}
+    def add(self, state: dict[Any, Any] | None, value: Any, /) -> dict[Any, Any]:
+        identity = _identity(value)
+        if state is None:
+            state = {}
+        return state if identity in state else {**state, identity: None if identity is value else value}
 
-    def merge(self, one: dict[Any, Any], other: dict[Any, Any], /) -> dict[Any, Any]:
-        return one | {handle: value for handle, value in other.items() if handle not in one}
+    def merge(self, earlier: dict[Any, Any], later: dict[Any, Any], /) -> dict[Any, Any]:
+        return earlier | {identity: value for identity, value in later.items() if identity not in earlier}
 
-    def finish(self, kept: dict[Any, Any] | None) -> list[Any]:
-        return [handle if value is None else value for handle, value in kept.items()] if kept else []
+    def finish(self, state: dict[Any, Any] | None) -> list[Any]:
+        return [identity if value is None else value for identity, value in state.items()] if state else []
 
 
 class CountDistinct(Aggregation, frozen=True):
-    """How many different values there were, exactly; the handle of each is kept."""
+    """The exact number of distinct values; the state has the identity of each."""
 
-    stays: ClassVar[str] = CollectSet.stays
+    cannot_remove: ClassVar[str] = CollectSet.cannot_remove
 
-    def add(self, kept: dict[Any, Any] | None, value: Any, /) -> dict[Any, Any]:
-        handle = _handle(value)
-        if kept is None:
-            return {handle: None}
-        return kept if handle in kept else {**kept, handle: None}
+    def add(self, state: dict[Any, Any] | None, value: Any, /) -> dict[Any, Any]:
+        identity = _identity(value)
+        if state is None:
+            return {identity: None}
+        return state if identity in state else {**state, identity: None}
 
-    def merge(self, one: dict[Any, Any], other: dict[Any, Any], /) -> dict[Any, Any]:
-        return one | other
+    def merge(self, earlier: dict[Any, Any], later: dict[Any, Any], /) -> dict[Any, Any]:
+        return earlier | later
 
-    def finish(self, kept: dict[Any, Any] | None) -> int:
-        return len(kept or ())
+    def finish(self, state: dict[Any, Any] | None) -> int:
+        return len(state or ())
 
 
 class Top(Aggregation, frozen=True):
-    """The ``n`` greatest values, the greatest first; of equal ones the first. ``ranked``: of pairs."""
+    """The ``n`` greatest values, the greatest first; of equal values the first. ``ranked``: of (rank, value) pairs."""
 
     n: int
     ranked: bool = False
-    stays: ClassVar[str] = "only the greatest values are kept, so the next one would not be known"
+    cannot_remove: ClassVar[str] = "only the greatest values are stored, so the next one is unknown"
 
-    def add(self, kept: list[Any] | None, value: Any, /) -> list[Any]:
+    def add(self, state: list[Any] | None, value: Any, /) -> list[Any]:
         rank = value[0] if self.ranked else value
-        ranks = [one[0] for one in kept or ()] if self.ranked else kept or []
+        ranks = [pair[0] for pair in state or ()] if self.ranked else state or []
         if len(ranks) == self.n and not rank > ranks[-1]:
-            assert kept is not None
-            return kept
-        place = sum(1 for one in ranks if not rank > one)
-        return [*(kept or ())[:place], value, *(kept or ())[place : self.n - 1]]
+            assert state is not None
+            return state
+        index = sum(1 for other in ranks if not rank > other)
+        return [*(state or ())[:index], value, *(state or ())[index : self.n - 1]]
 
-    def merge(self, one: list[Any], other: list[Any], /) -> list[Any]:
-        for value in other:
-            one = self.add(one, value)
-        return one
+    def merge(self, earlier: list[Any], later: list[Any], /) -> list[Any]:
+        for value in later:
+            earlier = self.add(earlier, value)
+        return earlier
 
-    def finish(self, kept: list[Any] | None) -> list[Any]:
-        return [value for _, value in kept or ()] if self.ranked else kept or []
+    def finish(self, state: list[Any] | None) -> list[Any]:
+        return [value for _, value in state or ()] if self.ranked else state or []
 
 
 class Quantile(Aggregation, frozen=True):
-    """About the value that the share ``q`` of all values does not exceed, from a DDSketch of them.
+    """An estimate of the value that the share ``q`` of all values does not exceed, from a DDSketch.
 
-    Values fall into buckets whose bounds grow by a constant factor, so that any value of a bucket stands for all of it
-    with a relative error of ``QUANTILE_ERROR``. What is kept is the number of values in each bucket.
+    The bounds of buckets grow by a constant factor, so that one value can represent a bucket with a relative error of
+    ``QUANTILE_ERROR``. The state is the number of values in each bucket.
     """
 
     q: float
 
-    def add(self, kept: dict[int, int] | None, value: Any, /) -> dict[int, int] | None:
-        if value != value:  # NaN has no place among other numbers
-            return kept
+    def add(self, state: dict[int, int] | None, value: Any, /) -> dict[int, int] | None:
+        if value != value:  # NaN has no order among numbers
+            return state
         bucket = _bucket(value)
-        kept = kept or {}
-        return {**kept, bucket: kept.get(bucket, 0) + 1}
+        state = state or {}
+        return {**state, bucket: state.get(bucket, 0) + 1}
 
-    def remove(self, kept: dict[int, int] | None, value: Any, /) -> dict[int, int] | None:
-        if value != value or kept is None:
-            return kept
+    def remove(self, state: dict[int, int] | None, value: Any, /) -> dict[int, int] | None:
+        if value != value or state is None:
+            return state
         bucket = _bucket(value)
-        rest = {**kept, bucket: kept[bucket] - 1}
-        return rest if rest[bucket] else {one: count for one, count in rest.items() if count}
+        counts = {**state, bucket: state[bucket] - 1}
+        return counts if counts[bucket] else {bucket: count for bucket, count in counts.items() if count}
 
-    def merge(self, one: dict[int, int], other: dict[int, int], /) -> dict[int, int]:
-        return one | {bucket: one.get(bucket, 0) + count for bucket, count in other.items()}
+    def merge(self, earlier: dict[int, int], later: dict[int, int], /) -> dict[int, int]:
+        return earlier | {bucket: earlier.get(bucket, 0) + count for bucket, count in later.items()}
 
-    def finish(self, kept: dict[int, int] | None) -> float | None:
-        if not kept:
+    def finish(self, state: dict[int, int] | None) -> float | None:
+        if not state:
             return None
-        left = self.q * (sum(kept.values()) - 1)
-        for bucket in sorted(kept):
-            left -= kept[bucket]
-            if left < 0:
+        remaining = self.q * (sum(state.values()) - 1)
+        for bucket in sorted(state):
+            remaining -= state[bucket]
+            if remaining < 0:
                 return _middle(bucket)
-        return _middle(max(kept))
+        return _middle(max(state))
 
 
 class Counted(Aggregation, frozen=True):
-    """An aggregation of rows that come and go: when the last value has gone, nothing is kept any more."""
+    """An aggregation from which rows are removed: without values there is no state."""
 
     of: AnyAggregation
 
-    def add(self, kept: list[Any] | None, value: Any, /) -> list[Any]:
-        return [1, self.of.add(None, value)] if kept is None else [kept[0] + 1, self.of.add(kept[1], value)]
+    def add(self, state: list[Any] | None, value: Any, /) -> list[Any]:
+        return [1, self.of.add(None, value)] if state is None else [state[0] + 1, self.of.add(state[1], value)]
 
-    def remove(self, kept: list[Any] | None, value: Any, /) -> list[Any] | None:
-        return None if kept is None or kept[0] == 1 else [kept[0] - 1, self.of.remove(kept[1], value)]
+    def remove(self, state: list[Any] | None, value: Any, /) -> list[Any] | None:
+        return None if state is None or state[0] == 1 else [state[0] - 1, self.of.remove(state[1], value)]
 
-    def finish(self, kept: list[Any] | None) -> Any:
-        return self.of.finish(None if kept is None else kept[1])
+    def finish(self, state: list[Any] | None) -> Any:
+        return self.of.finish(None if state is None else state[1])
 
 
 class Several(Aggregation, frozen=True):
-    """Several aggregations at once; a value is a list, of which each takes one item, unless it is null."""
+    """Several aggregations at once; a value is a list, and each aggregation adds one item of it, unless it is null."""
 
     names: tuple[str, ...]
     parts: tuple[AnyAggregation, ...]
     places: tuple[int, ...]
 
-    def add(self, kept: list[Any] | None, values: list[Any], /) -> list[Any]:
-        kept = kept or [None] * len(self.parts)
+    def add(self, states: list[Any] | None, values: list[Any], /) -> list[Any]:
+        states = states or [None] * len(self.parts)
         return [
-            one if (value := values[place]) is None else part.add(one, value)
-            for part, one, place in zip(self.parts, kept, self.places, strict=True)
+            state if (value := values[place]) is None else part.add(state, value)
+            for part, state, place in zip(self.parts, states, self.places, strict=True)
         ]
 
-    def remove(self, kept: list[Any] | None, values: list[Any], /) -> list[Any]:
-        kept = kept or [None] * len(self.parts)
+    def remove(self, states: list[Any] | None, values: list[Any], /) -> list[Any]:
+        states = states or [None] * len(self.parts)
         return [
-            one if (value := values[place]) is None else part.remove(one, value)
-            for part, one, place in zip(self.parts, kept, self.places, strict=True)
+            state if (value := values[place]) is None else part.remove(state, value)
+            for part, state, place in zip(self.parts, states, self.places, strict=True)
         ]
 
-    def merge(self, one: list[Any], other: list[Any], /) -> list[Any]:
+    def merge(self, earlier: list[Any], later: list[Any], /) -> list[Any]:
         return [
-            mine if theirs is None else theirs if mine is None else part.merge(mine, theirs)
-            for part, mine, theirs in zip(self.parts, one, other, strict=True)
+            left if right is None else right if left is None else part.merge(left, right)
+            for part, left, right in zip(self.parts, earlier, later, strict=True)
         ]
 
-    def finish(self, kept: list[Any] | None) -> dict[str, Any]:
-        kept = kept or [None] * len(self.parts)
-        return {name: part.finish(one) for name, part, one in zip(self.names, self.parts, kept, strict=True)}
+    def finish(self, states: list[Any] | None) -> dict[str, Any]:
+        states = states or [None] * len(self.parts)
+        return {name: part.finish(state) for name, part, state in zip(self.names, self.parts, states, strict=True)}
 
 
 AnyAggregation: TypeAlias = (
@@ -328,28 +328,28 @@ def state_signature(aggregation: Aggregation) -> str:
 
 
 def finisher(ready: Aggregation, build: Callable[..., Any] | None = None) -> Callable[[Any], Any]:
-    """Return what turns what is kept into what users see; ``build`` makes an object of several results."""
+    """Return the function from state to result; ``build`` creates an object from several results."""
     finish = ready.finish
     if build is None:
-        return lambda kept: None if kept is None else finish(kept)
-    return lambda kept: None if kept is None else build(**finish(kept))
+        return lambda state: None if state is None else finish(state)
+    return lambda state: None if state is None else build(**finish(state))
 
 
-def _handle(value: Any) -> Any:
-    """Text and whole numbers are their own handles; other values are told apart by their bytes, as True == 1 == 1.0."""
+def _identity(value: Any) -> Any:
+    """Return text and integers themselves, and the bytes of other values, since True == 1 == 1.0."""
     kind = type(value)
     return value if kind is str or kind is int else encode_key(value)
 
 
 def _bucket(value: Any) -> int:
-    """Return the number of the bucket of a value; numbers of buckets are in the order of their values."""
+    """Return the bucket number of a value; bucket numbers are in the order of their values."""
     if value > 0:
         return _ZERO + math.ceil(math.log(value) / _LOG_GAMMA)
     return -_ZERO - math.ceil(math.log(-value) / _LOG_GAMMA) if value < 0 else 0
 
 
 def _middle(bucket: int) -> float:
-    """Return the value that is equally far from both bounds of a bucket, relative to them."""
+    """Return the value at the same relative distance from both bounds of a bucket."""
     if bucket == 0:
         return 0.0
     size = 2 * math.exp((abs(bucket) - _ZERO) * _LOG_GAMMA) / (_GAMMA + 1)

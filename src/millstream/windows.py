@@ -1,6 +1,6 @@
-"""Windows as data: which records of a key belong together, and how long late ones are waited for.
+"""Windows as data: which records of a key belong together, and the grace for late records.
 
-Times are milliseconds inside; people write ``tumbling("1 min", grace="30 s")``.
+Times are stored in milliseconds; users write ``tumbling("1 min", grace="30 s")``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOREVER = (1 << 63) - 1
 
 
 class TimeWindows(msgspec.Struct, frozen=True, tag="time"):
-    """Windows ``[start, start + size)`` whose starts are multiples of ``advance``, from 0 on."""
+    """Windows ``[start, start + size)`` that start at multiples of ``advance``, from 0 on."""
 
     size: int
     advance: int
@@ -34,22 +34,22 @@ class TimeWindows(msgspec.Struct, frozen=True, tag="time"):
         first = max(0, timestamp - self.size + self.advance) // self.advance * self.advance
         return range(first, timestamp + 1, self.advance)
 
-    def span(self, timestamp: Any) -> Any:
-        """Return a number that all timestamps which belong to the same windows have in common, also of an array."""
-        step = gcd(self.size, self.advance)  # windows begin and end at multiples of it only
+    def interval_number(self, timestamp: Any) -> Any:
+        """Return a number that is equal for timestamps in the same windows; also works on an array."""
+        step = gcd(self.size, self.advance)  # windows start and end only at multiples of it
         return timestamp // min(step, FOREVER)
 
-    def alike(self, timestamp: int) -> tuple[int, int]:
-        """Return from where until where, not included, all timestamps belong to the same windows."""
+    def interval(self, timestamp: int) -> tuple[int, int]:
+        """Return the interval, without its end, of timestamps that are in the same windows as this one."""
         step = gcd(self.size, self.advance)
         return timestamp // step * step, (timestamp // step + 1) * step
 
-    def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
-        """Return the key of a stored window."""
-        return Windowed(key, at[0], at[0] + self.size)
+    def window_key(self, key: Any, position: tuple[int, ...]) -> Windowed:
+        """Return the key of the window that is stored at a position."""
+        return Windowed(key, position[0], position[0] + self.size)
 
-    def place(self, window: Windowed) -> tuple[int, ...]:
-        """Return where a window is stored."""
+    def position_of(self, window: Windowed) -> tuple[int, ...]:
+        """Return the position at which a window is stored."""
         return (window.start,)
 
 
@@ -67,21 +67,21 @@ class UnlimitedWindows(msgspec.Struct, frozen=True, tag="unlimited"):
     def starts(self, timestamp: int) -> range:
         return range(self.start, self.start + 1 if timestamp >= self.start else self.start)
 
-    def span(self, timestamp: Any) -> Any:
+    def interval_number(self, timestamp: Any) -> Any:
         return timestamp >= self.start
 
-    def alike(self, timestamp: int) -> tuple[int, int]:
+    def interval(self, timestamp: int) -> tuple[int, int]:
         return (self.start, FOREVER) if timestamp >= self.start else (0, self.start)
 
-    def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
-        return Windowed(key, at[0], FOREVER)
+    def window_key(self, key: Any, position: tuple[int, ...]) -> Windowed:
+        return Windowed(key, position[0], FOREVER)
 
-    def place(self, window: Windowed) -> tuple[int, ...]:
+    def position_of(self, window: Windowed) -> tuple[int, ...]:
         return (window.start,)
 
 
 class SlidingWindows(msgspec.Struct, frozen=True, tag="sliding"):
-    """Windows ``[start, start + difference]``, both ends included, wherever the content changes."""
+    """Windows ``[start, start + difference]``, both ends included; a new window wherever the set of records changes."""
 
     difference: int
     grace: int
@@ -90,15 +90,15 @@ class SlidingWindows(msgspec.Struct, frozen=True, tag="sliding"):
     def retention(self) -> int:
         return 2 * self.difference + self.grace
 
-    def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
-        return Windowed(key, at[0], at[0] + self.difference)
+    def window_key(self, key: Any, position: tuple[int, ...]) -> Windowed:
+        return Windowed(key, position[0], position[0] + self.difference)
 
-    def place(self, window: Windowed) -> tuple[int, ...]:
+    def position_of(self, window: Windowed) -> tuple[int, ...]:
         return (window.start,)
 
 
 class SessionWindows(msgspec.Struct, frozen=True, tag="session"):
-    """Windows from the first to the last of records that are not more than ``gap`` apart."""
+    """Windows from the first to the last of records that are at most ``gap`` apart."""
 
     gap: int
     grace: int
@@ -107,10 +107,10 @@ class SessionWindows(msgspec.Struct, frozen=True, tag="session"):
     def retention(self) -> int:
         return self.gap + self.grace
 
-    def named(self, key: Any, at: tuple[int, ...]) -> Windowed:
-        return Windowed(key, at[1], at[0])
+    def window_key(self, key: Any, position: tuple[int, ...]) -> Windowed:
+        return Windowed(key, position[1], position[0])
 
-    def place(self, window: Windowed) -> tuple[int, ...]:
+    def position_of(self, window: Windowed) -> tuple[int, ...]:
         return (window.end, window.start)
 
 
@@ -118,7 +118,7 @@ Windows: TypeAlias = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWi
 
 
 def tumbling(size: Duration, *, grace: Duration = "0 ms") -> TimeWindows:
-    """Windows of ``size``, one after the other; a record belongs to one.
+    """Windows of ``size`` without gaps or overlaps; a record belongs to one.
 
     >>> list(tumbling("10 s").starts(25_000))
     [20000]
@@ -128,7 +128,7 @@ def tumbling(size: Duration, *, grace: Duration = "0 ms") -> TimeWindows:
 
 
 def hopping(size: Duration, *, every: Duration, grace: Duration = "0 ms") -> TimeWindows:
-    """Windows of ``size`` that begin ``every`` so often and overlap; a record belongs to several.
+    """Windows of ``size`` that start every ``every`` and overlap; a record belongs to several.
 
     >>> list(hopping("10 s", every="5 s").starts(12_000))
     [5000, 10000]
@@ -142,24 +142,24 @@ def hopping(size: Duration, *, every: Duration, grace: Duration = "0 ms") -> Tim
 
 
 def sliding(difference: Duration, *, grace: Duration = "0 ms") -> SlidingWindows:
-    """Windows of all records that are not more than ``difference`` apart, one for each set of them."""
+    """Windows of records that are at most ``difference`` apart, one for each distinct set of records."""
     return SlidingWindows(_not_negative("difference", difference), _not_negative("grace", grace))
 
 
 def session(*, gap: Duration, grace: Duration = "0 ms") -> SessionWindows:
-    """Windows of activity: a session ends when nothing comes for more than ``gap``."""
+    """Windows of activity: a session ends when no record arrives for more than ``gap``."""
     return SessionWindows(_not_negative("gap", gap), _not_negative("grace", grace))
 
 
 def unlimited(*, start: int = 0) -> UnlimitedWindows:
-    """One window that begins at ``start`` (milliseconds since 1970) and never ends."""
+    """One window that starts at ``start`` (milliseconds since 1970) and never ends."""
     if start < 0:
         raise DefinitionError(f"an unlimited window cannot start at {start}", hint="start at 0 or later")
     return UnlimitedWindows(start)
 
 
 class JoinWindow(msgspec.Struct, frozen=True):
-    """Which records of two streams meet: ``left - before <= right <= left + after``, in milliseconds."""
+    """Which records of two streams are joined: ``left - before <= right <= left + after``, in milliseconds."""
 
     before: int
     after: int
@@ -167,7 +167,7 @@ class JoinWindow(msgspec.Struct, frozen=True):
 
     @property
     def retention(self) -> int:
-        """How long records wait for partners."""
+        """How many milliseconds records wait for partners."""
         return self.before + self.after + self.grace
 
 
@@ -178,10 +178,10 @@ def join_window(
     after: Duration | None = None,
     grace: Duration = "0 ms",
 ) -> JoinWindow:
-    """Two records meet if the right one comes at most ``before`` earlier and ``after`` later than the left one.
+    """Join two records if the right one is at most ``before`` earlier or ``after`` later than the left one.
 
-    ``around`` stands for both. A negative ``timedelta`` for one of them shifts the window away from the left record.
-    ``grace`` says how much longer than that a left or outer join waits before it takes a record for unmatched.
+    ``around`` sets both. A negative ``timedelta`` for one of them shifts the window away from the left record.
+    ``grace`` is how much longer a left or outer join waits before it treats a record as unmatched.
 
     >>> join_window("1 s")
     JoinWindow(before=1000, after=1000, grace=0)
@@ -193,8 +193,8 @@ def join_window(
     window = JoinWindow(milliseconds(earlier), milliseconds(later), milliseconds(grace))
     if window.before + window.after < 0 or window.grace < 0:
         raise DefinitionError(
-            f"a join window from {-window.before} to {window.after} ms with {window.grace} ms of grace is impossible",
-            hint="before and after together must not be negative, nor must grace",
+            f"a join window from {-window.before} to {window.after} ms with {window.grace} ms of grace is not valid",
+            hint="neither grace nor the sum of before and after may be negative",
         )
     return window
 

@@ -98,7 +98,7 @@ def test_what_cannot_be_is_refused() -> None:
     rows = App("test").table("in")
     with pytest.raises(DefinitionError, match="requires a windowed table"):
         rows.suppress(until_window_closes())
-    with pytest.raises(DefinitionError, match="max_records=-1 is impossible"):
+    with pytest.raises(DefinitionError, match="max_records=-1 is not valid"):
         until_time_limit("1 s", max_records=-1)
     with pytest.raises(DefinitionError, match="when_full='wait' is unknown"):
         until_time_limit("1 s", when_full="wait")  # type: ignore[arg-type]

@@ -198,9 +198,9 @@ def _retractable(verb: str, aggregation: AnyAggregation) -> Counted:
             for name, part in zip(aggregation.names, aggregation.parts, strict=True)
         )
         return Counted(Several(aggregation.names, parts, aggregation.places))
-    if aggregation.stays:
+    if aggregation.cannot_remove:
         raise DefinitionError(
-            f"{verb} of a grouped table cannot remove a row that has changed: {aggregation.stays}",
+            f"{verb} of a grouped table cannot remove a row that has changed: {aggregation.cannot_remove}",
             hint="use aggregate(initial, add, remove), or collect()",
         )
     return Counted(aggregation)

@@ -51,7 +51,7 @@ def computed(node: Node, runtime: Runtime) -> Lookup:
 
 @computed.register(WindowedAggregate)
 def _window(node: WindowedAggregate, runtime: Runtime) -> Lookup:
-    store, entry_key = store_of_windows(node, runtime), node.windows.place
+    store, entry_key = store_of_windows(node, runtime), node.windows.position_of
     # as in Kafka Streams, the store of final results also finds a window at the very edge of its retention
     reach = 0 if node.final and not isinstance(node.windows, SessionWindows) else 1
 

@@ -32,7 +32,7 @@ class Spans:
 
     def at(self, timestamp: int) -> Span:
         """Return the span of a timestamp."""
-        since, until = self._windows.alike(timestamp)
+        since, until = self._windows.interval(timestamp)
         span = self._spans.get(since)
         if span is None:
             starts = list(self._windows.starts(timestamp))
@@ -46,7 +46,7 @@ class Spans:
         """Read the entries that a column batch needs in one pass; None if it has few records in each of many spans."""
         times = np.array(timestamps, np.int64)
         _, rows, span_of_row, counts = np.unique(
-            self._windows.span(times), return_index=True, return_inverse=True, return_counts=True
+            self._windows.interval_number(times), return_index=True, return_inverse=True, return_counts=True
         )
         if len(counts) * MIN_PREFETCH > max(len(times), MIN_PREFETCH * MIN_PREFETCH):
             return None

@@ -154,7 +154,7 @@ def _prefetched_loop(
     It must do what ``_update_loop`` does for such records, without its checks: this is the fast path.
     """
     clock, context, mark = aggregation.clock, aggregation.context, aggregation.store.mark
-    added, begin, windowed_key = aggregation.added, aggregation.begin, windows.named
+    added, begin, windowed_key = aggregation.added, aggregation.begin, windows.window_key
     forward = None if collector is None else aggregation.finished_to(collector.add)
 
     def add(batch: ColumnBatch, entries_of_rows: Iterator[Iterable[Entry]], send: Callable[[], None]) -> None:

@@ -67,7 +67,7 @@ class WindowAggregator:
         self.store: Any = store_of_windows(node, runtime)
         self.clock = self.store.clock(number)
         self.context = runtime.context
-        self._windowed_key = node.windows.named
+        self._windowed_key = node.windows.window_key
         self.forward = forward
         self._forward_finished = finishing(node, forward, runtime)
         self.is_deferred = runtime.caching or node.final

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, Generic, overload
 
 import msgspec
 
 from millstream.errors import DefinitionError, SerdeError
+from millstream.foundation.type_variables import T
 from millstream.schemas.framing import add_schema_id, split_schema_id
 from millstream.schemas.registry import Schema, SchemaRegistry
 
 _MAX_DEPTH = 64
 
 
-class Avro:
+class Avro(Generic[T]):
     """Avro records preceded by their schema id, in the format of Confluent's serializer.
 
     Records are resolved to the reader's ``schema``: a field that an older writer did not have gets its default, and a
@@ -23,6 +24,19 @@ class Avro:
     the topic ``rides``.
     """
 
+    @overload
+    def __init__(
+        self, schema: str | dict[str, Any], registry: SchemaRegistry, *, subject: str | None = None, type: type[T]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Avro[Any],
+        schema: str | dict[str, Any],
+        registry: SchemaRegistry,
+        *,
+        subject: str | None = None,
+        type: object = None,
+    ) -> None: ...
     def __init__(
         self,
         schema: str | dict[str, Any],
@@ -55,24 +69,25 @@ class Avro:
     def name(self) -> str:
         return f"avro:{self.subject}"
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: T) -> bytes:
         """Encode a value, preceded by its schema id."""
         out = io.BytesIO()
         plain = value if isinstance(value, dict) else msgspec.to_builtins(value)
         self._writer(out, self._parsed, plain)
         return add_schema_id(self._registry.register(self.subject, self._canonical), out.getvalue())
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes) -> T:
         """Decode a value and resolve it from the writer's schema to the reader's."""
         schema_id, payload = split_schema_id(data)
         writer_schema = self._writer_schemas.get(schema_id)
         if writer_schema is None:
             writer_schema = self._writer_schemas[schema_id] = self._fetch_schema(schema_id)
         try:
-            value = self._reader(io.BytesIO(payload), writer_schema, self._parsed)
+            value: Any = self._reader(io.BytesIO(payload), writer_schema, self._parsed)
         except (EOFError, IndexError, MemoryError, OverflowError) as error:
             raise SerdeError(f"the bytes do not match schema {schema_id}: {type(error).__name__}") from error
-        return value if self._type is None else msgspec.convert(value, self._type)
+        decoded: T = value if self._type is None else msgspec.convert(value, self._type)
+        return decoded
 
     def _fetch_schema(self, id: int) -> Any:
         avro = _import_fastavro()

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, Generic
 
 from millstream.errors import DefinitionError, SerdeError
+from millstream.foundation.type_variables import T
 from millstream.schemas.framing import add_schema_id, split_schema_id
 from millstream.schemas.registry import Schema, SchemaRegistry
 
 
-class Protobuf:
+class Protobuf(Generic[T]):
     """Messages of a generated class preceded by their schema id, in the format of Confluent's serializer.
 
     Protobuf resolves versions by field numbers: unknown fields are kept, missing fields get their defaults. Schemas
     are registered under ``subject``, by default the full name of the message.
     """
 
-    def __init__(self, type: Any, registry: SchemaRegistry, *, subject: str | None = None) -> None:
+    def __init__(self, type: type[T], registry: SchemaRegistry, *, subject: str | None = None) -> None:
         descriptor = getattr(type, "DESCRIPTOR", None)
         if descriptor is None:
             raise DefinitionError(f"{type!r} is not a generated Protobuf class", hint="generate it with protoc")
@@ -25,7 +26,7 @@ class Protobuf:
             from google.protobuf.message import DecodeError
         except ImportError as error:
             raise DefinitionError("Protobuf needs protobuf", hint="run: pip install 'millstream[protobuf]'") from error
-        self._type = type
+        self._type: Any = type
         self._registry = registry
         self._errors = (DecodeError,)
         self.subject = subject or str(descriptor.full_name)
@@ -39,20 +40,22 @@ class Protobuf:
     def name(self) -> str:
         return f"protobuf:{self.subject}"
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: T) -> bytes:
         """Encode a message, preceded by its schema id and its path in the file."""
-        if not isinstance(value, self._type):
-            raise TypeError(f"{type(value).__name__} is not a {self._type.__name__}")
-        payload: bytes = value.SerializeToString()
+        message: Any = value
+        if not isinstance(message, self._type):
+            raise TypeError(f"{type(message).__name__} is not a {self._type.__name__}")
+        payload: bytes = message.SerializeToString()
         return add_schema_id(self._registry.register(self.subject, self._schema), self._path + payload)
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes) -> T:
         """Decode a message."""
         schema_id, payload = split_schema_id(data)
         try:
-            return self._type.FromString(bytes(_skip_path(payload)))
+            message: T = self._type.FromString(bytes(_skip_path(payload)))
         except (*self._errors, IndexError) as error:
             raise SerdeError(f"the bytes do not match schema {schema_id}: {error}") from error
+        return message
 
 
 def _make_protobuf(type: Any, registry: SchemaRegistry, subject: str) -> Protobuf:

@@ -145,7 +145,7 @@ class WindowTableReader(TableReader[Windowed[Key], Value]):
         expired = observed - self._retention
         for entry in entries:
             if entry.position[0] > expired or (self._inclusive and entry.position[0] == expired):
-                yield Row(self._windows.named(entry.key, entry.position), entry.value, entry.timestamp)
+                yield Row(self._windows.window_key(entry.key, entry.position), entry.value, entry.timestamp)
 
     def __len__(self) -> int:
         return sum(1 for _ in self.scan())

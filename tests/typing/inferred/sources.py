@@ -9,6 +9,7 @@ from tests.typing.rides import LongRide, Ride
 
 from millstream import App, Stream, Table
 from millstream.dsl.global_table import GlobalTable
+from millstream.schemas import Avro, SchemaRegistry
 from millstream.serdes import FLOAT64, INT64, JSON, RAW, READABLE, TEXT, Json, MessagePack
 
 
@@ -69,6 +70,15 @@ assert_type(app.stream("c6", value=JSON), Stream[str, Any])
 assert_type(app.stream("c7", value=Json(Ride | int)), Stream[str, Any])
 assert_type(app.stream("c8", value=Upper()), Stream[str, str])
 app.stream("c9", key=READABLE)
+
+# And of a serde with a schema registry.
+
+
+def registered(registry: SchemaRegistry, schema: str) -> None:
+    """Read Avro."""
+    assert_type(app.stream("g1", value=Avro(schema, registry, type=Ride)), Stream[str, Ride])
+    assert_type(app.stream("g2", value=Avro(schema, registry)), Stream[str, Any])
+
 
 # Functions for timestamps get the declared types.
 assert_type(app.stream("d1", value=Ride, timestamp=lambda ride: ride.pickup_at), Stream[str, Ride])
