@@ -33,7 +33,7 @@ from millstream.task.policy import Policies
 )
 @click.argument(TARGET)
 @click.option("--format", type=click.Choice(get_args(Format)), default="text", show_default=True, help="Output format.")
-@click.option("--changes", is_flag=True, help="Show what a start would do to the existing state instead.")
+@click.option("--changes", is_flag=True, help="Show how a start would change the existing state instead.")
 @click.option("--acls", is_flag=True, help="List the minimal ACLs that the app needs on a Kafka cluster.")
 @pass_settings
 def describe(settings: Settings, format: Format, changes: bool, acls: bool, target: str | None = None) -> None:

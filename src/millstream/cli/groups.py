@@ -66,7 +66,7 @@ def describe(settings: Settings, group: str, as_json: bool) -> None:
     ]
 )
 @group_argument
-@click.option("--to", required=True, metavar="WHERE", help="earliest, latest, an offset, a time, or a duration ago.")
+@click.option("--to", required=True, metavar="OFFSET", help="earliest, latest, an offset, a time, or a duration ago.")
 @click.option(
     "--topic", "names", multiple=True, shell_complete=complete_topic, help="Only this topic; can be repeated."
 )

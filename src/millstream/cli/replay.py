@@ -40,7 +40,7 @@ from millstream.task.policy import Policies
     "start",
     default="earliest",
     show_default=True,
-    metavar="WHERE",
+    metavar="OFFSET",
     help="Where to start: earliest, latest, an offset, a time, or a duration ago.",
 )
 @click.option("--same-topics", is_flag=True, help="Write to the old topics instead of NEW_NAME.TOPIC.")

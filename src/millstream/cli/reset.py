@@ -26,7 +26,7 @@ from millstream.foundation.text import format_count
     "start",
     default="earliest",
     show_default=True,
-    metavar="WHERE",
+    metavar="OFFSET",
     help="Where to read from afterwards: earliest, latest, an offset, a time, or a duration ago.",
 )
 @click.option("--execute", is_flag=True, help="Make the change instead of showing it.")

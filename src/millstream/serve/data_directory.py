@@ -42,9 +42,10 @@ class DataDirectory:
             return self._broker
 
     def query_broker(self, query: Callable[[Broker], T], default: T) -> T:
-        """Return the result of a query, or ``default`` if the broker is unavailable; it is then not asked for a while.
+        """Return the result of a query, or ``default`` if the broker is unavailable.
 
-        This is for optional parts of a page: an app that fails because its broker is down must still be shown.
+        An unavailable broker is not queried again for a while. This is for optional parts of a page: an app that fails
+        because its broker is down must still be shown.
         """
         if time.monotonic() < self._retry_at:
             return default

@@ -17,7 +17,7 @@ from millstream.serve.site import Site
 from millstream.views.groups import PartitionLag, partition_lags
 
 
-class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
+class MemberSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A live consumer of a group."""
 
     id: str
@@ -41,7 +41,7 @@ class GroupDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     group: str
     is_app: bool
-    members: list[GroupMember]
+    members: list[MemberSummary]
     partitions: list[PartitionLag]
 
 
@@ -78,7 +78,7 @@ def get_group(site: Site, params: GroupParams) -> GroupDetail:
         group=info.name,
         is_app=info.name in site.directory.apps(),
         members=[
-            GroupMember(
+            MemberSummary(
                 id=member.id, process=member.process, topics=list(member.topics), partitions=len(member.partitions)
             )
             for member in info.members

@@ -54,7 +54,7 @@ class RowView(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
 
 
-class TableRows(msgspec.Struct, frozen=True, kw_only=True):
+class TablePage(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of a table; ``has_more`` if these are not all."""
 
     app: str
@@ -106,16 +106,16 @@ def list_tables(site: Site, _: object = None) -> list[TableSummary]:
     ]
 
 
-def scan_table(site: Site, params: ScanParams) -> TableRows:
+def scan_table(site: Site, params: ScanParams) -> TablePage:
     """Return rows in key order within each partition."""
     app, reader = find_table(site, params.table, params.app)
     bounds: dict[str, Any] = {"prefix": params.prefix, "limit": params.limit + 1}
     bounds |= {name: key for name, key in (("start", params.first), ("stop", params.last)) if key is not None}
     rows = list(islice(reader.scan(**bounds), params.limit + 1))
-    return _table_rows(app, reader, rows, params.limit)
+    return _page(app, reader, rows, params.limit)
 
 
-def get_row(site: Site, params: KeyParams) -> TableRows:
+def get_row(site: Site, params: KeyParams) -> TablePage:
     """Return the row of a key, its windows in time order, or its versions; if there are too many, the newest."""
     app, reader = find_table(site, params.table, params.app)
     rows = _rows_of(reader, params)
@@ -124,7 +124,7 @@ def get_row(site: Site, params: KeyParams) -> TableRows:
             f"table {params.table!r} has no row with key {params.key!r:.100}", hint="scan the table to see its keys"
         )
     newest = rows[:_MAX_OF_KEY] if params.versions else rows[-_MAX_OF_KEY:]
-    return msgspec.structs.replace(_table_rows(app, reader, newest, _MAX_OF_KEY), has_more=len(rows) > len(newest))
+    return msgspec.structs.replace(_page(app, reader, newest, _MAX_OF_KEY), has_more=len(rows) > len(newest))
 
 
 def export_table(site: Site, params: ExportParams) -> tuple[ExportParams, list[RowView]]:
@@ -165,8 +165,8 @@ def _rows_of(reader: TableReader, params: KeyParams) -> Sequence[Row]:
     return find_rows(reader, params.key, since=params.since or 0, until=until)
 
 
-def _table_rows(app: str, reader: TableReader, rows: Sequence[Row], limit: int) -> TableRows:
-    return TableRows(
+def _page(app: str, reader: TableReader, rows: Sequence[Row], limit: int) -> TablePage:
+    return TablePage(
         app=app,
         table=reader.name,
         is_windowed=isinstance(reader, WindowTableReader),
@@ -221,7 +221,7 @@ OPERATIONS = (
         summary="Read rows by prefix or range",
         handler=scan_table,
         params=ScanParams,
-        result=TableRows,
+        result=TablePage,
     ),
     Operation(
         method="GET",
@@ -239,6 +239,6 @@ OPERATIONS = (
         summary="Read the row of a key, its windows, or its versions",
         handler=get_row,
         params=KeyParams,
-        result=TableRows,
+        result=TablePage,
     ),
 )

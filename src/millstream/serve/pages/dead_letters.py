@@ -22,36 +22,36 @@ from millstream.serve.site import Site
 
 def dead_letters_page(site: Site, app: str) -> tuple[Content, ...]:
     """Return the content of the page for one app."""
-    found = list_dead_letters(site, DeadLetterParams(app=app))
-    letters = [_letter(app, letter) for letter in found.dead_letters]
-    listed = element("div", letters or _no_letters(found), class_="dead-letters")
+    listing = list_dead_letters(site, DeadLetterParams(app=app))
+    letters = [_letter(app, letter) for letter in listing.dead_letters]
+    listed = element("div", letters or _no_letters(listing), class_="dead-letters")
     return (
-        card("Dead letters", _replay_all(found), listed, live="dead-letters", wide=True),
-        card("Late records", _late(found), live="late"),
-        card("Other dropped records", _dropped(found), live="dropped"),
+        card("Dead letters", _replay_all(listing), listed, live="dead-letters", wide=True),
+        card("Late records", _late(listing), live="late"),
+        card("Other dropped records", _dropped(listing), live="dropped"),
     )
 
 
-def _replay_all(found: DeadLetters) -> Content:
-    if not found.dead_letters:
+def _replay_all(listing: DeadLetters) -> Content:
+    if not listing.dead_letters:
         return None
     return joined(
         element(
             "p",
-            f"The {len(found.dead_letters):,} newest of topic ",
-            link(found.topic, "topics", found.topic),
-            f". {found.waiting:,} were not replayed yet.",
+            f"The {len(listing.dead_letters):,} newest of topic ",
+            link(listing.topic, "topics", listing.topic),
+            f". {listing.waiting:,} were not replayed yet.",
         ),
         action(
-            url("api", "apps", found.app, "dead-letters", "replay"),
+            url("api", "apps", listing.app, "dead-letters", "replay"),
             element("input", type="hidden", name="all", value="true", data_type="json"),
-            button="Replay all that were not replayed yet",
+            button="Replay all remaining",
             confirm="Send all dead letters back to the topics they came from?",
         ),
     )
 
 
-def _no_letters(found: DeadLetters) -> Markup:
+def _no_letters(listing: DeadLetters) -> Markup:
     return empty(
         "No dead letters",
         element(
@@ -60,7 +60,7 @@ def _no_letters(found: DeadLetters) -> Markup:
             "here with its error, and the app continues:",
         ),
         command('App("orders", config=Config(on_error="dead_letter"))'),
-        element("p", "The dead letter topic is ", element("code", found.topic), "."),
+        element("p", "The dead letter topic is ", element("code", listing.topic), "."),
     )
 
 
@@ -92,31 +92,31 @@ def _letter(app: str, letter: DeadLetterDetail) -> Markup:
     return element("details", head, body, class_="dead-letter", id=f"dead-letter-{letter.position}")
 
 
-def _late(found: DeadLetters) -> Content:
-    if not found.late:
+def _late(listing: DeadLetters) -> Content:
+    if not listing.late:
         return empty(
             "No late records",
             element("p", "A record is late if its window has closed. A longer grace period keeps windows open:"),
             command('.windowed_by(tumbling("1 min", grace="30 s"))'),
         )
-    rows = ((element("code", name.rpartition(": ")[0]), number(count)) for name, count in sorted(found.late.items()))
+    rows = ((element("code", name.rpartition(": ")[0]), number(count)) for name, count in sorted(listing.late.items()))
     topics: Content = None
-    if found.late_topics:
-        links = [joined(link(topic, "topics", topic), " ") for topic in found.late_topics]
+    if listing.late_topics:
+        links = [joined(link(topic, "topics", topic), " ") for topic in listing.late_topics]
         topics = element("p", "They are stored in ", links)
     return joined(
         table(("Node", "Records"), rows, numeric=(1,)),
         topics,
-        element("p", "See ", link("why a record is late", "time", app=found.app), "."),
+        element("p", "See ", link("why a record is late", "time", app=listing.app), "."),
     )
 
 
-def _dropped(found: DeadLetters) -> Content:
-    if not found.dropped:
+def _dropped(listing: DeadLetters) -> Content:
+    if not listing.dropped:
         return element("p", "None.", class_="none")
     rows = (
         (element("code", node), reason.replace("_", " "), number(count))
-        for name, count in sorted(found.dropped.items())
+        for name, count in sorted(listing.dropped.items())
         for node, _, reason in [name.rpartition(": ")]
     )
     note = element("p", "“error” counts dead letters and skipped records.", class_="note")

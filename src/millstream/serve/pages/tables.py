@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from millstream.errors import MillstreamError
 from millstream.foundation.text import json_line
 from millstream.serve.api.params import parse_time
-from millstream.serve.api.tables import KeyParams, RowView, ScanParams, TableRows, get_row, list_tables, scan_table
+from millstream.serve.api.tables import KeyParams, RowView, ScanParams, TablePage, get_row, list_tables, scan_table
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
     badge,
@@ -89,7 +89,7 @@ def table_page(site: Site, params: ScanParams, query: KeyQuery) -> tuple[Content
     )
 
 
-def _key_params(params: ScanParams, query: KeyQuery, table: TableRows) -> KeyParams:
+def _key_params(params: ScanParams, query: KeyQuery, table: TablePage) -> KeyParams:
     assert query.key is not None
     times = (query.since, query.until, query.as_of)
     since, until, as_of = (None if text is None else parse_time(text) for text in times)
@@ -104,7 +104,7 @@ def _key_params(params: ScanParams, query: KeyQuery, table: TableRows) -> KeyPar
     )
 
 
-def _filter(params: ScanParams, query: KeyQuery, table: TableRows) -> Markup:
+def _filter(params: ScanParams, query: KeyQuery, table: TablePage) -> Markup:
     key_hint = "all windows of the key" if table.is_windowed else "all versions" if table.has_history else "one row"
     window_fields = (
         field("Starts after", "since", value=query.since, hint="windows of a key: a time, or 10 min for a time ago"),
@@ -124,18 +124,18 @@ def _filter(params: ScanParams, query: KeyQuery, table: TableRows) -> Markup:
     )
 
 
-def _rows(found: TableRows, query: KeyQuery) -> Markup:
-    if not found.rows:
+def _rows(page: TablePage, query: KeyQuery) -> Markup:
+    if not page.rows:
         return empty("No rows", element("p", "The table is empty, or no row matches. Rows appear with the next batch."))
-    if found.has_history and query.key is not None:
-        return table(("Value", "Valid from", "Until", ""), map(_version, found.rows))
-    heads = ("Key", *(("Window",) if found.is_windowed else ()), "Value", "Time", "")
-    rows = (_row(row, found.is_windowed) for row in found.rows)
-    if not found.has_history:
+    if page.has_history and query.key is not None:
+        return table(("Value", "Valid from", "Until", ""), map(_version, page.rows))
+    heads = ("Key", *(("Window",) if page.is_windowed else ()), "Value", "Time", "")
+    rows = (_row(row, page.is_windowed) for row in page.rows)
+    if not page.has_history:
         return table(heads, rows)
-    path = ("tables", found.app, found.table)
+    path = ("tables", page.app, page.table)
     linked = (
-        (link(cells[0], *path, key=_key_text(row.key)), *cells[1:]) for row, cells in zip(found.rows, rows, strict=True)
+        (link(cells[0], *path, key=_key_text(row.key)), *cells[1:]) for row, cells in zip(page.rows, rows, strict=True)
     )
     return joined(element("p", "Choose a key to see the versions of its row.", class_="note"), table(heads, linked))
 

@@ -138,8 +138,8 @@ def _search(params: RecordParams, detail: TopicDetail) -> Markup:
 
 
 def _found(site: Site, params: RecordParams) -> Markup:
-    found = find_records(site, params)
-    if not found.records and found.next is None:
+    result = find_records(site, params)
+    if not result.records and result.next is None:
         return element("div", _no_records(params), id="records")
     return element(
         "div",
@@ -148,10 +148,10 @@ def _found(site: Site, params: RecordParams) -> Markup:
             element(
                 "thead", element("tr", *(element("th", name) for name in ("Position", "Time", "Key", "Value", "")))
             ),
-            element("tbody", *map(record_row, found.records), id="record-rows"),
+            element("tbody", *map(record_row, result.records), id="record-rows"),
             class_="records",
         ),
-        _paging(params, found),
+        _paging(params, result),
         id="records",
     )
 
@@ -187,31 +187,32 @@ def record_row(record: RecordView) -> Markup:
     )
 
 
-def _paging(params: RecordParams, found: FoundRecords) -> Content:
-    summary = f"{len(found.records):,} records shown, {found.scanned:,} scanned"
-    if found.timed_out:
+def _paging(params: RecordParams, result: FoundRecords) -> Content:
+    summary = f"{len(result.records):,} records shown, {result.scanned:,} scanned"
+    if result.timed_out:
         summary += "; the search stopped after two seconds"
     next_page = None
-    if found.next is not None:
-        label = "Older records" if found.direction == "older" else "Newer records"
-        query = {"partition": params.partition, "key": params.key, "where": params.where, "direction": found.direction}
-        next_page = link(label, "topics", params.topic, start=found.next, **query)
+    if result.next is not None:
+        label = "Older records" if result.direction == "older" else "Newer records"
+        query = {"partition": params.partition, "key": params.key, "where": params.where, "direction": result.direction}
+        next_page = link(label, "topics", params.topic, start=result.next, **query)
     return element("p", summary, " ", next_page, class_="paging")
 
 
-def _as_table(found: TopicAsTable) -> Markup:
-    if not found.rows:
-        reason = "its records have no keys" if found.without_key else "it is empty"
+def _as_table(topic_table: TopicAsTable) -> Markup:
+    if not topic_table.rows:
+        reason = "its records have no keys" if topic_table.without_key else "it is empty"
         return empty("No rows", element("p", f"As a table, the topic has no rows: {reason}."))
     note = (
-        f"The newest record of each key, from the last {found.scanned:,} records. "
-        f"{found.deleted:,} keys are deleted; {found.without_key:,} records without a key are ignored."
+        f"The newest record of each key, from the last {topic_table.scanned:,} records. "
+        f"{topic_table.deleted:,} keys are deleted; {topic_table.without_key:,} records without a key are ignored."
     )
     rows = (
-        (value_of(row.key, 60), value_of(row.value), moment(row.timestamp), number(row.updates)) for row in found.rows
+        (value_of(row.key, 60), value_of(row.value), moment(row.timestamp), number(row.updates))
+        for row in topic_table.rows
     )
     listed = table(("Key", "Newest value", "Time", "Records"), rows, numeric=(3,))
-    more_rows = None if found.is_complete else element("p", "There are more rows.", class_="note")
+    more_rows = None if topic_table.is_complete else element("p", "There are more rows.", class_="note")
     return joined(element("p", note, class_="note"), listed, more_rows)
 
 
