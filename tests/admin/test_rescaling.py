@@ -1,4 +1,4 @@
-"""Another number of partitions: all rows are there, each where its key belongs, and the app goes on counting."""
+"""Rescaling: all rows are kept, each in the partition of its key, and the app continues."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 
 @pytest.fixture
 def app() -> App:
-    """Counts by word in the stage that reads the topic, and by length and window in one behind it."""
+    """Count by word in the stage that reads the topic, and by length and window in the next stage."""
     app = App("words")
     words = app.stream("lines", value=str)
     words.group_by_key().count(name="words").to_stream().to("out")
@@ -65,7 +65,7 @@ def rows(app: App, directory: Path, table: str) -> dict[object, object]:
     return dict(open_tables(directory, app.id, app.plan)[table].items())
 
 
-def test_rows_move_and_the_app_goes_on(app: App, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_rows_are_moved_and_the_app_continues(app: App, log: EmbeddedLog, tmp_path: Path) -> None:
     feed(log, WORDS * 2, 500)
     run(app, log, tmp_path)
     before = rows(app, tmp_path, "words"), rows(app, tmp_path, "lengths")
@@ -89,13 +89,13 @@ def test_rows_move_and_the_app_goes_on(app: App, log: EmbeddedLog, tmp_path: Pat
     assert sorted(path.name for path in state_dir(tmp_path, app.id).iterdir()) == ["lengths-repartition", "lines"]
 
 
-def test_the_same_number_moves_nothing(app: App, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_the_same_number_of_partitions_moves_nothing(app: App, log: EmbeddedLog, tmp_path: Path) -> None:
     feed(log, WORDS, 500)
     run(app, log, tmp_path)
     assert rescale(log, tmp_path, app.id, app.plan, 2) == []
 
 
-def test_what_a_killed_rescaling_left_is_taken_back(app: App, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_killed_rescaling_is_undone(app: App, log: EmbeddedLog, tmp_path: Path) -> None:
     feed(log, WORDS, 500)
     run(app, log, tmp_path)
     close_environments(tmp_path / "apps")
@@ -109,35 +109,35 @@ def test_what_a_killed_rescaling_left_is_taken_back(app: App, log: EmbeddedLog, 
 Prepare = Callable[[App, EmbeddedLog, Path], None]
 
 
-def _waiting(app: App, log: EmbeddedLog, directory: Path) -> None:
+def _add_input(app: App, log: EmbeddedLog, directory: Path) -> None:
     feed(log, ["more"], 600)
 
 
-def _changed(app: App, log: EmbeddedLog, directory: Path) -> None:
+def _change_topology(app: App, log: EmbeddedLog, directory: Path) -> None:
     app.stream("lines", value=str).filter(bool).to("out")
 
 
 @pytest.mark.parametrize(
-    ("prepare", "count", "complaint"),
+    ("prepare", "count", "message"),
     [
-        (_waiting, 4, "not everything is processed: 1 records are waiting"),
-        (_changed, 4, "the topology is not the one that ran last"),
+        (_add_input, 4, "the app has unprocessed input: 1 records are waiting"),
+        (_change_topology, 4, "the topology has changed since the last run"),
         (None, 1, "topic 'lines' has 2 partitions and cannot shrink to 1"),
     ],
 )
-def test_what_cannot_be_done_is_refused(
-    app: App, log: EmbeddedLog, tmp_path: Path, prepare: Prepare | None, count: int, complaint: str
+def test_an_impossible_rescaling_is_rejected(
+    app: App, log: EmbeddedLog, tmp_path: Path, prepare: Prepare | None, count: int, message: str
 ) -> None:
     feed(log, WORDS, 500)
     run(app, log, tmp_path)
     if prepare is not None:
         prepare(app, log, tmp_path)
-    with pytest.raises((UpgradeError, DefinitionError), match=complaint):
+    with pytest.raises((UpgradeError, DefinitionError), match=message):
         rescale(log, tmp_path, app.id, app.plan, count)
     assert log.topic("lines").partitions == 2
 
 
-def test_stores_that_cannot_be_moved_are_named(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_the_error_for_a_store_that_cannot_be_moved_names_it(log: EmbeddedLog, tmp_path: Path) -> None:
     app = App("final")
     windows = app.stream("lines", value=str).group_by_key().windowed_by(tumbling("1 s", grace="1 s"))
     windows.emit("final").count(name="seconds").to_stream(lambda window, _: window.key).to("out")

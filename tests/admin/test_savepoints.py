@@ -29,7 +29,7 @@ Feed = Callable[..., None]
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Iterator[Feed]:
-    """Feed words to an app that counts them, and let it process them."""
+    """Send words to an app that counts them, and run it."""
     with EmbeddedLog(tmp_path) as log:
         log.create_topic("words", TopicConfig(partitions=2))
         log.create_topic("out", TopicConfig(partitions=1))
@@ -46,52 +46,54 @@ def feed(tmp_path: Path) -> Iterator[Feed]:
     close_environments(tmp_path)
 
 
-def seen(directory: Path) -> dict[str, int]:
+def counts(directory: Path) -> dict[str, int]:
     return dict(open_tables(directory, "test")["seen"].items())
 
 
-def written(directory: Path) -> list[bytes]:
+def output_values(directory: Path) -> list[bytes]:
     with EmbeddedLog(directory) as log:
         (offsets,) = log.offsets("out")
         return [value for chunk in log.read("out", 0, 0, offsets.end) for value in chunk.block.column(1).to_pylist()]
 
 
-def test_an_app_goes_back_to_a_savepoint_and_on_from_there(feed: Feed, tmp_path: Path) -> None:
+def test_an_app_continues_from_a_restored_savepoint(feed: Feed, tmp_path: Path) -> None:
     feed("a", "b")
-    made = create_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
-    assert (made.batch, made.positions["words/0"]) == (1, 2)
+    savepoint = create_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
+    assert (savepoint.batch, savepoint.positions["words/0"]) == (1, 2)
     feed("a", "c")
-    assert seen(tmp_path) == {"a": 2, "b": 1, "c": 1}
+    assert counts(tmp_path) == {"a": 2, "b": 1, "c": 1}
     close_environments(tmp_path)
 
     restore_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
 
-    assert seen(tmp_path) == {"a": 1, "b": 1}
+    assert counts(tmp_path) == {"a": 1, "b": 1}
     close_environments(tmp_path)
     feed("d")
-    assert seen(tmp_path) == {"a": 2, "b": 1, "c": 1, "d": 1}
-    assert sorted(written(tmp_path)) == sorted([b"1", b"1", b"2", b"1", b"2", b"1", b"1"])  # once more since then
+    assert counts(tmp_path) == {"a": 2, "b": 1, "c": 1, "d": 1}
+    assert sorted(output_values(tmp_path)) == sorted(
+        [b"1", b"1", b"2", b"1", b"2", b"1", b"1"]
+    )  # output after the savepoint is repeated
 
 
-def test_a_savepoint_waits_for_the_end_of_a_batch_and_later_ones_are_not_in_it(feed: Feed, tmp_path: Path) -> None:
+def test_a_savepoint_waits_for_the_current_batch_and_contains_no_later_ones(feed: Feed, tmp_path: Path) -> None:
     feed("a")
     lock = BatchLock(app_dir(tmp_path, "test"))
-    made = threading.Event()
+    created = threading.Event()
 
     def create() -> None:
         create_savepoint(tmp_path, "test", "during", tmp_path / "saved")
-        made.set()
+        created.set()
 
     thread = threading.Thread(target=create)
     with lock.shared():
         thread.start()
-        assert not made.wait(0.3)
-    assert made.wait(30)
+        assert not created.wait(0.3)
+    assert created.wait(30)
     thread.join()
     feed("a")
     close_environments(tmp_path)
     restore_savepoint(tmp_path, "test", "during", tmp_path / "saved")
-    assert seen(tmp_path) == {"a": 1}
+    assert counts(tmp_path) == {"a": 1}
 
 
 def test_no_batch_starts_while_the_batch_lock_is_held_exclusively(tmp_path: Path) -> None:
@@ -114,21 +116,21 @@ def test_no_batch_starts_while_the_batch_lock_is_held_exclusively(tmp_path: Path
 
 def test_savepoints_are_listed_and_deleted_by_name(feed: Feed, tmp_path: Path) -> None:
     feed("a")
-    place = tmp_path / "saved"
+    directory = tmp_path / "saved"
     for name in ("one", "two"):
-        create_savepoint(tmp_path, "test", name, place)
-    assert [one.name for one in savepoints_of(place, "test")] == ["one", "two"]
-    with pytest.raises(StateError, match="app 'test' has a savepoint 'one' already"):
-        create_savepoint(tmp_path, "test", "one", place)
+        create_savepoint(tmp_path, "test", name, directory)
+    assert [savepoint.name for savepoint in savepoints_of(directory, "test")] == ["one", "two"]
+    with pytest.raises(StateError, match="app 'test' already has a savepoint 'one'"):
+        create_savepoint(tmp_path, "test", "one", directory)
     with pytest.raises(InvalidNameError):
-        create_savepoint(tmp_path, "test", "../out", place)
-    delete_savepoint(place, "test", "one")
-    assert [one.name for one in savepoints_of(place, "test")] == ["two"]
+        create_savepoint(tmp_path, "test", "../out", directory)
+    delete_savepoint(directory, "test", "one")
+    assert [savepoint.name for savepoint in savepoints_of(directory, "test")] == ["two"]
     with pytest.raises(StateError, match="app 'test' has no savepoint 'one'; its savepoints: two"):
-        delete_savepoint(place, "test", "one")
+        delete_savepoint(directory, "test", "one")
 
 
-def test_an_app_that_runs_is_not_restored(feed: Feed, tmp_path: Path) -> None:
+def test_a_running_app_cannot_be_restored(feed: Feed, tmp_path: Path) -> None:
     feed("a")
     create_savepoint(tmp_path, "test", "one", tmp_path / "saved")
     lock = FileLock(lock_file(tmp_path, "test"))
@@ -136,12 +138,10 @@ def test_an_app_that_runs_is_not_restored(feed: Feed, tmp_path: Path) -> None:
     with pytest.raises(StateError, match="app 'test' is running"):
         restore_savepoint(tmp_path, "test", "one", tmp_path / "saved")
     lock.release()
-    assert seen(tmp_path) == {"a": 1}
+    assert counts(tmp_path) == {"a": 1}
 
 
-def test_what_could_not_be_copied_leaves_nothing_behind(
-    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_copy_leaves_no_files(feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     feed("a")
 
     def fail(*_: object) -> None:

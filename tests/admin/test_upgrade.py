@@ -1,4 +1,4 @@
-"""Every change of a topology on existing state goes on or is refused by name; nothing begins anew in silence."""
+"""Every change of a topology with state keeps the state or is rejected; no state is lost without an error."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from millstream.tables.opening import catalog_of, open_tables
 from millstream.task.task_input import Range
 
 Define = Callable[[App], Any]
-WORDS = [b"7", b"8", b"7"]  # text and JSON alike
+WORDS = [b"7", b"8", b"7"]  # valid as text and as JSON
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., list[str]]]:
-    """Feed three words, run a topology on the same state as the last one, and return what became of its stages."""
+    """Send three words, run a topology on the state of the previous one, and return the changes of its stages."""
     with EmbeddedLog(tmp_path) as log:
         for topic in ("words", "more", "out", "copies"):
             log.create_topic(topic, TopicConfig(partitions=1 if topic == "copies" else 2))
@@ -49,50 +49,50 @@ def rows(directory: Path, table: str = "seen") -> dict[str, Any]:
     return {str(getattr(key, "key", key)): value for key, value in open_tables(directory, "test")[table].items()}
 
 
-def counting(app: App) -> None:
+def count_words(app: App) -> None:
     app.stream("words", value=str).group_by(lambda word: word).count(name="seen")
 
 
 KEEPS_STATE: dict[str, Define] = {
-    "the same again": counting,
-    "a stateless step before": lambda app: (
+    "no change": count_words,
+    "a new stateless step before": lambda app: (
         app.stream("words", value=str).filter(bool).map_values(str.lower).group_by(lambda w: w).count(name="seen")
     ),
-    "a stateless step after, and a sink": lambda app: (
+    "a new stateless step after, and a sink": lambda app: (
         app.stream("words", value=str).group_by(lambda w: w).count(name="seen").to_stream().filter(bool).to("out")
     ),
     "another function": lambda app: app.stream("words", value=str).group_by(lambda w: w[:1]).count(name="seen"),
-    "a whole stage more": lambda app: (
+    "a new stage": lambda app: (
         app.stream("words", value=str).group_by(lambda w: w).count(name="seen"),
         app.stream("words", value=str).group_by(lambda w: len(w)).count(name="lengths"),
     ),
-    "a source more that is merged in": lambda app: (
+    "a new source that is merged": lambda app: (
         app.stream("words", value=str).merge(app.stream("more", value=str)).group_by(lambda w: w).count(name="seen")
     ),
 }
 
 
 @pytest.mark.parametrize("change", KEEPS_STATE)
-def test_state_goes_on_where_the_change_does_not_concern_it(
+def test_state_is_kept_if_the_change_does_not_affect_it(
     start: Callable[..., list[str]], tmp_path: Path, change: str
 ) -> None:
-    assert start(counting) == []
+    assert start(count_words) == []
     fates = start(KEEPS_STATE[change])
     assert rows(tmp_path) == {"7": 4, "8": 2}
     assert not any(fate.startswith("incompatible") for fate in fates)
-    fates = start(counting)
+    fates = start(count_words)
     assert rows(tmp_path) == {"7": 6, "8": 3}
     assert not any(fate.startswith("incompatible") for fate in fates)
 
 
-REFUSED: dict[str, tuple[Define, Define, str]] = {
+REJECTED: dict[str, tuple[Define, Define, str]] = {
     "another kind of step": (
-        counting,
+        count_words,
         lambda app: app.stream("words", value=str).group_by(lambda w: w).reduce(max, name="seen"),
         "stage 'seen-repartition': 'seen' was created by count and would be created by reduce",
     ),
-    "windows where there were none": (
-        counting,
+    "windows on a table without windows": (
+        count_words,
         lambda app: app.stream("words").group_by(lambda w: w).windowed_by(tumbling("1 s")).count(name="seen"),
         "'seen' was created by count and would be created by windowed_aggregate",
     ),
@@ -101,7 +101,7 @@ REFUSED: dict[str, tuple[Define, Define, str]] = {
         lambda app: app.stream("words").group_by_key().windowed_by(tumbling("2 s")).count(name="seen"),
         "'seen' was windowed by type=time size=1000 advance=1000 and would be windowed by type=time size=2000",
     ),
-    "another ready aggregation": (
+    "another built-in aggregation": (
         lambda app: app.stream("words").group_by_key().sum(name="seen"),
         lambda app: app.stream("words").group_by_key().mean(name="seen"),
         "stage 'words': 'seen' was aggregated by sum and would be aggregated by mean",
@@ -116,7 +116,7 @@ REFUSED: dict[str, tuple[Define, Define, str]] = {
         lambda app: app.stream("words").repartition(3, name="moved").group_by_key().count(name="seen"),
         "stage 'moved': it has 2 partitions and would have 3",
     ),
-    "two states that would be one": (
+    "merged state": (
         lambda app: (
             app.stream("words").group_by_key().count(name="seen"),
             app.stream("more").group_by_key().count(name="seen_too"),
@@ -127,7 +127,7 @@ REFUSED: dict[str, tuple[Define, Define, str]] = {
         ),
         "stage 'words': it would merge the state of stages 'more' and 'words'",
     ),
-    "one state that would be two": (
+    "split state": (
         lambda app: (
             app.stream("words").group_by_key().count(name="seen"),
             app.stream("words").group_by_key().count(name="seen_too"),
@@ -141,25 +141,27 @@ REFUSED: dict[str, tuple[Define, Define, str]] = {
 }
 
 
-@pytest.mark.parametrize("change", REFUSED)
-def test_what_the_state_cannot_follow_is_refused_by_name_and_touches_nothing(
+@pytest.mark.parametrize("change", REJECTED)
+def test_an_incompatible_change_is_rejected_with_a_reason_and_changes_nothing(
     start: Callable[..., list[str]], tmp_path: Path, change: str
 ) -> None:
-    before, after, reason = REFUSED[change]
+    before, after, reason = REJECTED[change]
     start(before)
-    found = rows(tmp_path)
-    assert found
-    with pytest.raises(UpgradeError, match="the state does not fit the changed topology") as refused:
+    rows_before = rows(tmp_path)
+    assert rows_before
+    with pytest.raises(UpgradeError, match="the state does not fit the changed topology") as caught:
         start(after)
-    assert reason in str(refused.value)
-    assert rows(tmp_path) == found
+    assert reason in str(caught.value)
+    assert rows(tmp_path) == rows_before
     start(before)
-    assert sum(rows(tmp_path).values()) == 3 * sum(found.values())  # what was fed in between is there too
+    assert sum(rows(tmp_path).values()) == 3 * sum(rows_before.values())  # including the words of the rejected run
 
 
-def test_a_stage_that_is_reset_begins_empty_and_others_go_on(start: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_a_stage_that_is_reset_starts_empty_and_others_continue(
+    start: Callable[..., list[str]], tmp_path: Path
+) -> None:
     def both(app: App) -> None:
-        counting(app)
+        count_words(app)
         app.stream("words", value=str).group_by(lambda word: word).reduce(max, name="largest")
 
     def changed(app: App) -> None:
@@ -167,7 +169,7 @@ def test_a_stage_that_is_reset_begins_empty_and_others_go_on(start: Callable[...
         app.stream("words", value=str).group_by(lambda word: word).reduce(max, name="largest")
 
     start(both)
-    with pytest.raises(UpgradeError, match="begin empty with --reset seen-repartition"):
+    with pytest.raises(UpgradeError, match="start empty with --reset seen-repartition"):
         start(changed)
     start(changed, reset=["seen-repartition"])
     assert rows(tmp_path) == {"7": "7", "8": "8"}
@@ -175,30 +177,30 @@ def test_a_stage_that_is_reset_begins_empty_and_others_go_on(start: Callable[...
         start(changed, reset=["sene"])
 
 
-def test_a_stage_that_is_dropped_and_taken_back_says_what_it_missed(
+def test_a_stage_that_is_dropped_and_added_again_reports_the_batches_it_missed(
     start: Callable[..., list[str]], tmp_path: Path
 ) -> None:
-    def copying(app: App) -> None:
+    def copy_words(app: App) -> None:
         app.stream("words", value=str).to("copies")
 
-    start(counting)
-    fates = start(copying)
+    start(count_words)
+    fates = start(copy_words)
     assert "dropped seen-repartition: the rows of seen stay on disk and are no longer updated" in " ".join(
         " ".join(fate.split()) for fate in fates
     )
-    fates = start(counting)
+    fates = start(count_words)
     assert "seen is used again, without the records since batch 1" in " ".join(fates)
-    assert rows(tmp_path) == {"7": 4, "8": 2}  # of nine words six
+    assert rows(tmp_path) == {"7": 4, "8": 2}  # six of nine words
 
 
-def test_a_stage_that_was_dropped_cannot_come_back_as_something_else(start: Callable[..., list[str]]) -> None:
-    start(counting)
+def test_a_dropped_stage_cannot_be_added_again_with_another_meaning(start: Callable[..., list[str]]) -> None:
+    start(count_words)
     start(lambda app: app.stream("words", value=str).to("copies"))
     with pytest.raises(UpgradeError, match="'seen' was created by count and would be created by reduce"):
         start(lambda app: app.stream("words", value=str).group_by(lambda w: w).reduce(max, name="seen"))
 
 
-def test_state_moves_with_a_stage_that_gets_another_name(start: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_the_state_of_a_renamed_stage_is_moved(start: Callable[..., list[str]], tmp_path: Path) -> None:
     start(lambda app: app.stream("words").group_by_key().count(name="seen"))
     fates = start(lambda app: app.stream("more").merge(app.stream("words")).group_by_key().count(name="seen"))
     assert any("uses the state of 'words'" in fate for fate in fates)
@@ -206,8 +208,8 @@ def test_state_moves_with_a_stage_that_gets_another_name(start: Callable[..., li
     assert not (state_dir(tmp_path, "test") / "words").exists()
 
 
-def test_moving_and_deleting_is_made_good_after_a_crash(start: Callable[..., list[str]], tmp_path: Path) -> None:
-    """The commit was made, and the process died before it touched a directory."""
+def test_moves_of_directories_are_completed_after_a_crash(start: Callable[..., list[str]], tmp_path: Path) -> None:
+    """The process died after the commit and before it moved a directory."""
     start(lambda app: app.stream("words").group_by_key().count(name="seen"))
     merged = App("test", data_dir=tmp_path)
     merged.stream("more").merge(merged.stream("words")).group_by_key().count(name="seen")
@@ -225,10 +227,10 @@ def test_moving_and_deleting_is_made_good_after_a_crash(start: Callable[..., lis
     [
         (lambda app: app.stream("more").merge(app.stream("words")).repartition(2, name="m").to("out"), "another name"),
         (lambda app: app.stream("words").repartition(3, name="m").to("out"), "'m' has another number of partitions"),
-        (lambda app: app.stream("words", key=bytes).repartition(2, name="m").to("out"), "written in another way"),
+        (lambda app: app.stream("words", key=bytes).repartition(2, name="m").to("out"), "have another format"),
     ],
 )
-def test_a_batch_that_is_not_finished_must_still_make_sense(
+def test_a_change_that_an_unfinished_batch_cannot_survive_is_rejected(
     start: Callable[..., list[str]], tmp_path: Path, after: Define, reason: str
 ) -> None:
     def before(app: App) -> None:
@@ -252,10 +254,10 @@ def test_a_batch_that_is_not_finished_must_still_make_sense(
     assert rows(tmp_path) == {"7": 6, "8": 3}
 
 
-def test_a_stage_can_be_dropped_while_a_batch_with_letters_for_it_is_not_finished(
+def test_a_stage_can_be_dropped_while_a_batch_with_shuffle_data_for_it_is_unfinished(
     start: Callable[..., list[str]], tmp_path: Path
 ) -> None:
-    """The task of the first stage has committed the batch, with letters for a stage that is not there any more."""
+    """The task of the first stage has committed the batch, with shuffle data for a stage that no longer exists."""
 
     def failing(app: App) -> None:
         words = app.stream("words", value=str)
@@ -264,6 +266,6 @@ def test_a_stage_can_be_dropped_while_a_batch_with_letters_for_it_is_not_finishe
 
     with pytest.raises(Exception, match="broken"):
         start(failing)
-    fates = start(counting)
+    fates = start(count_words)
     assert any(fate.startswith("dropped") and "broken" in fate for fate in fates)
     assert rows(tmp_path) == {"7": 4, "8": 2}

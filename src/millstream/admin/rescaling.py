@@ -1,7 +1,7 @@
-"""Give an app that does not run another number of partitions: its rows move to where their keys belong then.
+"""Change the number of partitions of a stopped app, and move each row to the new partition of its key.
 
-New state is built beside the old one and compared with it before anything is switched. One commit of the journal then
-makes it the app's state; until that commit the old one is what counts.
+The new state is built next to the old state and compared with it. One commit of the journal then replaces the old
+state; until that commit the old state is valid.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NEW, _OLD = ".rescaled", ".before-rescale"
 
 
 class RescaledStage(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a stage; ``rows`` are what lies in each store, index lines of windows included."""
+    """A rescaled stage; ``rows`` is the number of rows in each store, including index entries of windows."""
 
     stage: str
     before: int
@@ -51,7 +51,7 @@ class RescaledStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rescale(broker: Broker, data_dir: Path, app: str, plan: Plan, partitions: int) -> list[RescaledStage]:
-    """Give the source topics of an app so many partitions, and move its state accordingly."""
+    """Change the number of partitions of an app's source topics, and move its state accordingly."""
     check_has_run(data_dir, app)
     lock = FileLock(lock_file(data_dir, app))
     if not lock.acquire(timeout=0.1):
@@ -65,7 +65,7 @@ def rescale(broker: Broker, data_dir: Path, app: str, plan: Plan, partitions: in
 
 
 class _Rescaling:
-    """One run of the command."""
+    """One rescaling of an app."""
 
     def __init__(self, broker: Broker, data_dir: Path, app: str, plan: Plan, partitions: int) -> None:
         self._broker = broker
@@ -83,7 +83,7 @@ class _Rescaling:
         self._readers = readers_of(self._layout, self._state)
 
     def run(self) -> list[RescaledStage]:
-        """Build, compare, switch."""
+        """Build the new state, compare it with the old one, and switch over."""
         stages = [
             (stage, self._before[stage.name], count)
             for stage, count in zip(self._plan.stages, self._layout.partitions, strict=True)
@@ -104,7 +104,7 @@ class _Rescaling:
         progress, planned = self._journal.read()
         if self._journal.catalog().get("plan") != view(self._plan):
             raise UpgradeError(
-                "the topology is not the one that ran last", hint="run it once as it is, then change its partitions"
+                "the topology has changed since the last run", hint="run it once, then change its partitions"
             )
         size = BatchSize(1, 1.0)
         planner = Planner(self._broker, list(self._topics), size, partitions_read=self._partitions_read)
@@ -112,14 +112,14 @@ class _Rescaling:
         if planned is not None or backlog:
             waiting = f"{records_in(backlog)} records are waiting" if backlog else f"batch {planned and planned.number}"
             raise UpgradeError(
-                f"not everything is processed: {waiting}", hint="run the app with --until caught-up first"
+                f"the app has unprocessed input: {waiting}", hint="run the app with --until caught-up first"
             )
         too_many = {topic: count for topic, count in self._topics.items() if count > self._count}
         if too_many:
             topic, count = next(iter(too_many.items()))
             raise DefinitionError(
                 f"topic {topic!r} has {count} partitions and cannot shrink to {self._count}",
-                hint="give a number that is not smaller",
+                hint="choose a number that is not smaller",
             )
         return progress
 
@@ -129,23 +129,23 @@ class _Rescaling:
         return min((self._before[stage.name] for stage in stages), default=None)
 
     def _check_stores(self, stage: Stage) -> None:
-        """Refuse stores whose rows do not follow from a key alone; nothing was touched yet."""
-        windows_to_come = {node.name for node in stage.nodes if getattr(node, "final", False)}
+        """Raise if a store has rows that a key alone does not locate; nothing was changed yet."""
+        final_windows = {node.name for node in stage.nodes if getattr(node, "final", False)}
         for name in stage.store_names:
             entry = self._tables.get(name)
-            if entry is None or not entry.key or entry.history is not None or name in windows_to_come:
+            if entry is None or not entry.key or entry.history is not None or name in final_windows:
                 raise UpgradeError(
                     f"store {name!r} of stage {stage.name!r} cannot be moved to other partitions",
-                    hint="tables and windows with updates can; run the app anew under another id (millstream replay)",
+                    hint="only tables and windows with updates can; otherwise use millstream replay with another id",
                 )
         if any(task.rpartition("/")[0] == stage.name for task in self._progress.timers):
             raise UpgradeError(f"stage {stage.name!r} has timers, which cannot be moved to other partitions")
 
     def _undo_unfinished(self, stage: Stage) -> None:
-        """Take back what a rescaling that was killed has left."""
-        place, new, old = (self._state / f"{stage.name}{suffix}" for suffix in ("", _NEW, _OLD))
-        if old.exists() and not place.exists():
-            old.rename(place)
+        """Undo a rescaling that was killed."""
+        current, new, old = (self._state / f"{stage.name}{suffix}" for suffix in ("", _NEW, _OLD))
+        if old.exists() and not current.exists():
+            old.rename(current)
         for path in (new, old):
             close_environments(path)
             shutil.rmtree(path, ignore_errors=True)
@@ -155,34 +155,34 @@ class _Rescaling:
     def _build(self, stage: Stage, before: int, now: int, versions: dict[str, StateVersion]) -> dict[str, int]:
         old = [self._task(stage, "", partition) for partition in range(before)]
         new = [self._task(stage, _NEW, partition) for partition in range(now)]
-        whole: dict[str, Rows] = {name: {} for name in stage.store_names}
+        shared: dict[str, Rows] = {name: {} for name in stage.store_names}
         for name in stage.store_names:
             for state in old:
-                parts = self._parted(name, state, whole[name])
+                parts = self._split(name, state, shared[name])
                 for partition, part in parts.items():
                     _put(new[partition], name, part)
             for state in new:
-                _put(state, name, whole[name])
-        seen = [state.read_version() for state in old]
+                _put(state, name, shared[name])
+        stream_time = max(state.read_version().stream_time for state in old)
         for partition, state in enumerate(new):
-            version = StateVersion(self._progress.done, uuid.uuid4().hex, max(one.stream_time for one in seen))
+            version = StateVersion(self._progress.done, uuid.uuid4().hex, stream_time)
             state.update(partial(_save, state, version))
             versions[f"{stage.name}/{partition}"] = version
-        counts = {name: self._compared(name, old, new, whole[name]) for name in stage.store_names}
+        counts = {name: self._compare(name, old, new, shared[name]) for name in stage.store_names}
         close_environments(self._state / f"{stage.name}{_NEW}")
         return counts
 
     def _task(self, stage: Stage, suffix: str, partition: int) -> TaskState:
         return TaskState(self._state / f"{stage.name}{suffix}" / str(partition), stage.store_names)
 
-    def _parted(self, name: str, state: TaskState, whole: Rows) -> dict[int, Rows]:
-        """Return the rows of a store by the partition that they belong to; what all partitions share goes to whole."""
+    def _split(self, name: str, state: TaskState, shared: Rows) -> dict[int, Rows]:
+        """Return the rows of a store by their new partition; add rows that all partitions share to ``shared``."""
         reader: TableReader = self._readers[name]
         parts: dict[int, Rows] = defaultdict(dict)
         for physical, stored in state.scan(name):
             key = self._key(name, physical, stored)
             if key is None:
-                whole[physical] = later_time(stored, whole.get(physical, stored))
+                shared[physical] = later_time(stored, shared.get(physical, stored))
             else:
                 (partition,) = reader.partitions_of(key)
                 parts[partition][physical] = stored
@@ -196,19 +196,19 @@ class _Rescaling:
 
     # Comparing and switching
 
-    def _compared(self, name: str, old: list[TaskState], new: list[TaskState], whole: Rows) -> int:
-        """Read everything once more: the same rows must be there, each where a reader looks for it."""
-        before, after = _digest(_own(old, name, whole)), _digest(_own(new, name, whole))
+    def _compare(self, name: str, old: list[TaskState], new: list[TaskState], shared: Rows) -> int:
+        """Read everything again: the rows must be the same, and each in the partition where readers look for it."""
+        before, after = _digest(_rows_of(old, name, shared)), _digest(_rows_of(new, name, shared))
         misplaced = [
             partition
             for partition, state in enumerate(new)
-            for physical, stored in _own([state], name, whole)
+            for physical, stored in _rows_of([state], name, shared)
             if self._readers[name].partitions_of(self._key(name, physical, stored)) != [partition]
         ]
         if before != after or misplaced:
             raise StateError(
-                f"the rows of {name!r} are not the same after they were moved; nothing was changed",
-                hint="this is a bug; the new state was left beside the old one for a look",
+                f"the rows of {name!r} differ after the move; nothing was changed",
+                hint="this is a bug; the new state was kept next to the old one for inspection",
             )
         return after[0]
 
@@ -220,7 +220,9 @@ class _Rescaling:
         close_environments(self._state)
         for name in names:
             (self._state / name).rename(self._state / f"{name}{_OLD}")
-        kept = {task: one for task, one in self._progress.versions.items() if task.rpartition("/")[0] not in names}
+        kept = {
+            task: version for task, version in self._progress.versions.items() if task.rpartition("/")[0] not in names
+        }
         progress = msgspec.structs.replace(self._progress, versions={**kept, **versions})
         catalog = {**self._journal.catalog(), **catalog_of(self._layout)}
         self._journal.write_catalog(catalog, progress, StateMigration(move={f"{name}{_NEW}": name for name in names}))
@@ -242,13 +244,13 @@ def _put(state: TaskState, store: str, rows: Rows) -> None:
         state.update(change)
 
 
-def _own(states: list[TaskState], store: str, whole: Rows) -> Iterator[tuple[bytes, bytes]]:
-    """Yield what lies in a store of tasks, without what all of them share."""
-    return (row for state in states for row in state.scan(store) if row[0] not in whole)
+def _rows_of(states: list[TaskState], store: str, shared: Rows) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the rows of a store in several tasks, without the rows that all of them share."""
+    return (row for state in states for row in state.scan(store) if row[0] not in shared)
 
 
 def _digest(rows: Iterator[tuple[bytes, bytes]]) -> tuple[int, int]:
-    """Return number and digest of rows, whatever their order."""
+    """Return the number of rows and a digest that does not depend on their order."""
     count = digest = 0
     for physical, stored in rows:
         count += 1

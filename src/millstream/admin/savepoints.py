@@ -1,8 +1,8 @@
-"""Savepoints: copies of an app's journal and state that belong together, taken while it runs.
+"""Savepoints: consistent copies of an app's journal and state, taken while it runs.
 
-Between two batches all environments are opened for reading, which takes milliseconds; then the app goes on, and what
-those readers see is copied in peace. Restoring begins another history of the app: batches are counted on, but what
-was published after the savepoint is published once more.
+Between two batches all environments are opened for reading, which takes milliseconds. The app then continues, while
+the snapshots of those readers are copied. Restoring starts a new lineage of the app: batch numbers continue, but
+output that was published after the savepoint is published again.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ Transaction: TypeAlias = Any
 
 
 class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a savepoint."""
+    """The manifest of a savepoint."""
 
     name: str
     app: str
     at: int
-    """Wall time in milliseconds."""
+    """Wall-clock time in milliseconds."""
     batch: int
-    """The last batch that is in it."""
+    """The last batch that the savepoint contains."""
     bytes: int
     positions: dict[str, int]
 
 
-def create_savepoint(data_dir: Path, app: str, name: str, place: Path) -> Savepoint:
-    """Copy journal and state of an app, which may be running, to ``place``."""
-    target = _directory(place, app, name)
+def create_savepoint(data_dir: Path, app: str, name: str, directory: Path) -> Savepoint:
+    """Copy journal and state of an app, which may be running, to ``directory``."""
+    target = _path(directory, app, name)
     if target.exists():
-        raise StateError(f"app {app!r} has a savepoint {name!r} already", hint="choose another name, or delete it")
+        raise StateError(f"app {app!r} already has a savepoint {name!r}", hint="choose another name, or delete it")
     draft = target.with_name(f".{name}-{uuid.uuid4().hex[:8]}")
     with translate_storage_errors(target), ExitStack() as readers:
         make_private_directory(draft)
         try:
             progress, copies = _snapshots(data_dir, app, readers)
-            for source, (found, txn) in copies.items():
+            for source, (environment, txn) in copies.items():
                 copy = draft / source
                 make_private_directory(copy)
-                found.copy(copy, txn)
-            made = Savepoint(
+                environment.copy(copy, txn)
+            savepoint = Savepoint(
                 name=name,
                 app=app,
                 at=time.time_ns() // 1_000_000,
@@ -70,85 +70,85 @@ def create_savepoint(data_dir: Path, app: str, name: str, place: Path) -> Savepo
                 bytes=sum(file.stat().st_size for file in draft.rglob("data.mdb")),
                 positions=progress.positions,
             )
-            (draft / _MANIFEST).write_bytes(msgspec.json.encode(made))
+            (draft / _MANIFEST).write_bytes(msgspec.json.encode(savepoint))
             draft.rename(target)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
-    return made
+    return savepoint
 
 
 def _snapshots(
     data_dir: Path, app: str, readers: ExitStack
 ) -> tuple[Progress, dict[Path, tuple[Environment, Transaction]]]:
-    """Open all environments at rest; the app waits for this only, not for the copies."""
+    """Open all environments between two batches; the app waits for this, but not for the copies."""
     root = app_dir(data_dir, app)
     with BatchLock(root).exclusive():
         progress, _ = Journal(journal_dir(data_dir, app), readonly=True).read()
         paths = [journal_dir(data_dir, app), *(file.parent for file in state_dir(data_dir, app).rglob("data.mdb"))]
-        found: dict[Path, tuple[Environment, Transaction]] = {}
+        snapshots: dict[Path, tuple[Environment, Transaction]] = {}
         for path in paths:
-            opened = open_environment(path, readonly=True)
-            found[path.relative_to(root)] = opened, readers.enter_context(opened.read())
-    return progress, found
+            environment = open_environment(path, readonly=True)
+            snapshots[path.relative_to(root)] = environment, readers.enter_context(environment.read())
+    return progress, snapshots
 
 
-def savepoints_of(place: Path, app: str) -> list[Savepoint]:
+def savepoints_of(directory: Path, app: str) -> list[Savepoint]:
     """Return the savepoints of an app, oldest first."""
-    found = [
+    savepoints = [
         msgspec.json.decode(file.read_bytes(), type=Savepoint)
-        for file in (place / check_name("app", app)).glob(f"*/{_MANIFEST}")
+        for file in (directory / check_name("app", app)).glob(f"*/{_MANIFEST}")
         if not file.parent.name.startswith(".")
     ]
-    return sorted(found, key=lambda one: one.at)
+    return sorted(savepoints, key=lambda savepoint: savepoint.at)
 
 
-def delete_savepoint(place: Path, app: str, name: str) -> None:
+def delete_savepoint(directory: Path, app: str, name: str) -> None:
     """Delete a savepoint."""
-    shutil.rmtree(_existing(place, app, name))
+    shutil.rmtree(_existing(directory, app, name))
 
 
-def restore_savepoint(data_dir: Path, app: str, name: str, place: Path) -> Savepoint:
-    """Put journal and state of a stopped app back as they were; the present ones are replaced."""
-    source = _existing(place, app, name)
+def restore_savepoint(data_dir: Path, app: str, name: str, directory: Path) -> Savepoint:
+    """Replace journal and state of a stopped app with those of a savepoint."""
+    source = _existing(directory, app, name)
     root = app_dir(data_dir, app)
     lock = FileLock(lock_file(data_dir, app))
     if not lock.acquire(timeout=0.1):
-        raise StateError(f"app {app!r} is running (process {lock.holder()})", hint="stop it before it is restored")
-    fresh = data_dir / "restoring" / f"{app}-{uuid.uuid4().hex[:8]}"
+        raise StateError(f"app {app!r} is running (process {lock.holder()})", hint="stop it first")
+    restored = data_dir / "restoring" / f"{app}-{uuid.uuid4().hex[:8]}"
     try:
         with translate_storage_errors(root):
-            make_private_directory(fresh.parent)
-            shutil.copytree(source, fresh, ignore=shutil.ignore_patterns(_MANIFEST, "lock.mdb"))
-            journal = Journal(fresh / "journal")
+            make_private_directory(restored.parent)
+            shutil.copytree(source, restored, ignore=shutil.ignore_patterns(_MANIFEST, "lock.mdb"))
+            journal = Journal(restored / "journal")
             journal.start_lineage()
-            journal.close()  # its files are about to move
+            journal.close()  # its files are moved below
             remove_app(data_dir, app)
-            fresh.rename(root)
+            restored.rename(root)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(restored, ignore_errors=True)
         lock.release()
     return msgspec.json.decode((source / _MANIFEST).read_bytes(), type=Savepoint)
 
 
 def remove_app(data_dir: Path, app: str) -> None:
-    """Remove all that an app keeps, at once: a crash leaves it whole or gone."""
+    """Remove journal and state of an app atomically: after a crash either all or nothing is left."""
     root = app_dir(data_dir, app)
-    gone = data_dir / "removed" / f"{app}-{uuid.uuid4().hex[:8]}"
+    removed = data_dir / "removed" / f"{app}-{uuid.uuid4().hex[:8]}"
     with translate_storage_errors(root):
         close_environments(root)
-        make_private_directory(gone.parent)
-        root.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        make_private_directory(removed.parent)
+        root.rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
 
 
-def _directory(place: Path, app: str, name: str) -> Path:
-    return place / check_name("app", app) / check_name("savepoint", name)
+def _path(directory: Path, app: str, name: str) -> Path:
+    return directory / check_name("app", app) / check_name("savepoint", name)
 
 
-def _existing(place: Path, app: str, name: str) -> Path:
-    found = _directory(place, app, name)
-    if not (found / _MANIFEST).exists():
-        known = ", ".join(one.name for one in savepoints_of(place, app)) or "none"
-        raise StateError(f"app {app!r} has no savepoint {name!r}", hint=f"its savepoints: {known}")
-    return found
+def _existing(directory: Path, app: str, name: str) -> Path:
+    path = _path(directory, app, name)
+    if not (path / _MANIFEST).exists():
+        names = ", ".join(savepoint.name for savepoint in savepoints_of(directory, app)) or "none"
+        raise StateError(f"app {app!r} has no savepoint {name!r}", hint=f"its savepoints: {names}")
+    return path

@@ -1,7 +1,7 @@
-"""Bring the state of an app in line with its topology, or refuse before anything is touched.
+"""Adapt the state of an app to a changed topology, or reject the change before anything is modified.
 
-The new plan, the versions of tasks and what is to be done to directories are one commit; the directories follow, and
-a crash between the two is made good at the next start.
+The new plan, the versions of tasks and the pending changes to directories are one commit. The directories are changed
+after it; if the process dies in between, the next start completes the change.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def changes_of(journal: Journal, catalog: dict[str, Any]) -> list[StageChange]:
-    """Return what a new plan would do to each stage; nothing for an app that has not run yet."""
+    """Return what a new plan would change in each stage, an empty list for an app that has not run yet."""
     before = _stored(journal.catalog())
     return compare(before, _stored(catalog)) if before.plan else []
 
@@ -31,7 +31,7 @@ def changes_of(journal: Journal, catalog: dict[str, Any]) -> list[StageChange]:
 def upgrade(
     journal: Journal, state_dir: Path, catalog: dict[str, Any], reset: Collection[str] = ()
 ) -> list[StageChange]:
-    """Adopt a new plan and return what became of each stage; ``reset`` names stages that shall begin empty."""
+    """Adopt a new plan and return the change of each stage; ``reset`` names stages that start empty."""
     journal.replay_commits(state_dir)
     _migrate_state(journal, state_dir)
     before, now = _stored(journal.catalog()), _stored(catalog)
@@ -55,40 +55,39 @@ def _stored(catalog: dict[str, Any]) -> StoredPlan:
 
 
 def _check_names(reset: Collection[str], now: StoredPlan, before: StoredPlan) -> None:
-    known = {**now.stages, **before.stages}
+    names = {**now.stages, **before.stages}
     for name in reset:
-        if name not in known:
+        if name not in names:
             raise DefinitionError(
-                f"there is no stage {name!r} to reset", hint=f"stages: {', '.join(sorted(known))}", stage=name
+                f"there is no stage {name!r} to reset", hint=f"stages: {', '.join(sorted(names))}", stage=name
             )
 
 
 def _check_compatible(changes: Iterable[StageChange], reset: Collection[str]) -> None:
-    refused = [change for change in changes if change.fate == "incompatible" and change.stage not in reset]
-    if refused:
-        told = "; ".join(f"stage {change.stage!r}: {', '.join(change.reasons)}" for change in refused)
-        options = " ".join(f"--reset {change.stage}" for change in refused)
+    rejected = [change for change in changes if change.fate == "incompatible" and change.stage not in reset]
+    if rejected:
+        reasons = "; ".join(f"stage {change.stage!r}: {', '.join(change.reasons)}" for change in rejected)
+        options = " ".join(f"--reset {change.stage}" for change in rejected)
         raise UpgradeError(
-            f"the state does not fit the changed topology: {told}",
-            hint=f"undo the change, run it under another app id (millstream replay), or begin empty with {options}",
-            stages=", ".join(change.stage for change in refused),
+            f"the state does not fit the changed topology: {reasons}",
+            hint=f"undo the change, run it under another app id (millstream replay), or start empty with {options}",
+            stages=", ".join(change.stage for change in rejected),
         )
 
 
 def _check_unfinished(batch: int, changes: list[StageChange], before: StoredPlan, now: StoredPlan) -> None:
-    """Refuse what would take parts of a batch that is under way for something else than they are."""
-    renamed = [f"stage {change.was!r} has another name" for change in changes if change.was is not None]
-    then, here = before.edges, now.edges
-    for edge in then.keys() & here.keys():
-        (old_stage, old), (new_stage, new) = then[edge], here[edge]
+    """Raise if the stored parts of an unfinished batch would get another meaning."""
+    reasons = [f"stage {change.was!r} has another name" for change in changes if change.was is not None]
+    for edge in before.edges.keys() & now.edges.keys():
+        (old_stage, old), (new_stage, new) = before.edges[edge], now.edges[edge]
         if old.get("carries") != new.get("carries"):
-            renamed.append(f"records on {edge!r} are written in another way")
+            reasons.append(f"records on {edge!r} have another format")
         elif before.partitions.get(old_stage) != now.partitions.get(new_stage):
-            renamed.append(f"{edge!r} has another number of partitions")
-    if renamed:
+            reasons.append(f"{edge!r} has another number of partitions")
+    if reasons:
         raise UpgradeError(
-            f"batch {batch} is not finished, and after this change it cannot be: {', '.join(renamed)}",
-            hint="run the topology as it was with --until caught-up first",
+            f"batch {batch} is not finished and could not be finished after this change: {', '.join(reasons)}",
+            hint="run the previous topology with --until caught-up first",
             batch=batch,
         )
 
@@ -96,45 +95,45 @@ def _check_unfinished(batch: int, changes: list[StageChange], before: StoredPlan
 def _retired(
     before: StoredPlan, now: StoredPlan, batch: int, moves: dict[str, str], reset: Collection[str]
 ) -> dict[str, Retired]:
-    """Return which stores lie on disk without being kept up, and since when."""
-    found: dict[str, Retired] = {}
+    """Return the stores that stay on disk but are no longer updated, with their last batch."""
+    retired: dict[str, Retired] = {}
     for name in {*before.stages, *before.retired}:
-        place = moves.get(name, name)
-        if place in reset:
+        stage = moves.get(name, name)
+        if stage in reset:
             continue
-        kept = now.stages.get(place, {}).get("stores", {})
+        kept = now.stages.get(stage, {}).get("stores", {})
         old = before.retired.get(name)
         left = {store: shape for store, shape in (old.stores if old else {}).items() if store not in kept}
         if left and old is not None:
-            found[place] = msgspec.structs.replace(old, stores=left)
-        gone = {
+            retired[stage] = msgspec.structs.replace(old, stores=left)
+        dropped = {
             store: shape
             for store, shape in before.stages.get(name, {}).get("stores", {}).items()
             if store not in now.stage_of_store
         }
-        if gone:
+        if dropped:
             partitions = before.partitions.get(name, 0)
-            found[place] = Retired(stores={**left, **gone}, partitions=partitions, batch=batch)
-    return found
+            retired[stage] = Retired(stores={**left, **dropped}, partitions=partitions, batch=batch)
+    return retired
 
 
 def _with_stages(progress: Progress, moves: dict[str, str], reset: Collection[str]) -> Progress:
-    """Return the progress with versions and timers of tasks under the names of their stages now."""
+    """Return the progress with versions and timers of tasks under the new names of their stages."""
 
     def moved(by_task: dict[str, T]) -> dict[str, T]:
-        found = {}
-        for task, each in by_task.items():
+        renamed = {}
+        for task, value in by_task.items():
             stage, _, partition = task.rpartition("/")
             name = moves.get(stage, stage)
             if name not in reset:
-                found[f"{name}/{partition}"] = each
-        return found
+                renamed[f"{name}/{partition}"] = value
+        return renamed
 
     return msgspec.structs.replace(progress, versions=moved(progress.versions), timers=moved(progress.timers))
 
 
 def _migrate_state(journal: Journal, state_dir: Path) -> None:
-    """Move and delete directories of stages as noted; what was done before a crash is done already."""
+    """Move and delete directories of stages as stored in the journal; this is idempotent."""
     migration = journal.migration()
     if not migration.discard and not migration.move:
         return
