@@ -145,8 +145,8 @@ class Ride: pass
 if __name__ == "__main__":
     import sys
     from millstream.foundation.loading import import_app, reference_to
-    twin = app._twin()
-    assert twin is not app and twin is app._twin() is sys.modules["loading_script"].app
+    twin = app._importable()
+    assert twin is not app and twin is app._importable() is sys.modules["loading_script"].app
     assert import_app(reference_to(twin)) is twin and reference_to(app) is None
     print(app.defined_in, twin.defined_in)
 """
