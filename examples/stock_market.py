@@ -43,7 +43,7 @@ gains = day.map_values(lambda prices: round(prices["last"] / prices["first"] - 1
 (
     gains.group_by(lambda window, _gain: window.start, values=lambda window, gain: (window.key, gain))
     .aggregate(
-        dict,
+        dict[str, float],
         lambda gains, stock: {**gains, stock[0]: stock[1]},
         lambda gains, stock: {symbol: gain for symbol, gain in gains.items() if symbol != stock[0]},
     )
