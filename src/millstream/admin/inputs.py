@@ -1,6 +1,6 @@
-"""Bind an app's positions to what they refer to: the cluster, and the topics by their ids.
+"""Bind the positions of an app to its cluster and to the ids of its topics.
 
-An offset means nothing on another cluster, nor in a topic that was deleted and created again.
+An offset has no meaning on another cluster or in a topic that was deleted and created again.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from millstream.errors import StateError
 
 
 def check_cluster(app: str, journal: Journal, broker: Broker) -> None:
-    """Refuse a broker other than the one that the app has run on; nothing is read or created before."""
-    known, cluster = journal.inputs(), broker.cluster_id()
-    if known is not None and known.cluster != cluster:
+    """Raise if the app has run on another broker; call this before anything is read or created."""
+    stored, cluster = journal.inputs(), broker.cluster_id()
+    if stored is not None and stored.cluster != cluster:
         raise StateError(
-            f"app {app!r} has state and positions of {known.url!r} (cluster {known.cluster!r}), "
+            f"app {app!r} has state and positions of {stored.url!r} (cluster {stored.cluster!r}), "
             f"but its broker is now {broker.url!r} (cluster {cluster!r})",
-            hint=f"start it with broker={known.url!r} to continue, or with another data_dir or app id to start "
+            hint=f"start it with broker={stored.url!r} to continue, or with another data_dir or app id to start "
             "from the beginning on the new broker",
             cluster=cluster,
-            expected=known.cluster,
+            expected=stored.cluster,
         )
 
 
 def bind_inputs(app: str, journal: Journal, broker: Broker, topics: Collection[str]) -> None:
-    """Refuse topics that were deleted and created again after the app had read them; remember the ids of the others."""
-    known = journal.inputs()
-    before = {} if known is None else known.topics
+    """Raise if a topic was deleted and created again after the app had read it; store the ids of the topics."""
+    stored = journal.inputs()
+    before = {} if stored is None else stored.topics
     ids = {topic: broker.topic(topic).id for topic in topics}
     progress, _ = journal.read()
     read = {name.rpartition("/")[0] for name in progress.positions}

@@ -44,7 +44,9 @@ class _StoreView:
                 store=self.name,
             )
         if key is None:
-            raise DefinitionError(f"store {self.name!r} does not accept the key None", hint="skip records without key")
+            raise DefinitionError(
+                f"store {self.name!r} does not accept the key None", hint="skip records without a key"
+            )
 
     def _write_changes(self, store: KeyValueStore | TimedStore) -> None:
         """Write all changes, so that a scan sees them."""

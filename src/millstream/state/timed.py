@@ -214,7 +214,7 @@ class TimedStore:
         """Write all changed entries; for stores whose changes are not forwarded."""
         self.reset_changes(self.take_changed())
 
-    # Bytes
+    # Disk
 
     def _load_bucket(self, hashable: Any, key: Any, since: int) -> Bucket:
         """Return the bucket of a key; entries from ``since`` on that are not in memory are read from disk."""
@@ -298,7 +298,7 @@ class TimedStore:
                 cursor.putmulti(segments[segment])
 
     def _without_expired(self, entries: list[Entry]) -> list[Entry]:
-        """Return the entries that have to be written: with ``skip_expired`` not those that have expired unwritten."""
+        """Return the entries to write; with ``skip_expired`` without those that expired before they were written."""
         if not self._skip_expired:
             return entries
         expired = self.expired

@@ -98,7 +98,7 @@ class VersionedStore:
         return (row.value, row.timestamp) if row.value is not None else _NO_VERSION
 
     def get_as_of(self, key: Any, time: int) -> tuple[Any, int]:
-        """Return the version that was valid at a time; for a time before the history only the newest can be."""
+        """Return the version that was valid at a time; before the history only the newest version is found."""
         row = self.newest.row(key)
         if row.value is not None and row.timestamp <= time:
             return row.value, row.timestamp
