@@ -50,7 +50,7 @@ class TopicInfo(msgspec.Struct, frozen=True, kw_only=True):
     offsets: tuple[Offsets, ...]
     bytes: tuple[int, ...]
     id: str = ""
-    """A topic that is deleted and created again has another one."""
+    """Changes when the topic is deleted and created again."""
 
     @property
     def partitions(self) -> int:
@@ -190,7 +190,7 @@ class Broker(TopicAdmin, RecordReader, RecordWriter, GroupAdmin, Protocol):
     def url(self) -> str: ...
 
     def cluster_id(self) -> str:
-        """Return what identifies the cluster or log directory, whatever its address."""
+        """Return the id of the cluster or log, which does not depend on its address."""
 
     def close(self) -> None: ...
 

@@ -200,7 +200,7 @@ class UpgradeError(StateError):
 
 
 class PartitionsAddedError(StateError):
-    """A source topic has got partitions that no task of the running app reads; none of their records was skipped."""
+    """A source topic has new partitions that no task of the running app reads; none of their records was skipped."""
 
     code = "partitions_added"
 

@@ -145,10 +145,10 @@ class Ride: pass
 if __name__ == "__main__":
     import sys
     from millstream.foundation.loading import import_app, reference_to
-    twin = app._importable()
-    assert twin is not app and twin is app._importable() is sys.modules["loading_script"].app
-    assert import_app(reference_to(twin)) is twin and reference_to(app) is None
-    print(app.defined_in, twin.defined_in)
+    imported = app._importable()
+    assert imported is not app and imported is app._importable() is sys.modules["loading_script"].app
+    assert import_app(reference_to(imported)) is imported and reference_to(app) is None
+    print(app.defined_in, imported.defined_in)
 """
     target = write("loading_script.py", ONE + program)
     ran = subprocess.run([sys.executable, target], capture_output=True, text=True, check=True, timeout=60)

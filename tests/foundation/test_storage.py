@@ -264,12 +264,12 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "run.lock")
     with subprocess.Popen(
         [sys.executable, "-c", program, str(lock.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        assert (lock.acquire(), lock.holder()) == (False, other.pid)
-        other.kill()
-        other.wait()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        assert (lock.acquire(), lock.holder()) == (False, process.pid)
+        process.kill()
+        process.wait()
     assert lock.acquire()
     lock.release()
 

@@ -1,4 +1,4 @@
-"""A secret that nobody may see: after a run and many failures at the chattiest level it is found nowhere."""
+"""Secrets are neither printed nor written, after a run and many failures with full debug output."""
 
 from __future__ import annotations
 

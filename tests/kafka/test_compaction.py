@@ -51,7 +51,7 @@ def compacted(
     last: dict[str, tuple[int, str]] = {}
     number = 0
     while number < RECORDS:
-        texts = [f"k{chance.randrange(KEYS)}:{one}" for one in range(number, number + chance.randint(1, 20))]
+        texts = [f"k{chance.randrange(KEYS)}:{value}" for value in range(number, number + chance.randint(1, 20))]
         first = send(name, *texts, times=list(range(began + number, began + number + len(texts))))
         last |= {text.split(":")[0]: (first + row, text.split(":")[1]) for row, text in enumerate(texts)}
         number += len(texts)
@@ -61,13 +61,13 @@ def compacted(
     settle(kafka, cluster.bootstrap, name)
     left = [*sorted(last.values()), (first, "new"), (first + 1, "new")]
     deadline = monotonic() + 60
-    while len(found := read(name)) > len(left):
-        assert monotonic() < deadline, f"{len(found)} records are there, and {len(left)} would be left"
-    assert found == left
+    while len(records := read(name)) > len(left):
+        assert monotonic() < deadline, f"{len(records)} records remain, expected {len(left)}"
+    assert records == left
     return name, began, left
 
 
-def test_what_compaction_has_left_is_read_by_any_ranges(
+def test_remaining_records_are_read_in_any_ranges(
     compacted: tuple[str, int, list[tuple[int, str]]], kafka: KafkaBroker, read: Read
 ) -> None:
     topic, began, left = compacted
@@ -77,7 +77,8 @@ def test_what_compaction_has_left_is_read_by_any_ranges(
         assert read(topic, start=0, end=cut) + read(topic, start=cut, end=end) == left, f"cut at {cut}"
     edges = sorted({offset + step for offset, _ in left for step in (0, 1)} & set(range(end + 1)))
     for start, stop in random.Random(7).sample([*combinations(edges, 2)], 20):
-        assert read(topic, start=start, end=stop) == [one for one in left if start <= one[0] < stop], (start, stop)
+        expected = [record for record in left if start <= record[0] < stop]
+        assert read(topic, start=start, end=stop) == expected, (start, stop)
 
     assert kafka.offset_at(topic, 0, began + LATER) == left[-2][0]
     assert kafka.timestamp_at(topic, 0, left[-3][0] + 1, end) == began + LATER

@@ -68,10 +68,10 @@ def data_dir(cluster: Cluster, kafka: KafkaBroker, tmp_path_factory: pytest.Temp
 
 @pytest.fixture(scope="module")
 def served(cluster: Cluster, data_dir: Path) -> Iterator[Served]:
-    found = serving(data_dir, broker_url=cluster.url)
-    yield found
-    found.site.watch.stop()
-    found.site.directory.close()
+    server = serving(data_dir, broker_url=cluster.url)
+    yield server
+    server.site.watch.stop()
+    server.site.directory.close()
     close_environments(data_dir)
 
 
@@ -98,14 +98,14 @@ def test_every_page_shows_the_app(served: Served, path: str, expected: str) -> N
 
 
 def test_topics_are_listed_with_their_groups_and_without_sizes(served: Served) -> None:
-    topics = {one["topic"]: one for one in served.get("/api/topics")}
+    topics = {topic["topic"]: topic for topic in served.get("/api/topics")}
     rides = topics[RIDES]
     assert (rides["partitions"], rides["records"], rides["bytes"]) == (2, 61, None)
-    assert {one["group"] for one in rides["groups"]} == {APP, "dashboard-audit"}
-    assert {one["group"]: one["lag"] for one in rides["groups"]}[APP] == 0
+    assert {group["group"] for group in rides["groups"]} == {APP, "dashboard-audit"}
+    assert {group["group"]: group["lag"] for group in rides["groups"]}[APP] == 0
     assert topics[VENDORS]["groups"] == []  # the groups of markers are not listed
     detail = served.get(f"/api/topics/{RIDES}")
-    assert [one["bytes"] for one in detail["partitions"]] == [None, None]
+    assert [partition["bytes"] for partition in detail["partitions"]] == [None, None]
 
 
 def test_records_are_read_by_offset_time_and_key(served: Served) -> None:
@@ -113,15 +113,15 @@ def test_records_are_read_by_offset_time_and_key(served: Served) -> None:
     newest = served.get(path, limit=500)["records"]
     assert len(newest) == 61
     first = served.get(path, partition=0, start="0", limit=2)["records"]
-    assert [one["offset"] for one in first] == [0, 1]
+    assert [record["offset"] for record in first] == [0, 1]
     late = served.get(path, start="2026-01-01T06:00:50Z", limit=500)["records"]
-    assert {one["key"] for one in late} == {"poison", *(f"r{number}" for number in range(50, 60))}
-    (one,) = served.get(path, key="r17")["records"]
-    assert one["value"] == {"vendor": "<b>v2</b>", "amount": 17}
+    assert {record["key"] for record in late} == {"poison", *(f"r{number}" for number in range(50, 60))}
+    (record,) = served.get(path, key="r17")["records"]
+    assert record["value"] == {"vendor": "<b>v2</b>", "amount": 17}
 
 
 def test_groups_are_listed_and_reset_after_a_dry_run(served: Served, kafka: KafkaBroker) -> None:
-    names = [one["group"] for one in served.get("/api/groups")]
+    names = [group["group"] for group in served.get("/api/groups")]
     assert {APP, "dashboard-audit"} <= set(names)
     assert not [name for name in names if name.endswith(".eos")]
     reset = "/api/groups/dashboard-audit/reset"
@@ -129,7 +129,7 @@ def test_groups_are_listed_and_reset_after_a_dry_run(served: Served, kafka: Kafk
     assert (planned["executed"], planned["moves"][0]["before"]) == (False, 3)
     assert kafka.committed("dashboard-audit") == {TopicPartition(RIDES, 0): 3}
     assert served.post(reset, {"to": "latest", "topics": [RIDES], "execute": True}).json()["executed"]
-    ends = {TopicPartition(RIDES, number): one.end for number, one in enumerate(kafka.offsets(RIDES))}
+    ends = {TopicPartition(RIDES, number): offsets.end for number, offsets in enumerate(kafka.offsets(RIDES))}
     assert kafka.committed("dashboard-audit") == ends
     refused = served.post(f"/api/groups/{APP}/reset", {"to": "earliest"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "state")
@@ -141,7 +141,7 @@ def test_a_topic_is_created_written_changed_and_deleted(served: Served) -> None:
     assert served.post("/api/topics", {"topic": name, "partitions": 3}).status_code == 200
     written = served.post(f"/api/topics/{name}/records", {"key": "a", "value": {"n": 1}}).json()
     assert (written["topic"], written["offset"]) == (name, 0)
-    assert [one["value"] for one in served.get(f"/api/topics/{name}/records")["records"]] == [{"n": 1}]
+    assert [record["value"] for record in served.get(f"/api/topics/{name}/records")["records"]] == [{"n": 1}]
     assert served.post(f"/api/topics/{name}/settings", {"retention_ms": 60_000}).status_code == 200
     assert served.get(f"/api/topics/{name}")["config"]["retention_ms"] == 60_000
     assert served.post("/api/topics", {"topic": name}).status_code == 409
@@ -150,16 +150,16 @@ def test_a_topic_is_created_written_changed_and_deleted(served: Served) -> None:
 
 
 def test_letters_are_listed_and_one_is_sent_back(served: Served, cluster: Cluster, kafka: KafkaBroker) -> None:
-    found = served.get(f"/api/apps/{APP}/dead-letters")
-    assert len(found["dead_letters"]) == 4
-    assert {"ZeroDivisionError" in one["error"] for one in found["dead_letters"]} == {True, False}
-    assert found["waiting"] >= 4  # transaction markers have offsets too
-    before = sum(one.end for one in kafka.offsets(TIPS))
-    place = next(one["position"] for one in found["dead_letters"] if one["topic"] == TIPS)
-    sent = served.post(f"/api/apps/{APP}/dead-letters/replay", {"positions": [place]})
+    listing = served.get(f"/api/apps/{APP}/dead-letters")
+    assert len(listing["dead_letters"]) == 4
+    assert {"ZeroDivisionError" in letter["error"] for letter in listing["dead_letters"]} == {True, False}
+    assert listing["waiting"] >= 4  # transaction markers have offsets too
+    before = sum(offsets.end for offsets in kafka.offsets(TIPS))
+    position = next(letter["position"] for letter in listing["dead_letters"] if letter["topic"] == TIPS)
+    sent = served.post(f"/api/apps/{APP}/dead-letters/replay", {"positions": [position]})
     assert sent.json()["sent"] == {TIPS: 1}
     settle(kafka, cluster.bootstrap, TIPS)
-    assert sum(one.end for one in kafka.offsets(TIPS)) > before
+    assert sum(offsets.end for offsets in kafka.offsets(TIPS)) > before
 
 
 def test_new_records_and_progress_are_streamed(cluster: Cluster, kafka: KafkaBroker, data_dir: Path) -> None:
@@ -173,9 +173,9 @@ def test_new_records_and_progress_are_streamed(cluster: Cluster, kafka: KafkaBro
         with Producer(kafka) as producer:
             producer.send("dashboard-live", {"n": 1}, key="a")
         line = next(line for line in tail if line.startswith(b"data: "))
-        assert [one["value"] for one in json.loads(line[6:])["records"]] == [{"n": 1}]
-        moved = (json.loads(line[6:]) for line in progress if line.startswith(b"data: "))
-        assert next(one for one in moved if one["topics"]["dashboard-live"] == 1)
+        assert [record["value"] for record in json.loads(line[6:])["records"]] == [{"n": 1}]
+        updates = (json.loads(line[6:]) for line in progress if line.startswith(b"data: "))
+        assert next(update for update in updates if update["topics"]["dashboard-live"] == 1)
     finally:
         server.close()
         tail.close()

@@ -50,7 +50,7 @@ def test_an_example_runs_on_kafka(
 ) -> None:
     """Run in this process, where Spark is already started: its start would take longer than the example."""
     module = importlib.import_module(f"examples.{example}")
-    apps = [each for each in vars(module).values() if isinstance(each, App)]
+    apps = [value for value in vars(module).values() if isinstance(value, App)]
     for app in apps:
         monkeypatch.setattr(app, "data_dir", tmp_path)
         monkeypatch.setattr(app, "broker_url", cluster.url)

@@ -196,18 +196,18 @@ def test_brokers_die_in_turn_while_two_processes_publish(artifacts: None, name: 
     seed = random.randrange(1_000_000)
     print(f"seed {seed}, {ROUNDS} rounds")
     chance = random.Random(seed)
-    with Cluster(3) as cluster, KafkaBroker(cluster.url) as one, KafkaBroker(cluster.url) as other:
-        one.create_topic(name, TopicConfig(partitions=1))
+    with Cluster(3) as cluster, KafkaBroker(cluster.url) as first, KafkaBroker(cluster.url) as second:
+        first.create_topic(name, TopicConfig(partitions=1))
         killing = threading.Event()
         with ThreadPoolExecutor() as pool:
-            published = pool.submit(_publish_until, killing, (one, other), name, chance)
+            published = pool.submit(_publish_until, killing, (first, second), name, chance)
             _kill_in_turn(cluster, chance, lambda: published.done())
             killing.set()
             last = published.result(200)
-        settle(one, cluster.bootstrap, name)
+        settle(first, cluster.bootstrap, name)
         rows = [
             int(value)
-            for chunk in one.read(name, 0, 0, one.offsets(name)[0].end)
+            for chunk in first.read(name, 0, 0, first.offsets(name)[0].end)
             for value in chunk.block.column(1).to_pylist()
         ]
     assert rows == list(range(1, last + 1))

@@ -35,17 +35,17 @@ def test_the_offsets_of_a_group_without_members_can_be_changed(kafka: KafkaBroke
 
 
 def test_members_share_partitions_and_continue_from_committed_offsets(cluster: Cluster, topic: str) -> None:
-    with KafkaBroker(cluster.url) as one, KafkaBroker(cluster.url) as two:
-        with Producer(one, value=int) as producer:
+    with KafkaBroker(cluster.url) as broker, KafkaBroker(cluster.url) as other:
+        with Producer(broker, value=int) as producer:
             for number in range(100):
                 producer.send(topic, number, key=str(number))
         seen: list[Record] = []
-        with Consumer(one, topic, topics=[topic], value=int) as first:
+        with Consumer(broker, topic, topics=[topic], value=int) as first:
             while len(seen) < 100:
                 seen += first.poll("0.2 s")
             assert len(first.assignment) == 2
             first.commit()
-            with Consumer(two, topic, topics=[topic], value=int) as second:
+            with Consumer(other, topic, topics=[topic], value=int) as second:
 
                 def shared() -> bool:
                     assert not first.poll("0.1 s")
@@ -54,11 +54,11 @@ def test_members_share_partitions_and_continue_from_committed_offsets(cluster: C
 
                 until(shared)
                 assert {*first.assignment, *second.assignment} == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
-                assert len(one.group(topic).members) == 2
+                assert len(broker.group(topic).members) == 2
                 with pytest.raises(BrokerError, match="live members"):
-                    one.delete_group(topic)
+                    broker.delete_group(topic)
         assert sorted(record.value for record in seen) == list(range(100))
-        assert sum(one.committed(topic).values()) == 100
+        assert sum(broker.committed(topic).values()) == 100
 
 
 def test_a_commit_for_partitions_of_other_members_is_refused(kafka: KafkaBroker, topic: str) -> None:

@@ -43,9 +43,9 @@ def test_a_repeated_sequence_is_skipped(cluster: Cluster, kafka: KafkaBroker, to
 
 
 def test_two_processes_in_turn_publish_each_sequence_once(cluster: Cluster, topic: str, read: Read) -> None:
-    with KafkaBroker(cluster.url) as one, KafkaBroker(cluster.url) as other:
+    with KafkaBroker(cluster.url) as first, KafkaBroker(cluster.url) as second:
         for sequence in range(1, 9):
-            for broker in (one, other) if sequence % 2 else (other, one):
+            for broker in (first, second) if sequence % 2 else (second, first):
                 broker.append_once(f"one@{topic}.0", sequence, [output(topic, str(sequence))])
     assert values(read(topic)) == [str(sequence) for sequence in range(1, 9)]
 

@@ -39,7 +39,7 @@ def test_a_bad_output_appends_nothing_to_its_topic(log: EmbeddedLog, topic: str)
     good = Output(topic, 0, block_of([None], [b"x"], [0]))
     with pytest.raises(BrokerError, match=r"topic 'lines' has no partition 7; it has 2"):
         log.append([good, Output(topic, 7, good.block)])
-    assert [each.end for each in log.offsets(topic)] == [0, 0]
+    assert [offsets.end for offsets in log.offsets(topic)] == [0, 0]
 
 
 def test_append_to_an_unknown_topic_is_refused(log: EmbeddedLog) -> None:
@@ -106,7 +106,7 @@ def test_sequences_are_per_partition_and_producer(log: EmbeddedLog, topic: str, 
     log.append_once("q", 1, [Output(topic, 0, block)])
     log.append_once("q" * 1000, 1, [Output(topic, 0, block)])
     log.append_once("q" * 1000, 1, [Output(topic, 0, block)])
-    assert [each.end for each in log.offsets(topic)] == [3, 1]
+    assert [offsets.end for offsets in log.offsets(topic)] == [3, 1]
 
 
 def test_several_blocks_for_a_partition_share_a_sequence(log: EmbeddedLog, topic: str, read: Read) -> None:

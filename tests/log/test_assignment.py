@@ -18,7 +18,7 @@ readers = st.dictionaries(st.sampled_from("abcde"), st.sets(st.sampled_from(["s"
 def test_every_partition_goes_to_one_reader_of_its_topic(counts: dict[str, int], topics: dict[str, set[str]]) -> None:
     result = assign(counts, topics, {})
     assigned = Counter(partition for owned in result.values() for partition in owned)
-    read = {topic for each in topics.values() for topic in each}
+    read = {topic for names in topics.values() for topic in names}
     expected = {TopicPartition(topic, p) for topic, n in counts.items() if topic in read for p in range(n)}
     assert assigned == Counter(expected)
     assert all(partition.topic in topics[member] for member, owned in result.items() for partition in owned)

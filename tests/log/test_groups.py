@@ -23,16 +23,16 @@ def members(log: EmbeddedLog, topic: str) -> Iterator[list[LogMember]]:
     both = [log.join_group("readers", [topic]) for _ in range(2)]
     settle(both)
     yield both
-    for each in both:
-        each.leave()
+    for member in both:
+        member.leave()
 
 
 def settle(members: list[LogMember]) -> list[set[int]]:
     """Refresh until no partition moves, and return the partitions of each member."""
     owned: list[frozenset[TopicPartition]] = []
-    while owned != (owned := [each.refresh(lambda lost: None) for each in members]):
+    while owned != (owned := [member.refresh(lambda lost: None) for member in members]):
         pass
-    return [{partition.partition for partition in each} for each in owned]
+    return [{partition.partition for partition in partitions} for partitions in owned]
 
 
 def test_commits_are_stored_per_group(log: EmbeddedLog, topic: str) -> None:
@@ -95,7 +95,7 @@ def test_a_partition_is_released_before_it_moves(log: EmbeddedLog, topic: str) -
 
 
 def test_only_the_owner_can_commit(log: EmbeddedLog, topic: str, members: list[LogMember]) -> None:
-    mine, others = ({next(iter(each.refresh(lambda lost: None))): 1} for each in members)
+    mine, others = ({next(iter(member.refresh(lambda lost: None))): 1} for member in members)
     members[0].commit(mine)
     with pytest.raises(RebalancedError, match=r"assigned lines\[.\] to another member before this commit"):
         members[0].commit(others)
@@ -109,8 +109,8 @@ def test_a_group_with_members_cannot_be_moved_or_deleted(
         log.commit("readers", {TopicPartition(topic, 0): 1})
     with pytest.raises(BrokerError, match="cannot delete group 'readers'"):
         log.delete_group("readers")
-    for each in members:
-        each.leave()
+    for member in members:
+        member.leave()
     log.commit("readers", {TopicPartition(topic, 0): 1})
     log.delete_group("readers")
 
@@ -140,8 +140,8 @@ def test_a_member_that_hangs_is_removed_and_rejoins(log: EmbeddedLog, topic: str
 
 def test_new_partitions_are_assigned(log: EmbeddedLog, topic: str, members: list[LogMember]) -> None:
     log.alter_topic(topic, partitions=4)
-    for each in members:
-        each._checked_at = float("-inf")
+    for member in members:
+        member._checked_at = float("-inf")
     assert sorted(map(len, settle(members))) == [2, 2]
 
 

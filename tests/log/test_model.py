@@ -104,7 +104,7 @@ class LogMachine(RuleBasedStateMachine):
         expected = [(o, *record) for o, record in sorted(model.records.items()) if start <= o < end]
         assert _records(self.log, partition, start, end) == expected
         with self.log.view("t", partition, start, end) as chunks:
-            assert [offset for chunk in chunks for offset in chunk.offsets] == [each[0] for each in expected]
+            assert [offset for chunk in chunks for offset in chunk.offsets] == [record[0] for record in expected]
 
     @rule(partition=partitions, timestamp=st.integers(0, 101))
     def look_up_time(self, partition: int, timestamp: int) -> None:
@@ -145,8 +145,8 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def ends_agree(self) -> None:
         if hasattr(self, "log"):
-            modelled = [(each.begin, each.end) for each in self.model]
-            assert [(each.begin, each.end) for each in self.log.offsets("t")] == modelled
+            modelled = [(model.begin, model.end) for model in self.model]
+            assert [(offsets.begin, offsets.end) for offsets in self.log.offsets("t")] == modelled
 
     @invariant()
     def sizes_add_up(self) -> None:

@@ -19,11 +19,11 @@ def test_blobs_older_than_the_retention_time_are_deleted(log: EmbeddedLog, send:
     send("t", "c", "d", times=[20, 30])
     send("t", "e", partition=1, times=[0])
     log.clean("t", now=60)
-    assert [each.begin for each in log.offsets("t")] == [0, 1]
+    assert [offsets.begin for offsets in log.offsets("t")] == [0, 1]
     log.clean("t", now=61)
     assert read("t") == [(2, "c"), (3, "d")]
     log.clean("t", now=1000)
-    assert [(each.begin, each.end) for each in log.offsets("t")] == [(4, 4), (1, 1)]
+    assert [(offsets.begin, offsets.end) for offsets in log.offsets("t")] == [(4, 4), (1, 1)]
     assert log.topic("t").bytes == (0, 0)
 
 

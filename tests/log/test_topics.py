@@ -22,7 +22,7 @@ def test_a_topic_is_described_as_it_was_created(log: EmbeddedLog) -> None:
     log.create_topic("rides", config)
     info = log.topic("rides")
     assert (info.name, info.config, info.partitions, info.bytes) == ("rides", config, 3, (0, 0, 0))
-    assert [(each.begin, each.end) for each in info.offsets] == [(0, 0)] * 3
+    assert [(offsets.begin, offsets.end) for offsets in info.offsets] == [(0, 0)] * 3
 
 
 def test_names_are_sorted(log: EmbeddedLog) -> None:
@@ -83,7 +83,7 @@ def test_a_deleted_topic_loses_its_directory_and_can_be_created_again(
     with pytest.raises(UnknownTopicError):
         log.offsets(topic)
     log.create_topic(topic, TopicConfig(partitions=1))
-    assert [each.end for each in log.offsets(topic)] == [0]
+    assert [offsets.end for offsets in log.offsets(topic)] == [0]
 
 
 def test_a_topic_replaced_by_another_process_is_noticed(
@@ -91,7 +91,7 @@ def test_a_topic_replaced_by_another_process_is_noticed(
 ) -> None:
     send(topic, "old")
     _run_in_another_process(tmp_path, "log.delete_topic('lines'); log.create_topic('lines', TopicConfig(partitions=1))")
-    assert [each.end for each in log.offsets(topic)] == [0]
+    assert [offsets.end for offsets in log.offsets(topic)] == [0]
     send(topic, "new")
     assert read(topic) == [(0, "new")]
 

@@ -64,7 +64,7 @@ class KafkaTopics:
         return len(self._describe(name).partitions)
 
     def id(self, name: str) -> str:
-        """Return the id of a topic; one that is created again has another."""
+        """Return the id of a topic, which changes when the topic is deleted and created again."""
         return str(self._describe(name).topic_id)
 
     def _describe(self, name: str) -> TopicDescription:

@@ -55,7 +55,7 @@ class Catalog:
         return self._meta
 
     def cluster_id(self) -> str:
-        """Return the random id of the log, which is created when it is first asked for."""
+        """Return the random id of the log, which is created on first use."""
         meta = self.meta
         with meta.read() as txn:
             stored = txn.get(_CLUSTER_ID, db=meta.databases["identity"])
