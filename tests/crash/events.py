@@ -1,4 +1,4 @@
-"""What victims are fed with: each event says who made it, which of its key it is, and carries a checksum."""
+"""The input of crash trials: each event has a topic, a key, its number within the key, and a checksum."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Event(msgspec.Struct, frozen=True):
     number: int
     value: int
     at: int
-    """Event time, which grows from one event to the next."""
+    """Event time, which increases from one event to the next."""
     check: int = 0
 
     @property
@@ -34,11 +34,11 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Feeder:
-    """Makes events and appends them; the same seed gives the same events."""
+    """Creates events and appends them; the same seed gives the same events."""
 
-    def __init__(self, broker: Broker, chance: random.Random) -> None:
+    def __init__(self, broker: Broker, rng: random.Random) -> None:
         self.broker = broker
-        self._chance = chance
+        self._rng = rng
         self._numbers: dict[tuple[str, str], int] = defaultdict(int)
         self.sent: list[Event] = []
 
@@ -49,20 +49,20 @@ class Feeder:
 
     def feed(self, count: int) -> None:
         """Append some events; all of them are acknowledged when this returns."""
-        made = [self._event() for _ in range(count)]
-        places: dict[tuple[str, int], list[Event]] = defaultdict(list)
-        for event in made:
-            places[event.topic, partition_of(event.key.encode(), PARTITIONS)].append(event)
-        for (topic, partition), events in places.items():
+        new_events = [self._event() for _ in range(count)]
+        by_partition: dict[tuple[str, int], list[Event]] = defaultdict(list)
+        for event in new_events:
+            by_partition[event.topic, partition_of(event.key.encode(), PARTITIONS)].append(event)
+        for (topic, partition), events in by_partition.items():
             keys: list[bytes | None] = [event.key.encode() for event in events]
             values: list[bytes | None] = [msgspec.json.encode(event) for event in events]
             self.broker.append([Output(topic, partition, block_of(keys, values, [event.at for event in events]))])
-        self.sent += made
+        self.sent += new_events
 
     def _event(self) -> Event:
-        topic = self._chance.choices(TOPICS, [3, 1])[0]
-        key = f"k{self._chance.randrange(KEYS)}"
+        topic = self._rng.choices(TOPICS, [3, 1])[0]
+        key = f"k{self._rng.randrange(KEYS)}"
         self._numbers[topic, key] += 1
-        number, value, at = self._numbers[topic, key], self._chance.randrange(1000), len(self.sent)
+        number, value, at = self._numbers[topic, key], self._rng.randrange(1000), len(self.sent)
         check = zlib.crc32(f"{topic} {key} {number} {value} {at}".encode())
         return Event(topic, key, number, value, at, check)

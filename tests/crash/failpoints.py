@@ -1,7 +1,7 @@
-"""Named moments at which a process kills or stops itself, chosen by the environment; nothing of it is in the product.
+"""Failpoints: named points at which a process kills or stops itself; they are patched in, not part of the product.
 
-``MILLSTREAM_CRASH_POINT=NAME:N`` means the N-th time that moment NAME comes in a process. A file marks that it came,
-so that it comes once only, whichever process was hit.
+``MILLSTREAM_CRASH_POINT=NAME:N`` is the N-th time that a process reaches failpoint NAME. A file marks that it was hit,
+so that it is hit only once, in whichever process.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from millstream.log import EmbeddedLog
 from millstream.state.task import TaskState
 
 POINTS = ("after plan", "after state commit", "between two outputs", "before done", "after done")
-SETTLING = "between two settled"
-"""Comes only where state is written behind: some of it has reached its own environment, some is in the journal only."""
+COMMITTING_STATES = "between two state commits"
+"""Reached only if state is written behind: some states are committed, others are in the journal only."""
 DRAIN = "during drain"
-"""Comes with Spark only: a light victim is between two runs when it is told to stop."""
+"""Reached with Spark only: a light victim is between two runs when it is stopped."""
 
 _left: dict[str, int] = {}
 
 
 def install() -> None:
-    """Patch this process so that it dies at the point that the environment names, if it names one."""
+    """Patch this process so that it dies at the failpoint that the environment names, if any."""
     name, _, count = os.environ.get("MILLSTREAM_CRASH_POINT", "").rpartition(":")
     if name and not _left:
         _left[name] = int(count)
@@ -42,7 +42,7 @@ def install() -> None:
 
 
 def _hit(name: str) -> None:
-    """Die here if this is the moment."""
+    """Die here if this failpoint is due."""
     if name not in _left:
         return
     _left[name] -= 1
@@ -82,7 +82,7 @@ def _around_write_with_commits(
 def _around_writing(self: TaskState, writing: Callable[..., Any]) -> Iterator[Any]:
     with writing(self) as txn:
         yield txn
-    _hit(SETTLING)
+    _hit(COMMITTING_STATES)
 
 
 def _around_append_together(

@@ -1,6 +1,6 @@
-"""A disk whose power can be cut: a file system on a file, which holds only what has been synced, or written back since.
+"""A disk whose power can be cut: a file system on a file, which contains only what was synced or written back.
 
-A copy of that file is what a machine finds after a power cut. What a disk forgets by itself is beyond it.
+A copy of that file is what a machine finds after a power cut. Disks that lose synced data are not simulated.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from millstream.foundation.storage import close_environments
 _MEGABYTES = 512
 
 
-class NoDiskError(Exception):
-    """Such a disk cannot be had here; the text says why."""
+class DiskUnavailableError(Exception):
+    """Such a disk is not available here; the message says why."""
 
 
 class Disk:
-    """The file system is at ``place``; nothing of it may be in use while its power is cut."""
+    """The file system is mounted at ``path``; nothing may use it while its power is cut."""
 
     def __init__(self, directory: Path) -> None:
         if os.geteuid() != 0:
-            raise NoDiskError("only root can mount a file system")
-        self.place = directory / "disk"
-        self.place.mkdir()
+            raise DiskUnavailableError("only root can mount a file system")
+        self.path = directory / "disk"
+        self.path.mkdir()
         self._image, self._copy = directory / "image", directory / "copy"
         self._is_mounted = False
         with self._image.open("wb") as file:
@@ -34,12 +34,12 @@ class Disk:
         _run("mkfs.ext4", "-q", "-F", str(self._image))
         self._mount()
 
-    def keep_moment(self) -> None:
-        """Remember what is on the disk now, and what is only in memory is not."""
+    def take_snapshot(self) -> None:
+        """Copy what is on the disk now, without what is only in memory."""
         _run("cp", "--sparse=always", str(self._image), str(self._copy))
 
-    def come_back(self) -> None:
-        """Go on with what was on the disk at the moment that was kept."""
+    def restore_snapshot(self) -> None:
+        """Replace the disk by its snapshot."""
         self._unmount()
         self._copy.replace(self._image)
         self._mount()
@@ -48,16 +48,16 @@ class Disk:
         return self
 
     def __exit__(self, *_: object) -> None:
-        close_environments(self.place)
+        close_environments(self.path)
         if self._is_mounted:
-            _run("umount", "-l", str(self.place))  # what a test that failed has left open goes with its process
+            _run("umount", "-l", str(self.path))  # files that a failed test has left open are closed with its process
 
     def _unmount(self) -> None:
-        _run("umount", str(self.place))
+        _run("umount", str(self.path))
         self._is_mounted = False
 
     def _mount(self) -> None:
-        _run("mount", "-o", "loop", str(self._image), str(self.place))
+        _run("mount", "-o", "loop", str(self._image), str(self.path))
         self._is_mounted = True
 
 
@@ -65,6 +65,6 @@ def _run(*command: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise NoDiskError(f"there is no {command[0]}") from error
+        raise DiskUnavailableError(f"the program {command[0]} is missing") from error
     if done.returncode != 0:
-        raise NoDiskError(f"{' '.join(command)}: {done.stderr.strip()}")
+        raise DiskUnavailableError(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 BURSTS, RECORDS, BYTES = 4, 60_000, 300
-MOST_MEGABYTES = 120
-"""What it may take beyond what it took after the first burst; a burst has 18 MB, all of them 72."""
+MAX_MEGABYTES = 120
+"""By how much memory may grow after the first burst; a burst has 18 MB, all of them 72."""
 
 SCRIPT = """
 import resource, sys, threading
@@ -43,7 +43,7 @@ for _ in sys.stdin:
 """
 
 
-def test_bursts_are_worked_off_within_bounded_memory(tmp_path: Path) -> None:
+def test_bursts_are_processed_within_bounded_memory(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     with (
         EmbeddedLog(tmp_path, durability="os") as log,
@@ -71,4 +71,4 @@ def test_bursts_are_worked_off_within_bounded_memory(tmp_path: Path) -> None:
         assert log.offsets("out")[0].end == BURSTS * RECORDS
     print(megabytes)
     assert status_of(tmp_path, "slow").lag == {}
-    assert megabytes[-1] - megabytes[0] < MOST_MEGABYTES
+    assert megabytes[-1] - megabytes[0] < MAX_MEGABYTES

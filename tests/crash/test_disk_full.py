@@ -1,4 +1,4 @@
-"""The disk of the state or of the journal is full: a clear error, nothing half done, and on it goes with space."""
+"""The disk of the state or of the journal is full: the error is clear, and the app continues when there is space."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from millstream.tables.opening import readers_of
 pytestmark = pytest.mark.crash
 
 
-@pytest.mark.parametrize("run", ["at once", "behind"])
+@pytest.mark.parametrize("run", ["direct", "behind"])
 @pytest.mark.parametrize("full", ["state", "journal"])
-def test_a_full_disk_stops_the_app_and_nothing_is_lost_or_doubled(
+def test_a_full_disk_stops_the_app_and_nothing_is_lost_or_duplicated(
     tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch, full: Literal["state", "journal"], run: str
 ) -> None:
     monkeypatch.setattr(loop_module, "_FIRST_PAUSE_SECONDS", 0.0)
-    places = {"state": tmp_path / "state", "journal": tmp_path / "journal"}
-    places[full] = small_disk / full
+    paths = {"state": tmp_path / "state", "journal": tmp_path / "journal"}
+    paths[full] = small_disk / full
     app = App("full", config=Config(caching=False))
     app.stream("words", value=str).group_by_key().reduce(lambda _, new: new, name="newest").to_stream().to("out")
     with EmbeddedLog(tmp_path / "log") as log:
         for topic in ("words", "out"):
             log.create_topic(topic, TopicConfig(partitions=1))
-        assembly = assemble(app, log, state_dir=str(places["state"]), new_topic=None)
+        assembly = assemble(app, log, state_dir=str(paths["state"]), new_topic=None)
         sent: list[bytes] = []
         ballast = small_disk / "ballast"
         run_all = _run_behind if run == "behind" else _run
-        run_all(assembly, places["journal"])
+        run_all(assembly, paths["journal"])
         disk = os.statvfs(small_disk)
         ballast.write_bytes(b"x" * (disk.f_bavail * disk.f_frsize - (700_000 if full == "state" else 60_000)))
         with pytest.raises(StorageFullError, match=r"no space left .*; free some disk space; nothing was lost"):
-            _run_until_it_fails(partial(run_all, assembly, places["journal"]), log, sent)
+            _run_until_it_fails(partial(run_all, assembly, paths["journal"]), log, sent)
         ballast.unlink()
-        run_all(assembly, places["journal"])
+        run_all(assembly, paths["journal"])
         (offsets,) = log.offsets("out")
-        written = [one for chunk in log.read("out", 0, 0, offsets.end) for one in chunk.block.column(1).to_pylist()]
+        written = [value for chunk in log.read("out", 0, 0, offsets.end) for value in chunk.block.column(1).to_pylist()]
         assert Counter(written) == Counter(sent)
-        rows = readers_of(assembly.layout, places["state"])["newest"]
+        rows = readers_of(assembly.layout, paths["state"])["newest"]
         assert sorted(value.encode() for _, value in rows.items()) == sorted(sent)
     close_environments(tmp_path)
 

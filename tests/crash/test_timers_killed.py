@@ -1,4 +1,4 @@
-"""kill -9 at random moments: each call of a timer takes effect once, also in batches without a record."""
+"""kill -9 at random times: each call of a timer takes effect once, also in batches without records."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ TRIALS = 5
 
 @pytest.mark.crash
 @pytest.mark.timeout(300)
-def test_a_killed_process_neither_loses_nor_doubles_what_timers_did(tmp_path: Path) -> None:
+def test_a_killed_process_neither_loses_nor_duplicates_calls_of_timers(tmp_path: Path) -> None:
     seed = int(os.environ.get("MILLSTREAM_SEED", random.randrange(1_000_000)))
     print(f"seed {seed}")
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     sent = 0
     with EmbeddedLog(tmp_path) as log:
         for topic in ("n", "counts"):
             log.create_topic(topic, TopicConfig(partitions=1))
         for _ in range(TRIALS):
-            number = chance.randrange(200)
-            _run_and_kill(tmp_path, log, number, chance.uniform(0.0, 0.4))
+            number = rng.randrange(200)
+            _run_and_kill(tmp_path, log, number, rng.uniform(0.0, 0.4))
             sent += number
             seen = _counts(log)
             assert len(seen["records"]) <= sent
@@ -40,8 +40,8 @@ def test_a_killed_process_neither_loses_nor_doubles_what_timers_did(tmp_path: Pa
         _run_and_kill(tmp_path, log, 0, 0.2)
         seen = _counts(log)
     assert len(seen["ticks"]) > before > 0
-    for what, numbers in seen.items():
-        assert numbers == list(range(1, len(numbers) + 1)), f"{what} have a gap or a repeat"
+    for counter, numbers in seen.items():
+        assert numbers == list(range(1, len(numbers) + 1)), f"{counter} have a gap or a repetition"
 
 
 def _run_and_kill(directory: Path, log: EmbeddedLog, records: int, seconds: float) -> None:
@@ -62,11 +62,11 @@ def _run_and_kill(directory: Path, log: EmbeddedLog, records: int, seconds: floa
 
 
 def _counts(log: EmbeddedLog) -> dict[str, list[int]]:
-    """Return the numbers that were written, by what they count."""
-    found: dict[str, list[int]] = defaultdict(list)
+    """Return the numbers that were written by each counter."""
+    numbers: dict[str, list[int]] = defaultdict(list)
     (offsets,) = log.offsets("counts")
     for chunk in log.read("counts", 0, 0, offsets.end):
         keys, values = chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist()
         for key, value in zip(keys, values, strict=True):
-            found[key.decode()].append(int(value))
-    return found
+            numbers[key.decode()].append(int(value))
+    return numbers

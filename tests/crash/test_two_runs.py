@@ -1,4 +1,4 @@
-"""Two runs of one app on one state: the second is refused, also while the first is stopped and may wake up."""
+"""Two runs of one app on one state: the second is rejected, even while the first is suspended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.crash.arena import Arena, seeded
+from tests.crash.trials import Trials, trial_seed
 
 from millstream import App
 from millstream.errors import AlreadyRunningError
@@ -16,25 +16,25 @@ from millstream.log import EmbeddedLog
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.timeout(600)]
 
 
-def test_a_run_that_sleeps_keeps_its_state_and_goes_on_when_it_wakes_up(tmp_path: Path) -> None:
+def test_a_suspended_run_keeps_its_lock_and_continues_when_it_is_resumed(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
-        arena = Arena(tmp_path, log, seeded(), "spark", ["two_levels"])
-        victim = arena.victim()
+        trials = Trials(tmp_path, log, trial_seed(), "spark", ["two_levels"])
+        victim = trials.victim()
         assert victim.has_recovered()
         victim.go()
-        arena.feeder.feed(300)
-        arena.wait_for_output("two_levels-out")
+        trials.feeder.feed(300)
+        trials.wait_for_output("two_levels-out")
         os.kill(victim.process.pid, signal.SIGSTOP)
         other = App("two_levels", data_dir=tmp_path)
         other.stream("events").to("nowhere")
-        arena.feeder.feed(300)
+        trials.feeder.feed(300)
         with pytest.raises(AlreadyRunningError, match=f"process {victim.process.pid}"):
             other.start()
         os.kill(victim.process.pid, signal.SIGCONT)
         victim.process.terminate()
         assert victim.process.stdout is not None
-        said = victim.process.stdout.read()
+        output = victim.process.stdout.read()
         victim.kill()
-        assert said == "drained\n"
-        verdict = arena.verdict()
-    assert verdict.is_good, verdict.notes
+        assert output == "drained\n"
+        result = trials.result()
+    assert result.is_correct, result.notes

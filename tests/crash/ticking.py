@@ -1,4 +1,4 @@
-"""A process that is killed: runs batches of records and of timers alone, without Spark, until it dies."""
+"""A process that is killed: it runs batches with records and with timers only, without Spark, until it dies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millstream.log import EmbeddedLog
 
 
 class Numbers(Processor):
-    """Counts records and calls of a timer, each number once: a lost one would be a gap, a doubled one a repeat."""
+    """Counts records and calls of a timer, so that a lost one is a gap and a duplicate is a repetition."""
 
     stores = {"kept": key_value_store(value=int)}
 
@@ -24,10 +24,10 @@ class Numbers(Processor):
     def tick(self, now: int) -> None:
         self.count("ticks")
 
-    def count(self, what: str) -> None:
+    def count(self, counter: str) -> None:
         kept = self.context.store("kept")
-        kept.put(what, kept.get(what, 0) + 1)
-        self.context.forward(key=what, value=kept[what])
+        kept.put(counter, kept.get(counter, 0) + 1)
+        self.context.forward(key=counter, value=kept[counter])
 
 
 app = App("ticking")
@@ -35,7 +35,7 @@ app.stream("n", value=int).process(Numbers, name="numbers").to("counts")
 
 
 def main(directory: Path) -> None:
-    """Say ``running`` when the first batch is done, and go on."""
+    """Print ``running`` after each batch."""
     log = EmbeddedLog(directory)
     assembly = assemble(app, log, state_dir=str(directory / "state"), caching=False)
     journal = Journal(directory / "journal")

@@ -1,7 +1,7 @@
-"""Topologies that are killed, one of each kind; ``laws.py`` says what each must give, whatever happened.
+"""The topologies of crash trials, one of each kind; ``oracle.py`` has the results that each must have.
 
-Caching is off, so that every update is seen: a lost record is a gap, a doubled one a repeat. ``chance`` is not
-deterministic: running its functions again gives something else.
+Caching is off, so that every update is visible: a lost record is a gap, a duplicate is a repetition. ``chance`` is not
+deterministic: running its functions again gives other results.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ CONFIG = Config(
 NEAR_MS = 15
 
 stateless = App("stateless", data_dir=DATA_DIR, config=CONFIG)
-_whole = stateless.stream("events", value=Event).filter(lambda event: event.is_whole)
-_whole.to("stateless-out")
-_whole.to("stateless-copy")  # a task with two outputs can die between them
+_complete = stateless.stream("events", value=Event).filter(lambda event: event.is_whole)
+_complete.to("stateless-out")
+_complete.to("stateless-copy")  # a task with two outputs can die between them
 
 two_levels = App("two_levels", data_dir=DATA_DIR, config=CONFIG)
 (

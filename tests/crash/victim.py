@@ -1,7 +1,7 @@
-"""The process that is killed: recovers, waits for a word, then runs until it dies or is told to drain.
+"""The process that is killed: it recovers, waits for the word ``go``, then runs until it dies or is drained.
 
-``light`` runs the same batches without Spark, one app after the other, and starts in a second; ``behind`` does so as
-a resident task does, with state that is written behind.
+``light`` runs the same batches without Spark, one app after the other, and starts in a second; ``behind`` does the
+same with state that is written behind, as a resident task does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _stopping = threading.Event()
 
 
 def main() -> None:
-    """Say ``recovered`` when all there is has been processed, and go on when told so."""
+    """Print ``recovered`` when everything is processed, and continue after ``go`` on standard input."""
     signal.signal(signal.SIGTERM, lambda *_: _stopping.set())
     if sys.argv[1] == "spark":
         _spark()

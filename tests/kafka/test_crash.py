@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.crash.arena import Arena
+from tests.crash.trials import Trials
 from tests.kafka.conftest import settle
 
 from millstream.kafka import KafkaBroker
@@ -23,9 +23,9 @@ def test_a_killed_driver_neither_loses_nor_duplicates_records(artifacts: None, t
     seed = int(os.environ.get("MILLSTREAM_SEED", random.randrange(1_000_000)))
     print(f"seed {seed}, {TRIALS} trials")
     with Cluster() as cluster, KafkaBroker(cluster.url) as broker:
-        arena = Arena(tmp_path, broker, seed, "spark", APPS, cluster.url)
+        trials = Trials(tmp_path, broker, seed, "spark", APPS, cluster.url)
         for _ in range(TRIALS):
-            arena.kill_at_random(3.0)
-        verdict = arena.verdict(lambda: settle(broker, cluster.bootstrap, *broker.topic_names()))
-    assert verdict.is_good, verdict.notes
-    assert verdict.records > 0
+            trials.kill_at_random(3.0)
+        result = trials.result(lambda: settle(broker, cluster.bootstrap, *broker.topic_names()))
+    assert result.is_correct, result.notes
+    assert result.records > 0

@@ -145,7 +145,7 @@ def test_a_batch_is_written_by_key_and_read_back(
     copies = spark.read.format("millstream").options(data_dir=str(tmp_path), topic="copies").load()
     key = ["key", "value", "timestamp", "headers"]
     assert sorted(map(str, copies.select(key).collect())) == sorted(map(str, load().select(key).collect()))
-    assert copies.select("key", "partition").distinct().count() == 2, "a key lies in one partition"
+    assert copies.select("key", "partition").distinct().count() == 2, "all records of a key are in one partition"
 
 
 def test_a_topic_cannot_be_overwritten(log: EmbeddedLog, load: Load, tmp_path: Path) -> None:
@@ -185,9 +185,9 @@ def test_backfill_writes_rows_in_the_order_of_their_time(spark: SparkSession, tm
     frame = spark.createDataFrame(rows, "zone STRING, amount DOUBLE, at BIGINT").repartition(4)
     words.backfill(frame, topic="past", key="zone", timestamp="at")
     with EmbeddedLog(tmp_path) as log:
-        found = 0
+        rows_read = 0
         for partition, offsets in enumerate(log.offsets("past")):
             times = [t for c in log.read("past", partition, 0, offsets.end) for t in c.block.column(2).to_pylist()]
             assert times == sorted(times)
-            found += len(times)
-    assert found == 20
+            rows_read += len(times)
+    assert rows_read == 20

@@ -111,7 +111,10 @@ def test_the_driver_processes_a_burst_and_then_a_resident_task_continues(
     assert [int(value) for _, value in read(words, "word-counts")] == list(range(1, 403))
 
 
-def test_a_killed_resident_task_loses_and_doubles_nothing(tmp_path: Path, start: Start, feed: Feed, read: Read) -> None:
+@pytest.mark.crash
+def test_a_killed_resident_task_loses_and_duplicates_nothing(
+    tmp_path: Path, start: Start, feed: Feed, read: Read
+) -> None:
     fed = 0
 
     def fed_until_resident() -> int:

@@ -65,7 +65,7 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Executors:
-    """What an engine runs batches with; ``resident`` is None if all of them run as jobs of the driver."""
+    """What runs batches on an engine; ``resident`` is None if the driver runs all of them as jobs."""
 
     execute: Execute
     resident: Resident | None = None
@@ -114,7 +114,7 @@ class Assembly:
         return self._planner(Planner, size, clock, refresh_seconds)
 
     def small_planner(self, max_records: int) -> SmallPlanner:
-        """Return a planner that leaves backlogs of more than ``max_records`` to another one."""
+        """Return a planner for backlogs of up to ``max_records``; it plans nothing if more are waiting."""
         return self._planner(SmallPlanner, BatchSize(max_records, 1.0), wall_clock, REFRESH_SECONDS)
 
     def _planner(self, kind: type[P], size: BatchSize, clock: Callable[[], int], refresh_seconds: float) -> P:
@@ -149,5 +149,5 @@ def topic_loop(name: str, topic: str, broker: Broker, journal: Journal, config: 
 
 
 def batch_size(config: Config) -> BatchSize:
-    """Return how large the batches of an app are to begin with."""
+    """Return the initial batch size of an app, with the bounds from its config."""
     return BatchSize(config.max_batch_records, milliseconds(config.target_batch) / 1000)

@@ -40,7 +40,7 @@ class TaskOutput(NamedTuple):
 
 
 def task_names(layout: Layout) -> list[str]:
-    """Return the stable name of each task, which does not change when other stages come or go."""
+    """Return the stable name of each task, which does not change when other stages are added or removed."""
     return [f"{layout.plan.stages[stage].name}/{partition}" for stage, partition in layout.tasks]
 
 

@@ -168,7 +168,7 @@ class History:
 
 
 def _is_after(report: BatchReport, failure: FailureReport) -> bool:
-    """Whether a batch was done after a failure; one that is done within the same millisecond has its number."""
+    """Whether a batch was done after a failure; compares numbers too, since both may fall into one millisecond."""
     return report.ended_at > failure.at or 0 < failure.batch <= report.plan.number
 
 

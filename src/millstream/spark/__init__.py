@@ -1,1 +1,1 @@
-"""Batches as Spark jobs: the only place that knows Spark."""
+"""Run batches as Spark jobs, and read and write topics with Spark; only this package imports pyspark."""
