@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("architecture")  # one process parses the source
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "millstream"
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -21,6 +23,7 @@ def test_every_decision_is_in_the_index() -> None:
     assert [page.name for page in sorted(folder.glob("0*.md")) if f"({page.name})" not in index] == []
 
 
+@pytest.mark.slow
 def test_the_book_builds_in_strict_mode(tmp_path: Path) -> None:
     completed = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],

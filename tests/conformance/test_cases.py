@@ -41,7 +41,7 @@ def headers_and_lines() -> dict[str, list[tuple[str, bytes]]]:
 
 LINES = headers_and_lines()
 IDS = [case for case, _ in chain.from_iterable(LINES.values())]
-FIRST = 5
+FIRST = 3
 """The number of cases of each group in ``./dev test --fast``."""
 
 DEVIATIONS = {

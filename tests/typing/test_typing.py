@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 INFERRED, REFUSED = (sorted((Path(__file__).parent / folder).glob("*.py")) for folder in ("inferred", "refused"))
 MARK = re.compile(r"# refused(?: by (\w+))?: ")
 CHECKERS = ("mypy", "pyright")
-pytestmark = pytest.mark.xdist_group("type-checkers")  # one run of each checker serves all tests
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("type-checkers")]  # one run of a checker serves all tests
 
 
 class Problem(NamedTuple):
