@@ -277,20 +277,20 @@ class Several(Aggregation, frozen=True):
 
     names: tuple[str, ...]
     parts: tuple[AnyAggregation, ...]
-    places: tuple[int, ...]
+    indexes: tuple[int, ...] = msgspec.field(name="places")
 
     def add(self, states: list[Any] | None, values: list[Any], /) -> list[Any]:
         states = states or [None] * len(self.parts)
         return [
-            state if (value := values[place]) is None else part.add(state, value)
-            for part, state, place in zip(self.parts, states, self.places, strict=True)
+            state if (value := values[index]) is None else part.add(state, value)
+            for part, state, index in zip(self.parts, states, self.indexes, strict=True)
         ]
 
     def remove(self, states: list[Any] | None, values: list[Any], /) -> list[Any]:
         states = states or [None] * len(self.parts)
         return [
-            state if (value := values[place]) is None else part.remove(state, value)
-            for part, state, place in zip(self.parts, states, self.places, strict=True)
+            state if (value := values[index]) is None else part.remove(state, value)
+            for part, state, index in zip(self.parts, states, self.indexes, strict=True)
         ]
 
     def merge(self, earlier: list[Any], later: list[Any], /) -> list[Any]:

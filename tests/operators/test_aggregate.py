@@ -44,13 +44,13 @@ def test_none_deletes_the_row_and_the_next_record_starts_with_its_own_timestamp(
     app.stream("n", value=int).group_by_key().aggregate(
         lambda: 0, lambda total, n: total + n if n else None, name="totals"
     ).to_stream().to("out")
-    found: list[tuple[Any, int]] = []
+    results: list[tuple[Any, int]] = []
     with TestDriver(app) as driver:
         for value, timestamp in [(1, 5), (2, 9), (0, 3), (4, 1)]:
             driver.topic("n").pipe(value, key="k", timestamp=timestamp)
-            found += [(one.value, one.timestamp) for one in driver.topic("out").read()]
-            assert driver.table("totals").get("k") == found[-1][0]
-    assert found == [(1, 5), (3, 9), (None, 9), (4, 1)]
+            results += [(record.value, record.timestamp) for record in driver.topic("out").read()]
+            assert driver.table("totals").get("k") == results[-1][0]
+    assert results == [(1, 5), (3, 9), (None, 9), (4, 1)]
 
 
 def test_plain_python_objects_come_back_as_what_they_were() -> None:

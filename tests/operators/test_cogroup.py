@@ -8,8 +8,8 @@ from millstream.testing import TestDriver
 
 def test_streams_add_to_one_aggregate_each_in_its_own_way() -> None:
     app = App("test")
-    one, other = app.stream("a", value=str).group_by(lambda v: v[0]), app.stream("b", value=str).group_by_key()
-    one.cogroup(lambda so_far, v: so_far + v).cogroup(other, lambda key, so_far, v: f"{so_far}({key}{v})").aggregate(
+    first, second = app.stream("a", value=str).group_by(lambda v: v[0]), app.stream("b", value=str).group_by_key()
+    first.cogroup(lambda so_far, v: so_far + v).cogroup(second, lambda key, so_far, v: f"{so_far}({key}{v})").aggregate(
         str, name="texts"
     ).to_stream().to("out")
     with TestDriver(app) as driver:
@@ -21,8 +21,8 @@ def test_streams_add_to_one_aggregate_each_in_its_own_way() -> None:
 
 def test_windows_have_a_stream_time_for_each_stream() -> None:
     app = App("test")
-    one, other = app.stream("a", value=int).group_by_key(), app.stream("b", value=int).group_by_key()
-    sums = one.cogroup(lambda n, v: n + v).cogroup(other, lambda n, v: n - v).windowed_by(session(gap="5 ms"))
+    first, second = app.stream("a", value=int).group_by_key(), app.stream("b", value=int).group_by_key()
+    sums = first.cogroup(lambda n, v: n + v).cogroup(second, lambda n, v: n - v).windowed_by(session(gap="5 ms"))
     sums.aggregate(int, lambda n, m: n + m, name="sums").to_stream(lambda window, _: window.start).to("out")
     with TestDriver(app) as driver:
         driver.topic("a").pipe(7, key="k", timestamp=100)
@@ -33,7 +33,7 @@ def test_windows_have_a_stream_time_for_each_stream() -> None:
 
 def test_streams_must_be_spread_alike() -> None:
     app = App("test")
-    one, other = app.stream("a").group_by_key(), app.stream("b").group_by_key()
-    one.cogroup(lambda n, v: n).cogroup(other, lambda n, v: n).aggregate(int)
+    first, second = app.stream("a").group_by_key(), app.stream("b").group_by_key()
+    first.cogroup(lambda n, v: n).cogroup(second, lambda n, v: n).aggregate(int)
     with pytest.raises(DefinitionError, match=r"cannot cogroup 'a' \(2 partitions\) with 'b' \(3 partitions\)"):
         Layout.of(app.plan, {"a": 2, "b": 3})

@@ -38,9 +38,9 @@ def test_the_partition_is_the_one_that_was_read() -> None:
     app.stream("n", value=int).foreach(lambda key, value, context: seen.append((key, context.partition)))
     with TestDriver(app, partitions=4) as driver:
         driver.topic("n").pipe_pairs([("a", 1), ("b", 1), ("c", 1), ("d", 1)])
-        places = {record.key: record.partition for record in driver.topic("n").read()}
-    assert dict(seen) == places
-    assert len(set(places.values())) > 1
+        partitions = {record.key: record.partition for record in driver.topic("n").read()}
+    assert dict(seen) == partitions
+    assert len(set(partitions.values())) > 1
 
 
 def test_behind_a_table_the_context_is_that_of_the_record_that_changed_it() -> None:

@@ -32,7 +32,7 @@ def test_null_values_do_not_count_behind_an_edge_that_carries_no_values() -> Non
     app.stream("n", value=int).group_by(lambda key, _: key).count(name="seen").to_stream().to("out")
     with TestDriver(app) as driver:
         driver.topic("n").pipe(None, key="a")
-        assert [one.dropped for one in driver.reports if one.dropped] == [{"seen: null_value": 1}]
+        assert [report.dropped for report in driver.reports if report.dropped] == [{"seen: null_value": 1}]
         driver.topic("n").pipe(0, key="a")
         assert driver.topic("out").read_key_values() == [("a", 1)]
 
@@ -46,7 +46,7 @@ def test_the_timestamp_of_a_result_never_goes_back() -> None:
         for key, timestamp in [("a", 5), ("a", 9), ("a", 3), ("b", 3)]:
             driver.topic("n").pipe(1, key=key, timestamp=timestamp)
         records = driver.topic("out").read()
-        assert [(one.key, one.value, one.timestamp) for one in records] == [
+        assert [(record.key, record.value, record.timestamp) for record in records] == [
             ("a", 1, 5), ("a", 2, 9), ("a", 3, 9), ("b", 1, 3),
         ]  # fmt: skip
         row = driver.table("seen").row("a")
@@ -58,7 +58,7 @@ def test_a_result_has_the_headers_of_the_record_that_caused_it() -> None:
     with TestDriver(counting()) as driver:
         driver.topic("n").pipe(1, key="a", headers={"h": b"first"})
         driver.topic("n").pipe(1, key="a")
-        assert [one.headers for one in driver.topic("out").read()] == [(("h", b"first"),), ()]
+        assert [record.headers for record in driver.topic("out").read()] == [(("h", b"first"),), ()]
 
 
 def test_with_caching_only_the_last_update_of_a_batch_is_passed_on() -> None:

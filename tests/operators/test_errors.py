@@ -39,6 +39,6 @@ def test_a_function_that_raises_costs_its_record_and_nothing_else(verb: str) -> 
     with TestDriver(app) as driver:
         driver.topic("n").pipe(5, key="k")
         driver.topic("n").pipe(0, key="k")
-        assert {why: n for one in driver.reports for why, n in one.dropped.items()} == {"it: error": 1}
+        assert {why: n for report in driver.reports for why, n in report.dropped.items()} == {"it: error": 1}
         driver.topic("n").pipe(5, key="k")
         assert len(driver.topic("out").read_raw()) == 2

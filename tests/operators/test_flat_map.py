@@ -11,7 +11,11 @@ def test_flat_map_gives_none_or_many_in_order() -> None:
     with TestDriver(app) as driver:
         driver.topic("lines").pipe("b a", "", "c", timestamp=4)
         records = driver.topic("out").read()
-    assert [(one.key, one.value, one.timestamp) for one in records] == [("b", 1, 4), ("a", 1, 4), ("c", 1, 4)]
+    assert [(record.key, record.value, record.timestamp) for record in records] == [
+        ("b", 1, 4),
+        ("a", 1, 4),
+        ("c", 1, 4),
+    ]
 
 
 def test_flat_map_takes_a_generator() -> None:

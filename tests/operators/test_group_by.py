@@ -16,7 +16,7 @@ def test_group_by_none_is_dropped_before_the_edge() -> None:
     app.stream("words", value=str).group_by(lambda word: word[:1] or None).count(name="letters")
     with TestDriver(app) as driver:
         driver.topic("words").pipe("", key="k")
-        assert [one.dropped for one in driver.reports if one.dropped] == [{"letters-repartition: null_key": 1}]
+        assert [report.dropped for report in driver.reports if report.dropped] == [{"letters-repartition: null_key": 1}]
 
 
 def test_keys_of_different_types_are_different_keys() -> None:
@@ -25,8 +25,8 @@ def test_keys_of_different_types_are_different_keys() -> None:
     app.stream("n", value=int).group_by(lambda n: keys[n]).count(name="seen")
     with TestDriver(app) as driver:
         driver.topic("n").pipe(*range(len(keys)), 0)
-        found = {(type(key), key): count for key, count in driver.table("seen").items()}
-    assert found == {(type(key), key): 2 if key is keys[0] else 1 for key in keys}
+        counts = {(type(key), key): count for key, count in driver.table("seen").items()}
+    assert counts == {(type(key), key): 2 if key is keys[0] else 1 for key in keys}
 
 
 def test_group_by_key_of_an_untouched_key_stays_on_its_task() -> None:

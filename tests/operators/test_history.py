@@ -17,29 +17,29 @@ STEPS = [
 
 def results(app: App) -> dict[int, list[str]]:
     """Return what comes out of each step, by its number from 1, where something does."""
-    found: dict[int, list[str]] = {}
+    results_by_step: dict[int, list[str]] = {}
     with TestDriver(app) as driver:
         for number, (side, value, timestamp) in enumerate(STEPS, 1):
             driver.topic(side).pipe(value, key="0", timestamp=timestamp)
-            out = [f"{one.value}@{one.timestamp}" for one in driver.topic("out").read()]
+            out = [f"{record.value}@{record.timestamp}" for record in driver.topic("out").read()]
             if out:
-                found[number] = out
-    return found
+                results_by_step[number] = out
+    return results_by_step
 
 
 def test_a_stream_is_joined_with_the_row_of_its_time() -> None:
     app = App("test")
     table = app.table("R", value=str, history="5 min")
-    app.stream("L", value=str).join(table, lambda one, two: f"{one}-{two}").to("out")
+    app.stream("L", value=str).join(table, lambda left, right: f"{left}-{right}").to("out")
     assert results(app) == {5: ["B-a@5"], 15: ["D-b@6"], 19: ["E-e@15"], 22: ["F-a@4"]}
 
 
 def test_steps_without_a_store_show_the_versions_of_the_table_above() -> None:
     app = App("test")
     table = app.table("R", value=str, history="5 min").filter(lambda value: value != "b").map_values(str.upper)
-    app.stream("L", value=str).left_join(table, lambda one, two: f"{one}-{two}").to("out")
-    found = results(app)
-    assert (found[5], found[15], found[22]) == (["B-A@5"], ["D-None@6"], ["F-A@4"])
+    app.stream("L", value=str).left_join(table, lambda left, right: f"{left}-{right}").to("out")
+    results_by_step = results(app)
+    assert (results_by_step[5], results_by_step[15], results_by_step[22]) == (["B-A@5"], ["D-None@6"], ["F-A@4"])
 
 
 INNER_BOTH = {4: ["A-a@4"], 5: ["B-a@5"], 6: ["B-b@6"], 7: ["None@7"], 10: ["C-c@10"], 11: ["None@11"], 19: ["E-e@15"]}
@@ -57,8 +57,8 @@ def test_joins_of_tables_leave_out_of_order_updates_out(
     left: str | None, right: str | None, expected: dict[int, list[str]]
 ) -> None:
     app = App("test")
-    one, two = app.table("L", value=str, history=left), app.table("R", value=str, history=right)
-    one.join(two, lambda a, b: f"{a}-{b}").to_stream().to("out")
+    first, second = app.table("L", value=str, history=left), app.table("R", value=str, history=right)
+    first.join(second, lambda a, b: f"{a}-{b}").to_stream().to("out")
     assert results(app) == expected
 
 
@@ -115,8 +115,8 @@ def test_a_join_with_grace_waits_for_late_updates_and_keeps_headers() -> None:
         assert driver.topic("out").read_values() == ["no key-None"]
         driver.topic("t").pipe("late", key="a", timestamp=99)
         stream.pipe("c", key="c", timestamp=110)
-        found = driver.topic("out").read()
-        assert [(one.value, one.timestamp, one.headers) for one in found] == [
+        records = driver.topic("out").read()
+        assert [(record.value, record.timestamp, record.headers) for record in records] == [
             ("a-late", 100, (("n", b"2"),)),
             ("b-None", 100, (("n", b"1"),)),
         ]

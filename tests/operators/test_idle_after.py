@@ -35,7 +35,7 @@ def _values(table: Any) -> None:
 
 
 def joined(stream: Stream) -> None:
-    stream.left_join(stream.filter(lambda _: False), lambda one, other: one, within=join_window("5 s")).to("out")
+    stream.left_join(stream.filter(lambda _: False), lambda left, right: left, within=join_window("5 s")).to("out")
 
 
 def grouped_elsewhere(stream: Stream) -> None:

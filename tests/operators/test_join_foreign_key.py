@@ -16,7 +16,7 @@ def foreign(row: str) -> str | None:
 def driven(verb: str, **settings: Any) -> TestDriver:
     app = App("test", config=Config(**settings))
     left, right = app.table("left", key=str, value=str), app.table("right", key=str, value=str)
-    joined = getattr(left, verb)(right, lambda one, other: f"{one}+{other}", on=foreign, name="joined")
+    joined = getattr(left, verb)(right, lambda left, right: f"{left}+{right}", on=foreign, name="joined")
     joined.to_stream().to("out")
     return TestDriver(app)
 
@@ -83,7 +83,7 @@ def test_timestamps_are_the_later_of_both_or_that_of_the_right_change() -> None:
 def test_the_result_can_meet_its_own_left_side_again() -> None:
     app = App("test")
     left, right = app.table("left", key=str, value=str), app.table("right", key=str, value=str)
-    joined = left.join(right, lambda one, other: f"{one}+{other}", on=foreign, name="joined")
+    joined = left.join(right, lambda left, right: f"{left}+{right}", on=foreign, name="joined")
     left.join(joined, lambda row, both: f"{row} in {both}").to_stream().to("out")
     with TestDriver(app) as driver:
         after(driver, "right", "u1", "Ann")
@@ -110,7 +110,7 @@ def test_functions_that_raise_cost_their_row_only() -> None:
     def picky(row: str) -> str:
         return {"good": "u1", "odd": "u2"}[row]
 
-    left.join(right, lambda one, other: one + str(int(other)), on=picky).to_stream().to("out")
+    left.join(right, lambda left, right: left + str(int(right)), on=picky).to_stream().to("out")
     with TestDriver(app) as driver:
         after(driver, "right", "u1", "1")
         after(driver, "right", "u2", "x")

@@ -33,25 +33,25 @@ def test_each_step_gives_what_kafka_streams_gives(left: bool) -> None:
     app = App("test")
     stream, table = app.stream("L", value=str), app.table("R", value=str)
     join = stream.left_join if left else stream.join
-    join(table, lambda one, two: f"{one}-{two}").to("out")
+    join(table, lambda left, right: f"{left}-{right}").to("out")
     with TestDriver(app) as driver:
         for side, value, timestamp, inner, outer in STEPS:
             driver.topic(side).pipe(value, key="0", timestamp=timestamp)
-            found = [f"{one.value}@{one.timestamp}" for one in driver.topic("out").read()]
-            assert found == (outer if left else inner), (side, value, timestamp)
+            results = [f"{record.value}@{record.timestamp}" for record in driver.topic("out").read()]
+            assert results == (outer if left else inner), (side, value, timestamp)
 
 
 def test_null_keys_are_dropped_by_join_and_joined_with_none_by_left_join() -> None:
     app = App("test")
     stream, table = app.stream("s", value=str), app.table("t", value=str)
-    stream.join(table, lambda one, two: [one, two], name="inner").to("inner")
-    stream.left_join(table, lambda one, two: [one, two], name="left").to("left")
+    stream.join(table, lambda left, right: [left, right], name="inner").to("inner")
+    stream.left_join(table, lambda left, right: [left, right], name="left").to("left")
     with TestDriver(app) as driver:
         driver.topic("s").pipe("a")
-        assert [one.dropped for one in driver.reports] == [{"inner: null_key": 1}]
+        assert [report.dropped for report in driver.reports] == [{"inner: null_key": 1}]
         assert driver.topic("left").read_key_values() == [(None, ["a", None])]
         driver.topic("s").pipe(None, key="k")
-        assert [one.dropped for one in driver.reports] == [{"inner: null_value": 1, "left: null_value": 1}]
+        assert [report.dropped for report in driver.reports] == [{"inner: null_value": 1, "left: null_value": 1}]
         assert driver.topic("inner").read() == []
 
 
@@ -59,7 +59,7 @@ def test_null_keys_are_dropped_by_join_and_joined_with_none_by_left_join() -> No
 def test_null_keys_reach_a_left_join_also_behind_a_re_keying(partitions: int) -> None:
     app = App("test")
     rekeyed = app.stream("s", value=str).select_key(lambda word: None if word == "b" else word)
-    rekeyed.left_join(app.table("t", value=str), lambda key, one, two: [key, one, two]).to("out")
+    rekeyed.left_join(app.table("t", value=str), lambda key, left, right: [key, left, right]).to("out")
     rekeyed.group_by_key().count(name="seen")
     with TestDriver(app, partitions=partitions) as driver:
         driver.topic("t").pipe("row", key="a")

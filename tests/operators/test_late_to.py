@@ -26,10 +26,10 @@ def test_a_late_record_goes_to_its_topic_once_as_it_arrived(windows: Any, missed
     with TestDriver(app) as driver:
         driver.topic("n").pipe(1, key="k", timestamp=30 * SECONDS)
         driver.topic("n").pipe(2, key="k", timestamp=7 * SECONDS, headers={"h": b"1"})
-        (found,) = driver.topic("late").read()
+        (late,) = driver.topic("late").read()
         assert driver.dropped == {"counts: late": missed.count(b",") + 1}
-    assert (found.key, found.value, found.timestamp) == ("k", 2, 7 * SECONDS)
-    assert found.headers == (
+    assert (late.key, late.value, late.timestamp) == ("k", 2, 7 * SECONDS)
+    assert late.headers == (
         ("h", b"1"),
         ("__millstream.late.node", b"counts"),
         ("__millstream.late.windows", missed),
@@ -66,7 +66,7 @@ def test_behind_an_edge_the_late_record_is_the_one_that_crossed_it() -> None:
 def test_joins_send_what_comes_too_late_to_wait_for_a_partner() -> None:
     app = App("test")
     left, right = app.stream("left", value=str), app.stream("right", value=str)
-    left.join(right, lambda one, other: one + other, within=join_window("10 s"), late_to="late").to("out")
+    left.join(right, lambda left, right: left + right, within=join_window("10 s"), late_to="late").to("out")
     with TestDriver(app) as driver:
         driver.topic("left").pipe("a", key="k", timestamp=100 * SECONDS)
         driver.topic("left").pipe("b", key="k", timestamp=90 * SECONDS)

@@ -4,8 +4,8 @@ from millstream.testing import TestDriver
 
 def test_merge_passes_on_the_records_of_all_streams() -> None:
     app = App("test")
-    one, two, three = (app.stream(topic, value=int) for topic in ("one", "two", "three"))
-    one.merge(two, three).to("out")
+    first, second, third = (app.stream(topic, value=int) for topic in ("one", "two", "three"))
+    first.merge(second, third).to("out")
     with TestDriver(app) as driver:
         driver.topic("two").pipe(2, key="k")
         driver.topic("one").pipe(1, timestamp=9)
@@ -35,8 +35,8 @@ def test_a_record_on_two_ways_to_a_merge_arrives_twice() -> None:
 
 def test_merging_a_re_keyed_stream_re_keys_the_result() -> None:
     app = App("test")
-    one, two = app.stream("one", value=str), app.stream("two", value=str)
-    one.merge(two.select_key(lambda word: word)).group_by_key().count(name="seen")
+    first, second = app.stream("one", value=str), app.stream("two", value=str)
+    first.merge(second.select_key(lambda word: word)).group_by_key().count(name="seen")
     with TestDriver(app, partitions=3) as driver:
         driver.topic("one").pipe("x", key="a")
         driver.topic("two").pipe("a", key="elsewhere")

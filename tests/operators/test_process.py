@@ -211,10 +211,10 @@ def test_a_forwarded_record_keeps_the_parts_that_are_not_given() -> None:
         driver.topic("n").pipe(1, key="k", timestamp=4, headers={"h": b"1"})
         driver.topic("n").pipe(2, key="k", timestamp=5)
         got = [(r.key, r.value, r.timestamp, r.headers) for r in driver.topic("out").read()]
-    one, two = (("h", b"1"),), (("h", b"2"),)
+    first, second = (("h", b"1"),), (("h", b"2"),)
     assert got == [
-        *[("k", 1, 4, one), ("new", 1, 9, one), ("k", 1, 4, two), ("fresh", 1, 4, ())],
-        *[("k", 2, 5, ()), ("new", 2, 9, ()), ("k", 2, 5, two), ("fresh", 2, 5, ())],
+        *[("k", 1, 4, first), ("new", 1, 9, first), ("k", 1, 4, second), ("fresh", 1, 4, ())],
+        *[("k", 2, 5, ()), ("new", 2, 9, ()), ("k", 2, 5, second), ("fresh", 2, 5, ())],
     ]
 
 
@@ -351,7 +351,7 @@ def test_a_processor_that_cannot_begin_says_so() -> None:
     [
         (Dedupe(), "expects a subclass of Processor"),
         (lambda: 5, "creates 5"),
-        (lambda one: Dedupe(), "missing 1 required positional argument: 'one'"),
+        (lambda extra: Dedupe(), "missing 1 required positional argument: 'extra'"),
         (str, "creates ''"),
     ],
 )
@@ -391,8 +391,11 @@ class Windows(Processor):
         window, session = self.context.store("window"), self.context.store("session")
         window.put(record.key, record.value, record.timestamp)
         session.put(record.key, record.timestamp, record.timestamp + 2, record.value)
-        found = [list(window.between(record.key)), [(w.start, v) for w, v in session.find(record.key, latest_start=14)]]
-        self.context.forward(record, value=found)
+        seen_values = [
+            list(window.between(record.key)),
+            [(w.start, v) for w, v in session.find(record.key, latest_start=14)],
+        ]
+        self.context.forward(record, value=seen_values)
 
 
 def test_entries_go_when_their_time_is_over() -> None:

@@ -17,9 +17,9 @@ def appending(seen: list[int], n: int) -> list[int]:
     return seen
 
 
-def joined(one: list[int], other: list[int]) -> list[int]:
-    one.extend(other)
-    return one
+def joined(left: list[int], right: list[int]) -> list[int]:
+    left.extend(right)
+    return left
 
 
 @pytest.mark.parametrize("windows", [None, tumbling("1 min"), session(gap="1 min"), sliding("1 min")])
@@ -58,5 +58,5 @@ def test_sliding_windows_do_not_share_what_is_changed_in_place() -> None:
     with TestDriver(app) as driver:
         for number, seconds in ((1, 20), (2, 25), (3, 28)):
             driver.topic("n").pipe(number, key="k", timestamp=seconds * 1_000)
-        found = {row.key.start: row.value for row in driver.table("seen").windows("k")}
-    assert found == {10_000: [1], 15_000: [1, 2], 18_000: [1, 2, 3], 20_001: [2, 3], 25_001: [3]}
+        values = {row.key.start: row.value for row in driver.table("seen").windows("k")}
+    assert values == {10_000: [1], 15_000: [1, 2], 18_000: [1, 2, 3], 20_001: [2, 3], 25_001: [3]}

@@ -144,7 +144,7 @@ def test_a_timer_sees_stores_and_no_record() -> None:
             sums.put(record.key, sums.get(record.key, 0) + record.value)
 
         @punctuate(every="1 min", on="wall")
-        def tell(self, now: int) -> None:
+        def report(self, now: int) -> None:
             seen.append((self.context.headers, self.context.timestamp))
             for key, total in self.context.store("sums").items():
                 self.context.forward(key=key, value=total)

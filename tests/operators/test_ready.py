@@ -88,7 +88,7 @@ def test_several_at_once() -> None:
 def test_results_become_objects_of_a_type() -> None:
     app = App("test")
     stats = trades(app).agg(low=min_of("price"), average=mean_of("price"), value=Stats, name="stats")
-    stats.map_values(lambda one: one.average - one.low).to_stream().to("out")
+    stats.map_values(lambda stat: stat.average - stat.low).to_stream().to("out")
     with TestDriver(app) as driver:
         driver.topic("trades").pipe(Trade(2.0), Trade(4.0), key="a")
         assert driver.topic("out").read_values() == [0.0, 1.0]

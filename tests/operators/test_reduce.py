@@ -21,9 +21,9 @@ def test_the_first_value_is_the_first_result_without_a_call() -> None:
 
 def test_the_reducer_may_ask_for_the_key() -> None:
     app = App("test")
-    app.stream("words", value=str).group_by_key().reduce(lambda key, one, two: f"{key}:{one}{two}").to_stream().to(
-        "out"
-    )
+    app.stream("words", value=str).group_by_key().reduce(
+        lambda key, left, right: f"{key}:{left}{right}"
+    ).to_stream().to("out")
     with TestDriver(app) as driver:
         driver.topic("words").pipe("x", "y", key="k")
         assert driver.topic("out").read_values() == ["x", "k:xy"]
@@ -35,9 +35,9 @@ def test_nulls_are_dropped_and_the_result_stays() -> None:
     with TestDriver(app) as driver:
         driver.topic("n").pipe(3, key="a")
         driver.topic("n").pipe(None, key="a")
-        assert [one.dropped for one in driver.reports] == [{"largest: null_value": 1}]
+        assert [report.dropped for report in driver.reports] == [{"largest: null_value": 1}]
         driver.topic("n").pipe(9)
-        assert [one.dropped for one in driver.reports] == [{"largest: null_key": 1}]
+        assert [report.dropped for report in driver.reports] == [{"largest: null_key": 1}]
         assert dict(driver.table("largest").items()) == {"a": 3}
 
 
@@ -51,9 +51,9 @@ def test_a_result_of_none_deletes_the_row_and_the_next_value_starts_anew() -> No
         "out"
     )
     with TestDriver(app) as driver:
-        found: list[tuple[Any, int]] = []
+        results: list[tuple[Any, int]] = []
         for value, timestamp in [(1, 9), (2, 5), (7, 4)]:
             driver.topic("n").pipe(value, key="k", timestamp=timestamp)
-            found += [(one.value, one.timestamp) for one in driver.topic("out").read()]
+            results += [(record.value, record.timestamp) for record in driver.topic("out").read()]
             assert ("k" in driver.table("last")) == (value != 2)
-    assert found == [(1, 9), (None, 9), (7, 4)]
+    assert results == [(1, 9), (None, 9), (7, 4)]

@@ -13,8 +13,8 @@ def test_each_record_goes_to_the_task_that_owns_its_key() -> None:
     words = [f"word{number}" for number in range(30)]
     with TestDriver(app, partitions=2) as driver:
         driver.topic("words").pipe(*words)
-        found = sorted(driver.topic("out").read_values())
-    assert found == sorted([word, partition_of(word.encode(), 8)] for word in words)
+        placed = sorted(driver.topic("out").read_values())
+    assert placed == sorted([word, partition_of(word.encode(), 8)] for word in words)
 
 
 def test_null_keys_are_dropped_and_counted_and_null_values_kept() -> None:

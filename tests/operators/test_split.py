@@ -32,8 +32,8 @@ def test_branches_can_be_taken_by_name_or_number() -> None:
         stream.to(f"out.{name}")
     with TestDriver(app) as driver:
         driver.topic("n").pipe(5, 50, 500)
-        found = [driver.topic(f"out.{name}").read_values() for name in parts.branches]
-    assert found == [[5], [50], [500]]
+        branches = [driver.topic(f"out.{name}").read_values() for name in parts.branches]
+    assert branches == [[5], [50], [500]]
 
 
 def test_each_predicate_is_asked_once_per_record_it_sees() -> None:

@@ -51,7 +51,9 @@ def test_a_time_limit_counts_from_the_first_change_and_passes_on_the_last() -> N
             driver.topic("in").pipe(value, key=key, timestamp=timestamp)
         assert driver.topic("out").read() == []
         driver.topic("in").pipe("1", key="c", timestamp=10)
-        assert [(one.key, one.value, one.timestamp) for one in driver.topic("out").read()] == [("a", "2", 6)]
+        assert [(record.key, record.value, record.timestamp) for record in driver.topic("out").read()] == [
+            ("a", "2", 6)
+        ]
         driver.topic("in").pipe(None, key="b", timestamp=19)
         assert driver.topic("out").read_key_values() == [("b", None)]
 
@@ -77,7 +79,7 @@ def test_bytes_are_counted_as_rows_come_and_go() -> None:
 def test_look_ups_see_what_was_passed_on() -> None:
     app = App("test")
     held = app.table("in", key=str, value=str).suppress(until_time_limit("10 ms"))
-    app.table("left", key=str, value=str).left_join(held, lambda one, other: f"{one}-{other}").to_stream().to("out")
+    app.table("left", key=str, value=str).left_join(held, lambda left, right: f"{left}-{right}").to_stream().to("out")
     with TestDriver(app) as driver:
         driver.topic("in").pipe("1", key="a", timestamp=0)
         driver.topic("in").pipe("tick", key="z", timestamp=10)

@@ -28,7 +28,7 @@ def test_the_last_by_offset_wins_and_the_timestamp_goes_back_too() -> None:
     with TestDriver(app) as driver:
         driver.topic("users").pipe("new", key="u", timestamp=9)
         driver.topic("users").pipe("old", key="u", timestamp=3)
-        assert [(one.value, one.timestamp) for one in driver.topic("out").read()] == [("new", 9), ("old", 3)]
+        assert [(record.value, record.timestamp) for record in driver.topic("out").read()] == [("new", 9), ("old", 3)]
         assert driver.table("users")["u"] == "old"
 
 

@@ -26,11 +26,11 @@ def test_each_change_is_joined_with_the_other_side(
     left, right = app.table(L, value=str), app.table(R, value=str)
     getattr(left, verb)(right, lambda a, b: f"{a}-{b}", name=name).to_stream().to("out")
     with TestDriver(app) as driver:
-        found = []
+        results = []
         for side, value in STEPS:
             driver.topic(side).pipe(value, key="k")
-            found.append(driver.topic("out").read_values())
-        assert found == expected
+            results.append(driver.topic("out").read_values())
+        assert results == expected
 
 
 def test_the_later_timestamp_counts() -> None:

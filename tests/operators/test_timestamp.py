@@ -35,16 +35,16 @@ def test_event_time_may_be_computed_from_the_record(extract: Any, expected: int)
         assert [record.timestamp for record in driver.topic("out").read()] == [expected]
 
 
-def without_time(found: Any, **settings: Any) -> App:
+def without_time(computed: Any, **settings: Any) -> App:
     """Return an app whose records have their value as time, but for 2, which has ``found``."""
     app = App("test", config=Config(on_error="dead_letter"))
-    app.stream("n", value=int, timestamp=lambda value: found if value == 2 else value, **settings).to("out")
+    app.stream("n", value=int, timestamp=lambda value: computed if value == 2 else value, **settings).to("out")
     return app
 
 
-@pytest.mark.parametrize("found", [-1, None, float("nan"), -0.5 * 10])
-def test_by_default_a_record_without_a_time_fails(found: object) -> None:
-    with TestDriver(without_time(found)) as driver:
+@pytest.mark.parametrize("computed", [-1, None, float("nan"), -0.5 * 10])
+def test_by_default_a_record_without_a_time_fails(computed: object) -> None:
+    with TestDriver(without_time(computed)) as driver:
         driver.topic("n").pipe(1)
         with pytest.raises(ProcessingError, match=r'record n\[0\]@1 has an invalid timestamp: -\d; on_invalid="skip"'):
             driver.topic("n").pipe(2)
@@ -53,7 +53,7 @@ def test_by_default_a_record_without_a_time_fails(found: object) -> None:
 def test_records_without_a_time_can_be_skipped_and_are_counted() -> None:
     with TestDriver(without_time(None, on_invalid="skip")) as driver:
         driver.topic("n").pipe(1, 2)
-        assert [(one.dropped, one.records_in) for one in driver.reports] == [({"n: invalid_timestamp": 1}, 1)]
+        assert [(report.dropped, report.records_in) for report in driver.reports] == [({"n: invalid_timestamp": 1}, 1)]
         driver.topic("n").pipe(3)
         assert driver.topic("out").read_values() == [1, 3]
 
@@ -77,10 +77,10 @@ def test_the_latest_time_of_a_partition_is_not_that_of_another() -> None:
 
 
 def test_a_function_that_raises_or_gives_no_time_at_all_goes_the_way_of_user_code() -> None:
-    for found in ("soon", object()):
-        with TestDriver(without_time(found)) as driver:
+    for computed in ("soon", object()):
+        with TestDriver(without_time(computed)) as driver:
             driver.topic("n").pipe(1, 2)
-            assert [(one.dropped, one.dead_letters) for one in driver.reports] == [({"n: error": 1}, 1)]
+            assert [(report.dropped, report.dead_letters) for report in driver.reports] == [({"n: error": 1}, 1)]
             driver.topic("n").pipe(3)
             assert driver.topic("out").read_values() == [1, 3]
 

@@ -8,7 +8,7 @@ def test_the_last_record_by_offset_is_the_row_whatever_its_timestamp() -> None:
     with TestDriver(app) as driver:
         driver.topic("n").pipe(1, key="k", timestamp=9)
         driver.topic("n").pipe(2, key="k", timestamp=5)
-        assert [(one.value, one.timestamp) for one in driver.topic("out").read()] == [(1, 9), (2, 5)]
+        assert [(record.value, record.timestamp) for record in driver.topic("out").read()] == [(1, 9), (2, 5)]
         row = driver.table("last").row("k")
         assert row is not None
         assert (row.value, row.timestamp) == (2, 5)
@@ -47,7 +47,7 @@ def test_a_re_keyed_stream_is_moved_first_and_headers_travel() -> None:
     with TestDriver(app, partitions=3) as driver:
         driver.topic("words").pipe("mill", key="a", headers={"h": b"1"})
         driver.topic("words").pipe("mud", key="b", headers={"h": b"2"})
-        assert [(one.value, one.headers) for one in driver.topic("out").read()] == [
+        assert [(record.value, record.headers) for record in driver.topic("out").read()] == [
             ("mill", (("h", b"1"),)),
             ("mud", (("h", b"2"),)),
         ]

@@ -35,9 +35,9 @@ def test_stages_are_ordered_by_level() -> None:
 
 def test_merged_sources_are_in_one_stage_and_other_sources_are_not() -> None:
     app = App("test")
-    one, two, three = (app.stream(topic) for topic in ("one", "two", "three"))
-    three.to("out")
-    one.merge(two).to("out")
+    first, second, third = (app.stream(topic) for topic in ("one", "two", "three"))
+    third.to("out")
+    first.merge(second).to("out")
     stage_topics = [(stage.name, stage.topics) for stage in app.plan.stages]
     assert stage_topics == [("one", ("one", "two")), ("three", ("three",))]
 
@@ -78,9 +78,9 @@ def test_a_stream_joined_with_its_own_aggregate_runs_in_rounds() -> None:
 
 def test_two_stages_that_feed_each_other_alternate_in_rounds() -> None:
     app = App("test")
-    one, two = app.stream("one"), app.stream("two")
-    one.join(two.group_by(str, name="twos").count(), lambda left, right: left).to("out")
-    two.join(one.group_by(str, name="ones").count(), lambda left, right: left).to("out")
+    first, second = app.stream("one"), app.stream("two")
+    first.join(second.group_by(str, name="twos").count(), lambda left, right: left).to("out")
+    second.join(first.group_by(str, name="ones").count(), lambda left, right: left).to("out")
     inputs = [(stage.name, stage.level, [node.name for node in stage.inputs]) for stage in app.plan.stages]
     assert inputs == [
         ("one", 0, ["one"]), ("two", 0, ["two"]),

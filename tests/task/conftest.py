@@ -52,7 +52,7 @@ def send(log: EmbeddedLog) -> Callable[..., None]:
 
     def send(topic: str, *values: str, key: str | None = "k", time: int = 0) -> None:
         keys = [None if key is None else key.encode()] * len(values)
-        log.append([Output(topic, 0, block_of(keys, [one.encode() for one in values], [time] * len(values)))])
+        log.append([Output(topic, 0, block_of(keys, [value.encode() for value in values], [time] * len(values)))])
 
     return send
 

@@ -81,8 +81,8 @@ OPERATORS: dict[str, Callable[[App], Any]] = {
     ),
     "cogroup": lambda app: (
         grouped(app)
-        .cogroup(lambda n, one: n + one)
-        .cogroup(app.stream("other", value=int).group_by_key(), lambda n, one: n - one)
+        .cogroup(lambda n, value: n + value)
+        .cogroup(app.stream("other", value=int).group_by_key(), lambda n, value: n - value)
         .windowed_by(tumbling("8 min", grace="2 min"))
         .aggregate(lambda: 0)
     ),

@@ -58,7 +58,7 @@ def test_sessions_that_are_merged_within_a_batch_were_never_there(make_env: Make
 
 def test_tables_in_a_row_are_passed_on_in_the_order_of_the_plan(make_env: MakeEnv, send: Send, read: Read) -> None:
     app = App("test")
-    first = app.stream("n", value=int).group_by_key().reduce(lambda one, two: one + two, name="sum")
+    first = app.stream("n", value=int).group_by_key().reduce(lambda left, right: left + right, name="sum")
     first.to_stream().group_by_key().count(name="updates").to_stream().to("out")
     env = make_env(app, caching=True)
     send("n", "1", "2", "3")

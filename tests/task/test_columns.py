@@ -208,13 +208,13 @@ def test_headers_of_earlier_records_do_not_stay(log: EmbeddedLog, make_env: Make
 
 def rows(log: EmbeddedLog, topic: str) -> list[tuple[Any, ...]]:
     """Return key, value, time and the header of the input, if there is one, of each record of a topic."""
-    found: list[tuple[Any, ...]] = []
+    records: list[tuple[Any, ...]] = []
     if topic in log.topic_names():
         for chunk in log.read(topic, 0, 0, log.offsets(topic)[0].end):
             keys, values, times = (column.to_pylist() for column in chunk.block.columns[:3])
             marks = [dict(headers).get("h") for headers in headers_of(chunk.block) or [()] * len(keys)]
-            found += zip(keys, values, times, marks, strict=True)
-    return found
+            records += zip(keys, values, times, marks, strict=True)
+    return records
 
 
 def test_the_first_record_that_fails_is_the_one_that_is_named(log: EmbeddedLog, make_env: MakeEnv) -> None:
@@ -260,8 +260,8 @@ def test_each_update_is_shown_as_it_was_although_the_next_one_changes_it_in_plac
     log.append([Output("n", 0, block_of([b"k"] * 3, [b"1", b"2", b"3"], [0] * 3))])
     run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 3),)))
     shown = [b"[1]", b"[1,2]", b"[1,2,3]"]
-    found = [value for _, value, _, _ in rows(log, "out")]
-    assert found == ([b'{"all":%s}' % each for each in shown] if ready else shown)
+    records = [value for _, value, _, _ in rows(log, "out")]
+    assert records == ([b'{"all":%s}' % each for each in shown] if ready else shown)
 
 
 @pytest.mark.parametrize("windows", [None, tumbling("1 s")])

@@ -29,7 +29,7 @@ def check(serde: Serde, items: list[bytes | None]) -> None:
 
 PIECES = st.text('{}[]",:1\n \\a', max_size=8).map(str.encode)
 OBJECTS = st.dictionaries(st.text(max_size=3), st.text(max_size=5), max_size=2).map(
-    lambda one: json.dumps(one).encode()
+    lambda value: json.dumps(value).encode()
 )
 
 

@@ -27,7 +27,7 @@ def app(keeps_left: bool) -> App:
     app = App("test")
     left, right = app.table("left", key=str, value=str), app.table("right", key=str, value=str)
     join = left.left_join if keeps_left else left.join
-    join(right, lambda one, other: f"{one}+{other}", on=lambda row: row.partition("|")[2] or None, name="joined")
+    join(right, lambda left, right: f"{left}+{right}", on=lambda row: row.partition("|")[2] or None, name="joined")
     return app
 
 
@@ -51,8 +51,8 @@ def make_env(log: EmbeddedLog, tmp_path: Path) -> Callable[[App], TaskEnvironmen
 
 def test_answers_go_back_to_as_many_tasks_as_the_left_side_has() -> None:
     layout = Layout.of(app(keeps_left=True).plan, COUNTS)
-    found = {stage.name: count for stage, count in zip(layout.plan.stages, layout.partitions, strict=True)}
-    assert found == {"left": 3, "right": 5, "joined-response": 3}
+    partitions = {stage.name: count for stage, count in zip(layout.plan.stages, layout.partitions, strict=True)}
+    assert partitions == {"left": 3, "right": 5, "joined-response": 3}
 
 
 @pytest.mark.parametrize("keeps_left", [False, True])

@@ -12,36 +12,36 @@ Chunks = list[list[int]]
 
 def feed(number: int, chunks: Chunks) -> Any:
     """Yield chunks with these timestamps; each record's value tells its input and its place in it."""
-    place = 0
+    start = 0
     for times in chunks:
         rows = Rows([None] * len(times), [b""] * len(times), times, None)
-        chunk = DecodedChunk(f"topic{number}", 0, rows, range(place, place + len(times)))
+        chunk = DecodedChunk(f"topic{number}", 0, rows, range(start, start + len(times)))
         chunk.keys = [None] * len(times)
-        chunk.values = [(number, place + row) for row in range(len(times))]
-        place += len(times)
+        chunk.values = [(number, start + row) for row in range(len(times))]
+        start += len(times)
         yield chunk
 
 
 def order(*inputs: Chunks) -> list[tuple[int, int]]:
-    """Return the records as (input, place) in the order in which a task sees them."""
-    found: list[tuple[int, int]] = []
+    """Return the records as (input, position) in the order in which a task sees them."""
+    records: list[tuple[int, int]] = []
     for stretch in merged([feed(number, chunks) for number, chunks in enumerate(inputs)]):
         if isinstance(stretch, Interleaved):
-            check_places(stretch)
-            found.extend(stretch.values)
+            check_positions(stretch)
+            records.extend(stretch.values)
         else:
             _, chunk, start, stop = stretch
-            found.extend(chunk.values[start:stop])
-    return found
+            records.extend(chunk.values[start:stop])
+    return records
 
 
-def check_places(mixed: Interleaved) -> None:
+def check_positions(mixed: Interleaved) -> None:
     """Each record must be found again in its chunk."""
     for row, (number, value, timestamp) in enumerate(
         zip(mixed.input_numbers, mixed.values, mixed.timestamps, strict=True)
     ):
-        chunk, place = mixed.locate(row)
-        assert (chunk.topic, chunk.values[place], chunk.timestamps[place]) == (f"topic{number}", value, timestamp)
+        chunk, index = mixed.locate(row)
+        assert (chunk.topic, chunk.values[index], chunk.timestamps[index]) == (f"topic{number}", value, timestamp)
 
 
 def test_the_smallest_timestamp_goes_first() -> None:
@@ -69,8 +69,8 @@ def test_records_that_follow_each_other_come_in_one_run() -> None:
     early, late = list(range(20)), list(range(50, 70))
     runs = list(merged([feed(0, [early + late]), feed(1, [list(range(30, 45)), [99]])]))
     assert not any(isinstance(run, Interleaved) for run in runs)
-    places = [(run[0], run[2], run[3]) for run in runs if not isinstance(run, Interleaved)]
-    assert places == [(0, 0, 20), (1, 0, 15), (0, 20, 40), (1, 0, 1)]
+    slices = [(run[0], run[2], run[3]) for run in runs if not isinstance(run, Interleaved)]
+    assert slices == [(0, 0, 20), (1, 0, 15), (0, 20, 40), (1, 0, 1)]
 
 
 @given(st.lists(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=3), max_size=4))
@@ -78,7 +78,7 @@ def test_merging_is_picking_the_head_with_the_smallest_time_again_and_again(inpu
     queues = [[time for chunk in chunks for time in chunk] for chunks in inputs]
     expected, heads = [], [0] * len(queues)
     while waiting := [number for number, queue in enumerate(queues) if heads[number] < len(queue)]:
-        number = min(waiting, key=lambda one: (queues[one][heads[one]], one))
+        number = min(waiting, key=lambda queue: (queues[queue][heads[queue]], queue))
         expected.append((number, heads[number]))
         heads[number] += 1
     assert order(*inputs) == expected

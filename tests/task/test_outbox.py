@@ -28,9 +28,9 @@ def test_records_lie_where_kafka_puts_them_in_order_and_whole(keys: Keys, partit
     for number, key in enumerate(keys):
         partition = spread % partitions if key is None else partition_of(key, partitions)
         expected.setdefault(partition, []).append(number)
-    found = {output.partition: output.block for output in topic_outputs(outbox_blocks(keys, partitions, spread))}
-    assert {partition: block.column(2).to_pylist() for partition, block in found.items()} == expected
-    for block in found.values():
+    blocks = {output.partition: output.block for output in topic_outputs(outbox_blocks(keys, partitions, spread))}
+    assert {partition: block.column(2).to_pylist() for partition, block in blocks.items()} == expected
+    for block in blocks.values():
         numbers = block.column(2).to_pylist()
         assert block.column(0).to_pylist() == [keys[number] for number in numbers]
         assert block.column(1).to_pylist() == [str(number).encode() for number in numbers]

@@ -20,8 +20,8 @@ def dividing(**config: Any) -> App:
 
 
 def letter(driver: TestDriver) -> Record:
-    (found,) = driver.topic("test.dead-letters").read()
-    return found
+    (dead_letter,) = driver.topic("test.dead-letters").read()
+    return dead_letter
 
 
 def test_fail_stops_at_the_record_and_says_where() -> None:
@@ -61,17 +61,17 @@ def test_fail_writes_one_letter_if_a_topic_for_letters_is_named() -> None:
         for _ in range(2):
             with pytest.raises(ProcessingError, match="divide"):
                 driver.topic("n").pipe(0, key="k", timestamp=7)
-        (found,) = driver.topic("morgue").read()
+        (dead_letter,) = driver.topic("morgue").read()
         assert driver.topic("out").read_values() == [2]
-    assert (found.key, found.value, found.timestamp) == ("k", 0, 7)
-    assert dict(found.headers)["__streams.errors.offset"] == b"1"
+    assert (dead_letter.key, dead_letter.value, dead_letter.timestamp) == ("k", 0, 7)
+    assert dict(dead_letter.headers)["__streams.errors.offset"] == b"1"
 
 
 def test_fail_writes_the_letter_of_what_cannot_be_decoded_too() -> None:
     with TestDriver(dividing(on_decode_error="fail", dead_letter_topic="morgue")) as driver:
         with pytest.raises(SerdeError, match="cannot be decoded"):
             driver.topic("n").pipe_raw(b"five")
-        assert [one.value for one in driver.topic("morgue").read_raw()] == [b"five"]
+        assert [record.value for record in driver.topic("morgue").read_raw()] == [b"five"]
 
 
 def test_letters_have_the_headers_with_which_the_record_arrived() -> None:
@@ -86,7 +86,7 @@ def test_letters_have_the_headers_with_which_the_record_arrived() -> None:
 def test_skip_goes_on_without_the_record_and_counts_it() -> None:
     with TestDriver(dividing(on_error="skip")) as driver:
         driver.topic("n").pipe(0)
-        assert [(one.dropped, one.dead_letters) for one in driver.reports] == [({"divide: error": 1}, 0)]
+        assert [(report.dropped, report.dead_letters) for report in driver.reports] == [({"divide: error": 1}, 0)]
         driver.topic("n").pipe(5)
         assert driver.topic("out").read_values() == [2]
         assert driver.topics == ["n", "out"]
@@ -96,15 +96,15 @@ def test_a_dead_letter_is_the_raw_record_with_its_headers_and_the_reasons() -> N
     with TestDriver(dividing(on_error="dead_letter")) as driver:
         driver.topic("n").pipe(5)
         driver.topic("n").pipe(0, key="k", timestamp=7, headers={"h": b"1"})
-        assert [(one.dropped, one.dead_letters) for one in driver.reports] == [({"divide: error": 1}, 1)]
-        found = letter(driver)
-    assert (found.key, found.value, found.timestamp) == ("k", 0, 7)
-    assert [name for name, _ in found.headers] == [
+        assert [(report.dropped, report.dead_letters) for report in driver.reports] == [({"divide: error": 1}, 1)]
+        dead_letter = letter(driver)
+    assert (dead_letter.key, dead_letter.value, dead_letter.timestamp) == ("k", 0, 7)
+    assert [name for name, _ in dead_letter.headers] == [
         "h", "__streams.errors.exception", "__streams.errors.message", "__streams.errors.stacktrace",
         "__streams.errors.topic", "__streams.errors.partition", "__streams.errors.offset",
         "__millstream.errors.stage", "__millstream.errors.node",
     ]  # fmt: skip
-    facts = dict(found.headers)
+    facts = dict(dead_letter.headers)
     assert facts["__streams.errors.exception"] == b"builtins.ZeroDivisionError"
     assert facts["__streams.errors.message"] == b"integer division or modulo by zero"
     assert b"lambda n: 10 // n" in (facts["__streams.errors.stacktrace"] or b"")
@@ -121,8 +121,8 @@ def test_the_innermost_step_fails_and_its_siblings_still_get_the_record() -> Non
     numbers.to("after")
     with TestDriver(app) as driver:
         driver.topic("n").pipe(0)
-        found = [driver.topic(name).read_values() for name in ("before", "never", "after", "test.dead-letters")]
-    assert found == [[0], [], [0], [0]]
+        values = [driver.topic(name).read_values() for name in ("before", "never", "after", "test.dead-letters")]
+    assert values == [[0], [], [0], [0]]
 
 
 def test_behind_a_re_keying_the_dead_letter_is_what_a_topic_would_hold() -> None:
@@ -130,9 +130,9 @@ def test_behind_a_re_keying_the_dead_letter_is_what_a_topic_would_hold() -> None
     app.stream("n", value=int).group_by(lambda n: f"key {n}").aggregate(lambda: 1, lambda _, n: 10 // n, name="divide")
     with TestDriver(app) as driver:
         driver.topic("n").pipe(0, timestamp=3)
-        (found,) = driver.topic("morgue").read_raw()
-    assert (found.key, found.value, found.timestamp) == (b"key 0", b"0", 3)
-    assert dict(found.headers)["__streams.errors.topic"] == b"divide-repartition"
+        (dead_letter,) = driver.topic("morgue").read_raw()
+    assert (dead_letter.key, dead_letter.value, dead_letter.timestamp) == (b"key 0", b"0", 3)
+    assert dict(dead_letter.headers)["__streams.errors.topic"] == b"divide-repartition"
 
 
 def test_with_caching_an_error_behind_a_table_happens_at_the_end_of_the_batch() -> None:
@@ -140,9 +140,9 @@ def test_with_caching_an_error_behind_a_table_happens_at_the_end_of_the_batch() 
     app.stream("n", value=int).group_by_key().count().to_stream().map_values(lambda count: 1 // 0).to("out")
     with TestDriver(app, caching=True) as driver:
         driver.topic("n").pipe(1, key="k", timestamp=5)
-        found = letter(driver)
-    assert (found.key, found.value, found.timestamp) == (None, None, 5)
-    facts = dict(found.headers)
+        dead_letter = letter(driver)
+    assert (dead_letter.key, dead_letter.value, dead_letter.timestamp) == (None, None, 5)
+    facts = dict(dead_letter.headers)
     assert (facts["__streams.errors.partition"], facts["__streams.errors.offset"]) == (b"-1", b"-1")
 
 
@@ -152,9 +152,11 @@ def test_by_default_what_cannot_be_decoded_is_set_aside(first: bool) -> None:
         if not first:
             driver.topic("n").pipe(5)
         driver.topic("n").pipe_raw(b"five", key=b"k", timestamp=4)
-        assert [(one.dropped, one.dead_letters, one.records_in) for one in driver.reports] == [({"n: error": 1}, 1, 1)]
-        (found,) = driver.topic("test.dead-letters").read_raw()
-    assert (found.key, found.value, found.timestamp) == (b"k", b"five", 4)
+        assert [(report.dropped, report.dead_letters, report.records_in) for report in driver.reports] == [
+            ({"n: error": 1}, 1, 1)
+        ]
+        (dead_letter,) = driver.topic("test.dead-letters").read_raw()
+    assert (dead_letter.key, dead_letter.value, dead_letter.timestamp) == (b"k", b"five", 4)
 
 
 def test_decoding_can_be_made_to_fail_or_skip() -> None:
@@ -163,7 +165,7 @@ def test_decoding_can_be_made_to_fail_or_skip() -> None:
         driver.topic("n").pipe_raw(b"five")
     with TestDriver(dividing(on_decode_error="skip")) as driver:
         driver.topic("n").pipe_raw(b"five")
-        assert [(one.dropped, one.dead_letters) for one in driver.reports] == [({"n: error": 1}, 0)]
+        assert [(report.dropped, report.dead_letters) for report in driver.reports] == [({"n: error": 1}, 0)]
         assert driver.topics == ["n", "out"]
 
 
@@ -182,10 +184,10 @@ def test_what_cannot_be_encoded_goes_the_way_of_user_code() -> None:
     with TestDriver(app) as driver:
         driver.topic("n").pipe(0, 1)
         assert driver.topic("out").read_values() == [1]
-        found = letter(driver)
-    assert found.value == 0
-    assert dict(found.headers)["__streams.errors.exception"] == b"millstream.errors.SerdeError"
-    assert dict(found.headers)["__millstream.errors.node"] == b"end"
+        dead_letter = letter(driver)
+    assert dead_letter.value == 0
+    assert dict(dead_letter.headers)["__streams.errors.exception"] == b"millstream.errors.SerdeError"
+    assert dict(dead_letter.headers)["__millstream.errors.node"] == b"end"
 
 
 def test_what_cannot_cross_an_edge_goes_the_way_of_user_code() -> None:
@@ -193,6 +195,6 @@ def test_what_cannot_cross_an_edge_goes_the_way_of_user_code() -> None:
     app.stream("n", value=int).map(lambda n: (object() if n == 0 else n, n)).group_by_key().reduce(max, name="largest")
     with TestDriver(app) as driver:
         driver.topic("n").pipe(0)
-        assert [one.dropped for one in driver.reports if one.dropped] == [{"largest-repartition: error": 1}]
+        assert [report.dropped for report in driver.reports if report.dropped] == [{"largest-repartition: error": 1}]
         driver.topic("n").pipe(3)
         assert dict(driver.table("largest").items()) == {3: 3}

@@ -44,11 +44,11 @@ class Busy(Processor):
             context.schedule(self.extra, every="7 ms")
         if n == 1:
             context.cancel(self.extra)
-        found = [(each.start, value) for each, value in sessions.find(record.key)]
-        context.forward(record, value=[sums[record.key], window.between(record.key), found, context.stream_time])
+        by_session = [(each.start, value) for each, value in sessions.find(record.key)]
+        context.forward(record, value=[sums[record.key], window.between(record.key), by_session, context.stream_time])
 
     @punctuate(every="5 ms")
-    def tell(self, now: int) -> None:
+    def report(self, now: int) -> None:
         for key, total in self.context.store("sums").items():
             self.context.forward(key=key, value=total)
 

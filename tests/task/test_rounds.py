@@ -44,7 +44,7 @@ def test_the_second_round_sees_the_state_of_the_first(app: App, make_env: MakeEn
     env = make_env(app, caching=False)
     send("n", "1", "2", "3")
     progress, reports = run(env, batch(1, 0, 2), Progress())
-    assert [(one.version, one.round) for one in reports] == [(1, 0), (1, 1)]
+    assert [(report.version, report.round) for report in reports] == [(1, 0), (1, 1)]
     assert progress.versions["n/0"].commit == reports[1].commit
     progress, _ = run(env, batch(2, 2, 3), progress)
     assert read("counts") == [b"1", b"2", b"3"]
@@ -58,7 +58,7 @@ def test_a_batch_that_is_done_is_served_again(app: App, make_env: MakeEnv, send:
     published = read("out"), read("counts")
     again, second = run(make_env(app, caching=False), batch(1, 0, 2), Progress())
     assert again == progress
-    assert [one.replayed for one in second] == [True, True]
+    assert [report.replayed for report in second] == [True, True]
     assert (read("out"), read("counts")) == published
 
 
@@ -81,7 +81,7 @@ def test_a_crash_between_two_rounds_costs_nothing(
     published = read("out")
     assert (len(published), read("counts")) == (2, [])
     progress, reports = run(make_env(app, caching=False), batch(1, 0, 2), Progress())
-    assert [one.replayed for one in reports] == [True, False]
+    assert [report.replayed for report in reports] == [True, False]
     assert (read("out"), read("counts")) == (published, [b"1", b"2"])
     assert progress.versions["n/0"] == StateVersion(1, reports[1].commit)
 

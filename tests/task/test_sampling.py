@@ -99,8 +99,8 @@ def test_records_are_counted_on_every_edge(make_env: Callable[..., TaskEnvironme
         "counts>counts.to_stream": 1,  # caching holds the others back
         "counts.to_stream>counts.sink": 1,
     }
-    assert [one.value for one in seen.samples["twice>all"]] == ["5", "7", "7", "9", "9"]
-    assert [one.value for one in seen.samples["counts>counts.to_stream"]] == ["10"]
+    assert [record.value for record in seen.samples["twice>all"]] == ["5", "7", "7", "9", "9"]
+    assert [record.value for record in seen.samples["counts>counts.to_stream"]] == ["10"]
     assert set(seen.seconds) == {
         "n",
         "even",

@@ -37,10 +37,10 @@ def test_a_block_holds_the_records_of_its_task_in_their_order(sent: Sent, tasks:
     for record in sent:
         task = partition_of((record[0] or "").encode(), tasks)
         expected.setdefault(task, []).append(record)
-    found = {}
+    rows_by_task = {}
     for task, block in shuffle_blocks(columns, tasks):
         rows = shuffle_rows(block)
         headers = rows.headers or [()] * len(rows.keys)
         assert set(headers) <= {(), (("h", b"1"),)}
-        found[task] = list(zip(rows.keys, rows.values, rows.timestamps, map(bool, headers), strict=True))
-    assert found == expected
+        rows_by_task[task] = list(zip(rows.keys, rows.values, rows.timestamps, map(bool, headers), strict=True))
+    assert rows_by_task == expected

@@ -197,7 +197,7 @@ def _retractable(verb: str, aggregation: AnyAggregation) -> Counted:
             _retractable(f"agg({name}=…)", part)
             for name, part in zip(aggregation.names, aggregation.parts, strict=True)
         )
-        return Counted(Several(aggregation.names, parts, aggregation.places))
+        return Counted(Several(aggregation.names, parts, aggregation.indexes))
     if aggregation.cannot_remove:
         raise DefinitionError(
             f"{verb} of a grouped table cannot remove a row that has changed: {aggregation.cannot_remove}",
