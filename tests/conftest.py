@@ -16,9 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from millstream.foundation.storage import close_environments
+
+hypothesis.settings.register_profile("millstream", deadline=None)  # a busy machine is not a failure
+hypothesis.settings.load_profile("millstream")
 
 SLOW = ("crash", "kafka", "spark", "browser")
 STARTS = {
