@@ -163,7 +163,7 @@ def punctuations_of(kind: type) -> tuple[Punctuation, ...]:
 
 
 class ProcessorContext(Protocol[KeyIn, ValueIn]):
-    """The surroundings of a processor, ``self.context``; ``KeyIn`` and ``ValueIn`` are what it forwards."""
+    """What a processor can see and do, as ``self.context``; it forwards ``KeyIn`` and ``ValueIn``."""
 
     @property
     def app(self) -> str:
