@@ -24,7 +24,7 @@ SOURCE = ROOT / "src" / "millstream"
 FOUNDATION = frozenset(
     {
         *("foundation", "errors", "durations", "config", "records", "windows", "functions", "timestamps"),
-        *("serdes", "aggregations", "suppression", "processors", "secret"),
+        *("serdes", "aggregations", "suppression", "processors", "secret", "windowed_serdes"),
     }
 )
 ENGINE = FOUNDATION | {"broker", "plan", "state", "operators", "task", "batch"}

@@ -37,6 +37,7 @@ from millstream.records import Record, Windowed
 from millstream.secret import Secret
 from millstream.suppression import until_time_limit, until_window_closes
 from millstream.timestamps import device_clock
+from millstream.windowed_serdes import session_windowed, time_windowed
 from millstream.windows import JoinWindow, hopping, join_window, session, sliding, tumbling, unlimited
 
 __all__ = [
@@ -70,9 +71,11 @@ __all__ = [
     "quantile_of",
     "session",
     "session_store",
+    "session_windowed",
     "sliding",
     "sum_of",
     "table_store",
+    "time_windowed",
     "top_of",
     "tumbling",
     "unlimited",

@@ -16,6 +16,7 @@ from millstream.foundation.blocks import headers_of
 from millstream.foundation.type_variables import TextKey, Value
 from millstream.records import Record, TopicPartition
 from millstream.serdes import JSON, RAW, TEXT, Serde, SerdeLike, serde_for
+from millstream.windowed_serdes import reading_serde
 
 if TYPE_CHECKING:
     from millstream.broker import Broker, RecordChunk
@@ -76,7 +77,7 @@ class Consumer(Generic[TextKey, Value]):
             raise DefinitionError(f"auto_offset_reset is {auto_offset_reset!r}", hint="use 'earliest' or 'latest'")
         self._broker = broker
         self._topics = (topics,) if isinstance(topics, str) else tuple(topics)
-        self._decoding = _Decoding(serde_for(key) or TEXT, serde_for(value) or JSON)
+        self._decoding = _Decoding(reading_serde(key) or TEXT, serde_for(value) or JSON)
         self._reset: Reset = auto_offset_reset
         self._auto_commit = auto_commit and group is not None
         self._commit_seconds = milliseconds(commit_every) / 1000

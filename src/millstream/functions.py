@@ -7,7 +7,7 @@ topology is built.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol, TypeAlias
 
 from millstream.errors import DefinitionError
@@ -42,6 +42,9 @@ ContextFunction: TypeAlias = Callable[[K2, V2, Context], R]
 """A function of ``(key, value, context)``."""
 KeyedFunction: TypeAlias = PairFunction[K2, V2, R] | ContextFunction[K2, V2, R]
 """A function that takes the key too; for parameters whose overloads would be too many."""
+
+Partitioner: TypeAlias = Callable[[K2, V2, int], int | Collection[int] | None]
+"""A function of ``(key, value, number of partitions)`` that returns a partition, several, or None for the default."""
 
 Joiner: TypeAlias = Callable[[A, V2], R]
 """A function of ``(left value, right value)``."""

@@ -26,7 +26,7 @@ from millstream.errors import (
 from millstream.foundation.blocks import block_of, take_rows
 from millstream.foundation.partitioning import partitions_of
 from millstream.foundation.type_variables import Key, Value
-from millstream.serdes import JSON, READABLE, SerdeLike, encode_error, serde_for
+from millstream.serdes import JSON, READABLE, SerdeLike, encode_error, route_encoder, serde_for
 from millstream.timestamps import not_whole
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ class Producer(Generic[Key, Value]):
         self._key = serde_for(key) or READABLE
         self._value = serde_for(value) or JSON
         self._encode_key, self._encode_value = self._key.encode, self._value.encode
+        encode_route = route_encoder(self._key)
+        self._encode_route = None if encode_route == self._encode_key else encode_route
         self._once = None if name is None else f"{name}-{uuid4().hex[:12]}"
         self._sequence = count()
         self._topics: dict[str, _Topic] = {}
@@ -140,6 +142,7 @@ class Producer(Generic[Key, Value]):
         try:
             packed_key = None if key is None else self._encode_key(key)
             packed = None if value is None else self._encode_value(value)
+            route = None if key is None or self._encode_route is None else self._encode_route(key)
         except Exception as error:
             raise self._encode_error(key, value, error) from error
         size = (len(packed_key) if packed_key else 0) + (len(packed) if packed else 0)
@@ -157,8 +160,8 @@ class Producer(Generic[Key, Value]):
                 if not self._make_room(size):
                     return
                 batch = self._filling.get(topic) or self._begin(topic)
-            if headers is not None or partition is not None or on_delivery is not None:
-                batch.add_options(headers, partition, on_delivery)
+            if headers is not None or partition is not None or on_delivery is not None or route is not None:
+                batch.add_options(headers, partition, on_delivery, route)
             batch.keys.append(packed_key)
             batch.values.append(packed)
             batch.timestamps.append(timestamp)
@@ -309,11 +312,18 @@ class _Batch:
         self.error: Exception | None = None
         self._headers: dict[int, Headers] = {}
         self._partitions: dict[int, int] = {}
+        self._routes: dict[int, bytes] = {}
         self._callbacks: dict[int, OnDelivery] = {}
         self._outputs: list[Output] | None = None
         self._rows: list[Any] = []
 
-    def add_options(self, headers: HeadersLike | None, partition: int | None, on_delivery: OnDelivery | None) -> None:
+    def add_options(
+        self,
+        headers: HeadersLike | None,
+        partition: int | None,
+        on_delivery: OnDelivery | None,
+        route: bytes | None,
+    ) -> None:
         """Keep the options of the next row."""
         row = len(self.keys)
         pairs = _pairs(headers) if headers else ()
@@ -328,6 +338,8 @@ class _Batch:
             self._headers[row] = pairs
         if on_delivery is not None:
             self._callbacks[row] = on_delivery
+        if route is not None:
+            self._routes[row] = route
 
     def outputs(self, max_records: int) -> list[Output]:
         """Return the records as blocks of at most ``max_records``, by partition; the same blocks if called again."""
@@ -344,13 +356,14 @@ class _Batch:
 
     def _by_partition(self) -> Iterator[tuple[int, Any]]:
         size, count = len(self.keys), self.topic.partitions
-        if None in self.keys:
+        routes = [self._routes.get(row, key) for row, key in enumerate(self.keys)] if self._routes else self.keys
+        if None in routes:
             self.topic.last_partition = (self.topic.last_partition + 1) % count
             partitions = np.full(size, self.topic.last_partition)
-            keyed = [row for row, key in enumerate(self.keys) if key is not None]
-            partitions[keyed] = partitions_of([key for key in self.keys if key is not None], count)
+            keyed = [row for row, route in enumerate(routes) if route is not None]
+            partitions[keyed] = partitions_of([route for route in routes if route is not None], count)
         else:
-            partitions = partitions_of([key for key in self.keys if key is not None], count)
+            partitions = partitions_of([route for route in routes if route is not None], count)
         for row, partition in self._partitions.items():
             partitions[row] = partition
         for partition in np.unique(partitions).tolist():

@@ -201,8 +201,10 @@ def type_name(type: Any) -> str:
     return str(name) if module == "builtins" else f"{module}.{name}"
 
 
-def serde_named(name: str) -> Serde | None:
-    """Return the built-in serde of this name, untyped if it was declared with a class; None for a user's own serde."""
-    kind = name.partition(":")[0]
-    built_in: tuple[Serde, ...] = (JSON, MessagePack(), TEXT, RAW, READABLE, INT32, INT64, FLOAT64)
-    return next((serde for serde in built_in if serde.name == kind), None)
+def route_encoder(serde: Serde) -> Encoder[Any]:
+    """Return what encodes a key to the bytes that decide its partition.
+
+    By default they are the key itself; a serde with a method ``encode_route`` decides otherwise.
+    """
+    encode: Encoder[Any] = getattr(serde, "encode_route", serde.encode)
+    return encode

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.kafka.certificates import Certificates
+from tests.kafka.java_programs import compile_java
 from tests.kafka.secure import secure_cluster
 
 from millstream.broker import Output, TopicConfig
@@ -40,6 +42,12 @@ def cluster(artifacts: None) -> Iterator[Cluster]:
 def kafka(cluster: Cluster) -> Iterator[KafkaBroker]:
     with KafkaBroker(cluster.url) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def classes(artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled Java programs."""
+    return compile_java(tmp_path_factory.mktemp("classes"))
 
 
 @pytest.fixture(scope="session")

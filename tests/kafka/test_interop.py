@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import base64
-import os
 import random
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.kafka.conftest import Read, settle
+from tests.kafka.java_programs import java, running
 from tests.kafka.running import run_to_end
 
 from millstream import App, Config
@@ -21,26 +19,6 @@ from millstream.kafka import KafkaBroker
 from millstream.testing.kafka import Cluster, java_program, kafka_jars
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
-
-
-@pytest.fixture(scope="module")
-def classes(artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled Java programs; the compiler is one of the jars, so no JDK is required."""
-    target = tmp_path_factory.mktemp("classes")
-    source = Path(__file__).parent / "java" / "Interop.java"
-    compiler = [java_program(), "-cp", f"{kafka_jars()}/*", "org.eclipse.jdt.internal.compiler.batch.Main"]
-    options = ["-17", "-nowarn", "-proc:none", "-cp", _path(), "-d", str(target), str(source)]
-    subprocess.run([*compiler, *options], check=True, capture_output=True)
-    return target
-
-
-def _path() -> str:
-    return os.pathsep.join(str(jar) for jar in sorted(kafka_jars().glob("*.jar")))
-
-
-def java(classes: Path, *arguments: str) -> list[str]:
-    command = [java_program(), "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{kafka_jars()}/*", *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
 def test_murmur2_equals_the_java_client(classes: Path) -> None:
@@ -92,17 +70,6 @@ def test_kafka_streams_joins_the_output_of_an_app_with_a_topic_of_its_producer(
         while kafka.offsets(f"{name}-joined")[0].end < 3:
             pass
     assert sorted(value for _, value in read(f"{name}-joined")) == ['"X"+ta', '"Y"+tb', '"Z"+tc']
-
-
-@contextmanager
-def running(classes: Path, *arguments: str) -> Iterator[None]:
-    command = [java_program(), "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{kafka_jars()}/*", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def _shout(cluster: Cluster, kafka: KafkaBroker, name: str, directory: Path) -> None:

@@ -1,9 +1,16 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kafka.running import run_to_end
 
-from millstream import App, Config
-from millstream.errors import InvalidNameError, ProcessingError
+from millstream import App, Config, tumbling
+from millstream.broker import TopicConfig
+from millstream.consumer import Consumer
+from millstream.errors import DefinitionError, InvalidNameError, ProcessingError
+from millstream.foundation.partitioning import partition_of
+from millstream.log import EmbeddedLog
+from millstream.producer import Producer
 from millstream.serdes import INT64
 from millstream.testing import TestDriver
 
@@ -105,3 +112,66 @@ def test_a_serde_that_gives_no_bytes_is_an_error_of_the_record() -> None:
     app.stream("n", value=int).to("out", value=Textual())
     with TestDriver(app) as driver, pytest.raises(ProcessingError, match="serde textual encodes to str, not to bytes"):
         driver.topic("n").pipe(1)
+
+
+def test_a_partitioner_chooses_the_partition_and_none_means_that_of_the_key() -> None:
+    app = App("test")
+    app.stream("n", value=int).to("out", partitioner=lambda _key, n, count: None if n < 0 else n % count)
+    with TestDriver(app, partitions=5) as driver:
+        driver.topic("n").pipe(3, 9, -1, key="k")
+        records = driver.topic("out").read()
+    assert {record.value: record.partition for record in records} == {3: 3, 9: 4, -1: partition_of(b"k", 5)}
+
+
+def test_a_partitioner_may_write_a_record_to_several_partitions_or_to_none() -> None:
+    app = App("test")
+    app.stream("n", value=int).to("out", partitioner=lambda _key, n, count: range(count) if n else [])
+    with TestDriver(app, partitions=3) as driver:
+        driver.topic("n").pipe(0, 7, key="k", headers={"h": b"1"})
+        records = driver.topic("out").read()
+        assert driver.dropped == {"n.sink: no_partition": 1}
+    assert [(record.partition, record.key, record.value, record.headers) for record in records] == [
+        (partition, "k", 7, (("h", b"1"),)) for partition in range(3)
+    ]
+
+
+def test_many_records_go_where_the_partitioner_says(tmp_path: Path) -> None:
+    app = App("test", data_dir=tmp_path)
+    app.stream("n", value=int).to("out", partitioner=lambda _key, n, count: [n % count, (n + 1) % count])
+    with EmbeddedLog(tmp_path / "log", durability="os") as log:
+        for topic in ("n", "out"):
+            log.create_topic(topic, TopicConfig(partitions=4))
+        with Producer(log) as producer:
+            for n in range(500):
+                producer.send("n", n, key=str(n))
+        run_to_end(app, log)
+        with Consumer(log, topics="out", value=int, stop_at_end=True) as consumer:
+            placed = sorted((record.value, record.partition) for record in consumer)
+    assert placed == sorted((n, (n + shift) % 4) for n in range(500) for shift in range(2))
+
+
+def test_a_partitioner_is_asked_also_for_windowed_keys() -> None:
+    app = App("test")
+    counts = app.stream("n", value=int).group_by_key().windowed_by(tumbling("1 s")).count(name="counts")
+    counts.to_stream().to("out", partitioner=lambda key, _count, partitions: None if key.start else partitions - 1)
+    with TestDriver(app, partitions=3) as driver:
+        driver.topic("n").pipe(1, 1, key="k", timestamp=0, advance="1 s")
+        records = driver.topic("out").read()
+    assert {record.key.start: record.partition for record in records} == {0: 2, 1000: partition_of(b"k", 3)}
+
+
+@pytest.mark.parametrize("choice", [3, -1, 1.5, True, [0, 3]])
+def test_a_partition_that_the_topic_does_not_have_is_an_error_of_the_record(choice: Any) -> None:
+    app = App("test")
+    app.stream("n", value=int).to("out", partitioner=lambda _key, _n, _count: choice, name="end")
+    with (
+        TestDriver(app, partitions=3) as driver,
+        pytest.raises(ProcessingError, match=r"the partitioner of 'end' chose .*; return a partition from 0 to 2"),
+    ):
+        driver.topic("n").pipe(1)
+
+
+def test_a_partitioner_takes_key_value_and_number_of_partitions() -> None:
+    stream: Any = App("test").stream("n")
+    with pytest.raises(DefinitionError, match=r"it must take \(key, value, partitions\)"):
+        stream.to("out", partitioner=lambda _key, _value: 0)

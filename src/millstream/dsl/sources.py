@@ -23,6 +23,7 @@ from millstream.timestamps import (
     checked_on_invalid,
     timestamp_source,
 )
+from millstream.windowed_serdes import reading_serde
 
 H = TypeVar("H", bound=Handle)
 
@@ -232,7 +233,7 @@ def _source_settings(
     """Return the settings of any source; defaults are None, so that they are not part of the plan."""
     time, policy = timestamp_source(timestamp), checked_on_invalid(on_invalid)
     return {
-        "key": serde_for(key) or READABLE,
+        "key": reading_serde(key) or READABLE,
         "value": serde_for(value) or JSON,
         "timestamp": None if time == "record" else time,
         "on_invalid": None if policy == "fail" else policy,

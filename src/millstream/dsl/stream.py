@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.handle import Handle
@@ -15,7 +15,7 @@ from millstream.durations import Duration
 from millstream.errors import DefinitionError
 from millstream.foundation.names import check_name
 from millstream.foundation.type_variables import K2, V2, K, R, V
-from millstream.functions import AnyFunction, ContextFunction, PairFunction, ValueFunction, by_arity
+from millstream.functions import AnyFunction, ContextFunction, PairFunction, Partitioner, ValueFunction, by_arity
 from millstream.plan.histories import checked_history
 from millstream.plan.processors import Process, ProcessValues
 from millstream.plan.sinks import Sink, SparkSink
@@ -24,6 +24,14 @@ from millstream.plan.stateless import Repartition, SelectKey
 from millstream.plan.topology import SparkDelivery
 from millstream.processors import Factory, Processor, checked
 from millstream.serdes import SerdeLike, serde_for
+
+
+class SinkOptions(TypedDict, total=False):
+    """Options of ``to`` for its overloads."""
+
+    key: SerdeLike
+    value: SerdeLike
+    name: str | None
 
 
 class Stream(StatelessVerbs[K, V], StreamJoins[K, V]):
@@ -159,38 +167,52 @@ class Stream(StatelessVerbs[K, V], StreamJoins[K, V]):
         self,
         topic: str | ValueFunction[V, str],
         *,
-        key: SerdeLike = None,
-        value: SerdeLike = None,
-        name: str | None = None,
+        partitioner: Partitioner[K, V] | None = None,
+        **options: Unpack[SinkOptions],
     ) -> None: ...
     @overload
     def to(
         self,
         topic: PairFunction[K, V, str],
         *,
-        key: SerdeLike = None,
-        value: SerdeLike = None,
-        name: str | None = None,
+        partitioner: Partitioner[K, V] | None = None,
+        **options: Unpack[SinkOptions],
     ) -> None: ...
     @overload
     def to(
         self,
         topic: ContextFunction[K, V, str],
         *,
-        key: SerdeLike = None,
-        value: SerdeLike = None,
-        name: str | None = None,
+        partitioner: Partitioner[K, V] | None = None,
+        **options: Unpack[SinkOptions],
     ) -> None: ...
     def to(
-        self, topic: str | AnyFunction, *, key: SerdeLike = None, value: SerdeLike = None, name: str | None = None
+        self,
+        topic: str | AnyFunction,
+        *,
+        key: SerdeLike = None,
+        value: SerdeLike = None,
+        partitioner: AnyFunction | None = None,
+        name: str | None = None,
     ) -> None:
         """Write each record to a topic, given by name or computed by a function of the record.
 
-        Unless types were declared, keys are written as text, or as JSON if they are not text, and values as JSON.
+        Unless types were declared, keys are written as text, or as JSON if they are not text, windowed keys as Kafka
+        Streams writes them, and values as JSON. The key decides the partition. A ``partitioner`` gets the key, the
+        value and the number of partitions, and returns a partition, several of them, or None for that of the key.
         Exactly-once: the records of a batch appear once, even after failures.
         """
         target = topic if isinstance(topic, str) else by_arity("to", topic)
-        self._draft.add(Sink(source=self._node, topic=target, key=serde_for(key), value=serde_for(value), name=name))
+        partitions = None if partitioner is None else by_arity("to", partitioner, {3: "(key, value, partitions)"})
+        node = Sink(
+            source=self._node,
+            topic=target,
+            key=serde_for(key),
+            value=serde_for(value),
+            partitioner=partitions,
+            name=name,
+        )
+        self._draft.add(node)
 
     def to_spark(self, function: Callable[[Any, int], Any], *, name: str, schema: str | None = None) -> None:
         """Call ``function(dataframe, batch_id)`` in the driver for each batch, to write it anywhere Spark can.

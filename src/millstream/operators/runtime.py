@@ -31,6 +31,10 @@ Step: TypeAlias = Callable[[Any, Any, Any], Any]
 """(key, old value or None, value) → new value, None to delete the row."""
 
 
+Target: TypeAlias = bytes | list[int]
+"""What decides the partition of a record instead of its key: other bytes, or the partitions themselves."""
+
+
 class RecordContext(Context, Protocol):
     """The context as operators see it."""
 
@@ -59,11 +63,15 @@ class RecordContext(Context, Protocol):
 class Columns:
     """Encoded records for a topic, as columns; the topic accepts records of up to ``max_record_bytes``."""
 
-    __slots__ = ("headers", "keys", "max_record_bytes", "needs_key", "packed", "timestamps", "values")
+    __slots__ = (
+        *("headers", "keys", "max_record_bytes", "needs_key", "packed", "partitions", "targets", "timestamps"),
+        *("key_routes", "values"),
+    )
 
-    def __init__(self, max_record_bytes: int = sys.maxsize, *, needs_key: bool = False) -> None:
+    def __init__(self, max_record_bytes: int = sys.maxsize, *, needs_key: bool = False, partitions: int = 1) -> None:
         self.max_record_bytes = max_record_bytes
         self.needs_key = needs_key
+        self.partitions = partitions
         self.keys: list[bytes | None] = []
         self.packed: list[Column] = []
         """The values of the first records, if they were added as columns."""
@@ -71,12 +79,25 @@ class Columns:
         """The values of the records after them."""
         self.timestamps: list[int] = []
         self.headers: dict[int, Headers] = {}
+        self.key_routes: dict[int, bytes] = {}
+        """By row, the bytes that decide the partition, where they are not the key."""
+        self.targets: dict[int, int] = {}
+        """By row, the partition that a partitioner chose."""
 
     def __len__(self) -> int:
         return len(self.timestamps)
 
-    def extend(self, keys: list[bytes | None], values: list[bytes | None] | Column, timestamps: list[int]) -> None:
-        """Add records without headers."""
+    def extend(
+        self,
+        keys: list[bytes | None],
+        values: list[bytes | None] | Column,
+        timestamps: list[int],
+        routes: list[bytes | None] | None = None,
+    ) -> None:
+        """Add records without headers; ``routes`` decide their partitions if the keys do not."""
+        if routes is not None:
+            first = len(self)
+            self.key_routes.update((first + row, route) for row, route in enumerate(routes) if route is not None)
         self.keys.extend(keys)
         self.timestamps.extend(timestamps)
         if isinstance(values, list):
@@ -89,6 +110,24 @@ class Columns:
     def all_packed(self) -> list[Column]:
         """All values as columns."""
         return [*self.packed, binary_column(self.values)] if self.values else self.packed
+
+    def set_target(self, target: Target) -> None:
+        """Set the partitions of the record that was added last, or the bytes that decide its partition."""
+        row = len(self.timestamps) - 1
+        if isinstance(target, bytes):
+            self.key_routes[row] = target
+            return
+        for copy, partition in enumerate(target):
+            if copy:
+                self._repeat(row)
+            self.targets[row + copy] = partition
+
+    def _repeat(self, row: int) -> None:
+        """Add the record that was added last again."""
+        self.keys.append(self.keys[row])
+        self.values.append(self.values[-1])
+        self.timestamps.append(self.timestamps[row])
+        self.set_headers(self.headers.get(row, ()))
 
     def set_headers(self, headers: Headers) -> None:
         """Set the headers of the record that was added last."""

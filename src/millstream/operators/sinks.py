@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Any
 
-from millstream.errors import MillstreamError, RecordTooLargeError, SerdeError
+from millstream.errors import BrokerError, MillstreamError, RecordTooLargeError, SerdeError
 from millstream.foundation.blocks import Column, column_from_lines, max_item_length
 from millstream.foundation.names import check_name
 from millstream.foundation.object_codec import PRESENCE_CODEC, encode_key, hashable_keys, value_codec
 from millstream.functions import Function
 from millstream.operators.columns import ColumnBatch, ProcessColumns, column_operator, record_by_record
-from millstream.operators.runtime import Columns, Process, Runtime, operator
+from millstream.operators.runtime import Columns, Process, Runtime, Target, operator
 from millstream.plan.sinks import Sink
 from millstream.plan.stateless import Repartition
-from millstream.serdes import JSON, READABLE, TEXT, Json, Serde, encode_error
+from millstream.serdes import JSON, READABLE, TEXT, Json, Serde, encode_error, route_encoder
 
 _BYTES = {bytes, type(None)}
 _MIN_ARROW_ROWS = 64
@@ -25,9 +26,10 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
     declared = runtime.plan.declared[node]
     key_serde, value_serde = declared.key or READABLE, declared.value or JSON
     encode_value, route_of = value_serde.encode, key_serde.encode
-    context, handle_error = runtime.context, runtime.handle_error
+    context, handle_error, drop = runtime.context, runtime.handle_error, runtime.drop
     fixed = None if isinstance(node.topic, Function) else runtime.to_topic(node.topic)
     choose_topic, is_text_key = _topic_chooser(node, runtime), key_serde is READABLE or key_serde is TEXT
+    choose_target = _target_chooser(node, key_serde)
     is_trusted = _is_builtin(key_serde) and _is_builtin(value_serde)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -41,13 +43,18 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
             size = (0 if route is None else len(route)) + (0 if data is None else len(data))
             if size > columns.max_record_bytes or (route is None and columns.needs_key):
                 raise _rejection(columns, size)
+            target = None if choose_target is None else choose_target(key, value, columns.partitions)
         except Exception as error:
             return handle_error(node, _encode_error(error, key, key_serde, value, value_serde), key)
+        if target == []:
+            return drop(node, "no_partition")
         columns.keys.append(route)
         columns.values.append(data)
         columns.timestamps.append(timestamp)
         if context.has_headers:
             columns.set_headers(context.headers)
+        if target is not None:
+            columns.set_target(target)
         return None
 
     return process
@@ -56,18 +63,21 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
 @column_operator.register(Sink)
 def _sink_columns(node: Sink, _forward: ProcessColumns, single: Process, runtime: Runtime) -> ProcessColumns | None:
     """Encode whole columns; process records one by one if there are headers or a record cannot be written."""
-    if isinstance(node.topic, Function):
+    if isinstance(node.topic, Function) or node.partitioner is not None:
         return None
     declared, columns = runtime.plan.declared[node], runtime.to_topic(node.topic)
     key_serde, value_serde = declared.key or READABLE, declared.value or JSON
     context, singly = runtime.context, record_by_record(single, runtime.context)
     is_trusted = _is_builtin(key_serde) and _is_builtin(value_serde)
+    encode_route = route_encoder(key_serde)
+    has_routes = encode_route != key_serde.encode
 
     def process_columns(batch: ColumnBatch) -> None:
         if context.has_headers:
             return singly(batch)
         try:
             keys, values = encoded_keys(key_serde, batch.keys), encoded_column(value_serde, batch.values)
+            routes = [None if key is None else encode_route(key) for key in batch.keys] if has_routes else None
         except Exception:
             return singly(batch)
         if not is_trusted and not _BYTES.issuperset(map(type, [*keys, *values])):
@@ -77,7 +87,7 @@ def _sink_columns(node: Sink, _forward: ProcessColumns, single: Process, runtime
         largest += max(map(len, filter(None, values)), default=0) if is_list else max_item_length(values)
         if largest > columns.max_record_bytes or (columns.needs_key and None in keys):
             return singly(batch)
-        columns.extend(keys, values, batch.timestamps)
+        columns.extend(keys, values, batch.timestamps, routes)
         return None
 
     return process_columns
@@ -151,6 +161,29 @@ def _topic_chooser(node: Sink, runtime: Runtime) -> Any:
     return choose_topic
 
 
+def _target_chooser(node: Sink, key_serde: Serde) -> Callable[[Any, Any, int], Target | None] | None:
+    """Return what chooses the partitions of a record, or the bytes that decide them; None if the key does."""
+    encode_route = route_encoder(key_serde)
+    routes = None if encode_route == key_serde.encode else encode_route
+    if node.partitioner is None:
+        return None if routes is None else lambda key, _value, _count: None if key is None else routes(key)
+    partition_of_record = node.partitioner.call
+
+    def choose_target(key: Any, value: Any, count: int) -> Target | None:
+        chosen = partition_of_record(key, value, count)
+        if chosen is None:
+            return None if routes is None or key is None else routes(key)
+        targets = set(chosen) if isinstance(chosen, Collection) else {chosen}
+        if not all(type(target) is int and 0 <= target < count for target in targets):
+            raise BrokerError(
+                f"the partitioner of {node.name!r} chose {chosen!r:.80}",
+                hint=f"return a partition from 0 to {count - 1}, several of them, or None",
+            )
+        return sorted(targets)
+
+    return choose_target
+
+
 def _encode_error(error: Exception, key: Any, key_serde: Serde, value: Any, value_serde: Serde) -> Exception:
     """Return an error that says whether key or value cannot be encoded; errors of a topic function are unchanged."""
     for part, item, serde in (("key", key, key_serde), ("value", value, value_serde)):
@@ -170,7 +203,7 @@ def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Proc
     declared = runtime.plan.declared[node]
     key_serde, codec = declared.key or READABLE, edge_codec(node, declared.value)
     columns, context, handle_error, drop = runtime.to_edge(node), runtime.context, runtime.handle_error, runtime.drop
-    numbers, encode_value = columns.numbers(key_serde.encode), codec.encode
+    numbers, encode_value = columns.numbers(route_encoder(key_serde)), codec.encode
     null_keys = node.null_keys
     codes, values, timestamps = columns.codes, columns.values, columns.timestamps
 
@@ -197,7 +230,7 @@ def _repartition_columns(
     node: Repartition, _forward: ProcessColumns, single: Process, runtime: Runtime
 ) -> ProcessColumns | None:
     declared, columns = runtime.plan.declared[node], runtime.to_edge(node)
-    numbers, codec = columns.numbers((declared.key or READABLE).encode), edge_codec(node, declared.value)
+    numbers, codec = columns.numbers(route_encoder(declared.key or READABLE)), edge_codec(node, declared.value)
     context, singly = runtime.context, record_by_record(single, runtime.context)
 
     def process_columns(batch: ColumnBatch) -> None:

@@ -18,12 +18,13 @@ from millstream.plan.foreign_keys import (
 from millstream.plan.joins import StreamGlobalJoin, StreamStreamJoin
 from millstream.plan.node import Node, Nodes, fold
 from millstream.plan.processors import Process, ProcessValues, TransformValues
-from millstream.plan.sinks import Sink
+from millstream.plan.sinks import Sink, SparkSink
 from millstream.plan.sources import Source
 from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToTable, WindowedAggregate
 from millstream.plan.stateless import FlatMap, FlatMapValues, Map, MapValues, Repartition, SelectKey
 from millstream.plan.tables import TableAggregate, TableGroupBy, TableMapValues, TableTableJoin
 from millstream.serdes import MessagePack, Serde, serde_for
+from millstream.windowed_serdes import SessionWindowed, TimeWindowed, sized_like, windowed_serde
 
 
 class Declared(NamedTuple):
@@ -77,7 +78,14 @@ def _new_key(node: SelectKey, source: Declared) -> Declared:
 @_declared.register(ToTable)
 @_declared.register(Sink)
 def _overriding(node: Repartition | ToTable | Sink, source: Declared) -> Declared:
-    return Declared(node.key or source.key, node.value or source.value)
+    return Declared(sized_like(node.key, source.key) or source.key, node.value or source.value)
+
+
+@_declared.register(SparkSink)
+def _to_spark(node: SparkSink, source: Declared) -> Declared:
+    """Rows of a DataFrame show windowed keys as JSON."""
+    key = None if isinstance(source.key, TimeWindowed | SessionWindowed) else source.key
+    return Declared(key, node.value or source.value)
 
 
 @_declared.register(Reduce)
@@ -121,8 +129,8 @@ def _answered(node: ForeignKeyResult, answers: Declared, *_others: Declared) -> 
 
 
 @_declared.register(WindowedAggregate)
-def _windowed(node: WindowedAggregate, _source: Declared, *_others: Declared) -> Declared:
-    return Declared(None, node.value)
+def _windowed(node: WindowedAggregate, source: Declared, *_others: Declared) -> Declared:
+    return Declared(windowed_serde(node.windows, source.key), node.value)
 
 
 @_declared.register(Count)

@@ -17,7 +17,9 @@ from millstream.plan.sources import Source
 from millstream.plan.stateful import StreamTableJoin, WindowedAggregate
 from millstream.plan.stateless import REKEYING
 from millstream.plan.tables import TableGroupBy, TableTableJoin
+from millstream.records import Windowed
 from millstream.serdes import Binary, Json, MessagePack, Raw, Readable, Serde, Text
+from millstream.windowed_serdes import SessionWindowed, TimeWindowed
 
 
 class KeyType(NamedTuple):
@@ -55,6 +57,8 @@ def decoded_type(serde: Serde) -> Any:
         return bytes
     if isinstance(serde, Binary):
         return float if serde.name.startswith("float") else int
+    if isinstance(serde, TimeWindowed | SessionWindowed):
+        return Windowed
     if isinstance(serde, Json | MessagePack) and isinstance(serde.type, type):
         return serde.type
     return None

@@ -12,12 +12,16 @@ from millstream.serdes import Serde
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sink(Node):
-    """Write each record to a topic, fixed or computed from the record."""
+    """Write each record to a topic, fixed or computed from the record.
+
+    ``partitioner`` chooses the partitions of a record; by default its key does.
+    """
 
     source: Node
     topic: str | Function
     key: Serde | None = None
     value: Serde | None = None
+    partitioner: Function | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.topic, str):

@@ -22,10 +22,11 @@ from millstream.plan.node import Node
 from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.topology import Plan
 from millstream.processors import SessionSpec, StoreSpec, WindowSpec
-from millstream.serdes import READABLE, Serde, serde_named
+from millstream.serdes import READABLE, Serde
 from millstream.tables.rows import TableEntry, TableReader
 from millstream.tables.versions import VersionedTableReader
 from millstream.tables.windows import WindowTableReader
+from millstream.windowed_serdes import serde_named
 from millstream.windows import SessionWindows, SlidingWindows
 
 

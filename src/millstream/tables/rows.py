@@ -20,7 +20,7 @@ from millstream.foundation.object_codec import encode_key
 from millstream.foundation.partitioning import partition_of
 from millstream.foundation.storage import open_environment
 from millstream.foundation.type_variables import A, K, Key, V, Value
-from millstream.serdes import Serde
+from millstream.serdes import Serde, route_encoder
 from millstream.state.keyvalue import fetch, scan
 from millstream.state.task import store_database
 from millstream.windows import FOREVER, Windows
@@ -110,7 +110,7 @@ class TableReader(SpecialLookups[Key, Value]):
         self.name = entry.name
         self._directory = directory / entry.stage
         self.partitions = entry.partitions
-        self._key = key if entry.key else None
+        self._encode_route = route_encoder(key) if entry.key else None
         self._decode = value.decode
         self._database = store_database(entry.name)
         self._databases: tuple[str, ...] = (self._database,)  # all must be open before a snapshot is taken
@@ -201,9 +201,9 @@ class TableReader(SpecialLookups[Key, Value]):
 
     def partitions_of(self, key: Any) -> Sequence[int]:
         """Return the partitions that can contain a key's row: one, or all for a store of a processor."""
-        if self._key is None:
+        if self._encode_route is None:
             return range(self.partitions)
-        return [partition_of(self._key.encode(key), self.partitions)]
+        return [partition_of(self._encode_route(key), self.partitions)]
 
     def _paths_of(self, key: Any) -> list[Path]:
         return [self._directory / str(partition) for partition in self.partitions_of(key)]

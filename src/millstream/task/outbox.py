@@ -39,7 +39,7 @@ class Outbox:
         for topic, columns in self.topics.items():
             if len(columns):
                 count = topic_partitions(topic)
-                targets = None if count == 1 else _targets(columns.keys, count, spread % count)
+                targets = None if count == 1 else _targets(columns, count, spread % count)
                 for partition, block in _split(columns, targets, count):
                     blocks.append(OutboxBlock(partition=partition, data=to_bytes(block), topic=topic))
         for edge, edge_columns in self.edges.items():
@@ -54,12 +54,19 @@ class Outbox:
         return sum(len(columns) for columns in self.topics.values())
 
 
-def _targets(keys: list[bytes | None], count: int, keyless: int) -> Any:
+def _targets(columns: Columns, count: int, keyless: int) -> Any:
     """Return the partition of each record."""
-    if None not in keys:
-        return partitions_of(keys, count)  # type: ignore[arg-type]
-    targets = np.full(len(keys), keyless, np.int64)
-    targets[[key is not None for key in keys]] = partitions_of([key for key in keys if key is not None], count)
+    routes, by_row = columns.keys, columns.key_routes
+    if by_row:
+        routes = [by_row.get(row, key) for row, key in enumerate(routes)]
+    if None not in routes:
+        targets = partitions_of(routes, count)  # type: ignore[arg-type]
+    else:
+        targets = np.full(len(routes), keyless, np.int64)
+        keyed = [route is not None for route in routes]
+        targets[keyed] = partitions_of([route for route in routes if route is not None], count)
+    for row, partition in columns.targets.items():
+        targets[row] = partition
     return targets
 
 

@@ -161,7 +161,7 @@ class TaskRun:
 
     def _columns(self, topic: str) -> Columns:
         config = self._env.topic(topic)
-        return Columns(config.max_record_bytes, needs_key=config.compact)
+        return Columns(config.max_record_bytes, needs_key=config.compact, partitions=config.partitions)
 
     def to_edge(self, edge: Node) -> EdgeColumns:
         assert edge.name is not None

@@ -26,7 +26,7 @@ from millstream.plan.layout import Layout
 from millstream.plan.sinks import Sink
 from millstream.plan.sources import Source
 from millstream.records import Record
-from millstream.serdes import JSON, READABLE, Serde, SerdeLike
+from millstream.serdes import JSON, READABLE, Serde, SerdeLike, route_encoder
 from millstream.tables.opening import readers_of
 from millstream.tables.rows import TableReader
 from millstream.task.policy import Policies
@@ -167,7 +167,8 @@ class TestDriver:
             self._log.create_topic(topic, self._new_topic)
         raw_key = None if item_key is None else key.encode(item_key)
         raw = None if item is None else value.encode(item)
-        partition = 0 if raw_key is None else partition_of(raw_key, self._log.topic(topic).partitions)
+        route = b"" if item_key is None else route_encoder(key)(item_key)
+        partition = 0 if item_key is None else partition_of(route, self._log.topic(topic).partitions)
         self._log.append([Output(topic, partition, block_of([raw_key], [raw], [timestamp], [headers]))])
         if self._is_read(topic):
             self._settle()

@@ -12,7 +12,7 @@ from millstream.foundation.transactions import Transaction
 from millstream.plan.histories import history_of
 from millstream.plan.stateful import WindowedAggregate
 from millstream.processors import KeyValueSpec
-from millstream.serdes import READABLE, Serde
+from millstream.serdes import READABLE, Serde, route_encoder
 from millstream.state.keyvalue import KeyValueStore
 from millstream.task.environment import TaskEnvironment
 
@@ -20,9 +20,10 @@ from millstream.task.environment import TaskEnvironment
 def fill(environment: TaskEnvironment, table: str, rows: Mapping[Any, Any], timestamp: int) -> None:
     """Write rows, each to the task that its key belongs to."""
     number, key, codec = _stage_and_serdes(environment, table)
+    encode_route = route_encoder(key)
     count = environment.layout.partitions[number]
     for partition in range(count):
-        task_rows = [row for row in rows.items() if partition_of(key.encode(row[0]), count) == partition]
+        task_rows = [row for row in rows.items() if partition_of(encode_route(row[0]), count) == partition]
         if task_rows:
             _write(environment, environment.layout.first_task[number] + partition, table, codec, task_rows, timestamp)
 
