@@ -97,11 +97,11 @@ def test_a_description_shows_members(call: Call, group: str, data_dir: Path) -> 
         member.leave()
 
 
-@pytest.mark.parametrize("arguments", [["describe", "nobody"], ["delete", "nobody", "--yes"]])
+@pytest.mark.parametrize("arguments", [["describe", "unknown"], ["delete", "unknown", "--yes"]])
 def test_an_unknown_group(call: Call, group: str, arguments: list[str]) -> None:
     refused = call("groups", *arguments)
     assert refused.exit_code == 1
-    assert refused.stderr == "error: there is no group 'nobody'; see: millstream groups list\n"
+    assert refused.stderr == "error: there is no group 'unknown'; see: millstream groups list\n"
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_a_row_as_json(call: Call, app: App) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["users", "nobody"], "table 'users' has no row with key 'nobody'; see: millstream tables scan users; new"),
+        (["users", "missing"], "table 'users' has no row with key 'missing'; see: millstream tables scan users; new"),
         (["nothing", "a"], "app 'shop' has no table 'nothing'; its tables: pages, users"),
         (["users", "17", "--app", "other"], "app 'other' has not run on "),
     ],

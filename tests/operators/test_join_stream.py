@@ -95,8 +95,8 @@ def test_a_joiner_that_raises_costs_the_record_its_further_partners() -> None:
             driver.topic("right").pipe(value, key="k", timestamp=0)
         driver.topic("left").pipe("A", key="k", timestamp=0)
         assert driver.topic("out").read_values() == ["Agood"]
-        driver.topic("right").pipe("new", key="k", timestamp=1)
-        assert driver.topic("out").read_values() == ["Anew"]
+        driver.topic("right").pipe("next", key="k", timestamp=1)
+        assert driver.topic("out").read_values() == ["Anext"]
 
 
 @pytest.mark.parametrize(

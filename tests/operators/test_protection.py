@@ -1,4 +1,4 @@
-"""Functions may change aggregates in place: nobody sees a half change, and old values stay what they were."""
+"""Functions may change aggregates in place: no reader sees a partial change, and old values stay what they were."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ def test_a_record_without_key_is_dropped_and_counted() -> None:
     app = App("test")
     app.table("users", value=str)
     with TestDriver(app) as driver:
-        driver.topic("users").pipe("nobody")
+        driver.topic("users").pipe("missing")
         assert [report.dropped for report in driver.reports] == [{"users: null_key": 1}]
 
 

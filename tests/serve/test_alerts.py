@@ -147,7 +147,14 @@ def _receive_mail(listener: socket.socket, mails: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"to": "file:///etc/passwd"}, {"to": "ftp://x"}, {"app": "nobody"}, {"name": "../x"}, {"what": "table"}, {"x": 1}],
+    [
+        {"to": "file:///etc/passwd"},
+        {"to": "ftp://x"},
+        {"app": "unknown"},
+        {"name": "../x"},
+        {"what": "table"},
+        {"x": 1},
+    ],
 )
 def test_an_invalid_rule_is_rejected(served: Served, change: dict[str, Any]) -> None:
     assert served.post("/api/alerts", {**LAG, **change}).status_code in (400, 404)

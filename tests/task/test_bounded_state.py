@@ -39,7 +39,7 @@ RETENTION = 10 * MINUTE
 BATCHES = 50
 PER_BATCH = 2 * RETENTION  # of event time: 100 retentions in all
 KEYS = 4
-STEP = MINUTE  # each key has a record so often
+STEP = MINUTE  # the interval between two records of a key
 
 
 def grouped(app: App) -> GroupedStream:

@@ -1,4 +1,4 @@
-"""Runs of records go through stateless steps column by column; what comes out is what single records would give."""
+"""Column batches go through stateless steps column by column; what comes out is what single records would give."""
 
 from __future__ import annotations
 

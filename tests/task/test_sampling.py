@@ -77,7 +77,7 @@ def fanning() -> App:
     numbers = app.stream("n", value=int)
     even, odd = numbers.filter(lambda n: n % 2 == 0, name="even"), numbers.filter_not(lambda n: n % 2 == 0, name="odd")
     even.merge(odd.flat_map_values(lambda n: [n, n], name="twice"), name="all").to("out", name="written")
-    numbers.group_by_key().windowed_by(tumbling("1 s")).count(name="counts").to_stream().to("told")
+    numbers.group_by_key().windowed_by(tumbling("1 s")).count(name="counts").to_stream().to("counted")
     return app
 
 
@@ -127,9 +127,9 @@ def test_a_measured_batch_writes_what_any_other_would(
         env.state_dir /= app.id
         if number == 0:
             send("n", *(str(value) for value in range(50)))
-        before = [len(read(topic)) for topic in ("out", "told")]
+        before = [len(read(topic)) for topic in ("out", "counted")]
         report, _ = run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 50),)))
         assert (report.measured is not None) == (number == 0)
-        written.append([read(topic)[start:] for topic, start in zip(("out", "told"), before, strict=True)])
+        written.append([read(topic)[start:] for topic, start in zip(("out", "counted"), before, strict=True)])
     assert written[0] == written[1]
     assert len(written[0][0]) == 75

@@ -47,7 +47,7 @@ class TableAggregate(Node):
     """Subtract the old row from a group's aggregate, then add the new one.
 
     Without ``initial`` the first row is the first aggregate. ``ready`` is as in ``Aggregate``; it aggregates what
-    ``select`` returns for a row, unless that is None.
+    ``select`` returns for a row, unless it is None.
     """
 
     source: Node

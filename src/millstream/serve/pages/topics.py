@@ -114,7 +114,7 @@ def topic_page(site: Site, params: RecordParams, view: str) -> tuple[Content, ..
     if view == "table":
         shown = card("", tabs, _as_table(topic_as_table(site, TableParams(topic=params.topic))), wide=True)
     else:
-        shown = card("", tabs, _search(params, detail), _found(site, params), wide=True)
+        shown = card("", tabs, _search(params, detail), _results(site, params), wide=True)
     return shown, _produce(detail), _settings(detail), _partitions(detail)
 
 
@@ -137,7 +137,7 @@ def _search(params: RecordParams, detail: TopicDetail) -> Markup:
     )
 
 
-def _found(site: Site, params: RecordParams) -> Markup:
+def _results(site: Site, params: RecordParams) -> Markup:
     result = find_records(site, params)
     if not result.records and result.next is None:
         return element("div", _no_records(params), id="records")
