@@ -1,14 +1,14 @@
-"""Column batches go through stateless steps column by column; what comes out is what single records would give."""
+"""Steps that process column batches give the same results, state and counts as with single records."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
 from msgspec import Raw
+from tests.task.outcomes import Outcome, Row, Workspace, outcome, rows, workspace
 
 from millstream import (
     App,
@@ -28,7 +28,7 @@ from millstream import (
 )  # fmt: skip
 from millstream.broker import Output
 from millstream.errors import ProcessingError
-from millstream.foundation.blocks import block_of, headers_of
+from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.state.task import StateVersion
 from millstream.task.environment import TaskEnvironment
@@ -37,12 +37,11 @@ from millstream.task.task_input import Range, TaskInput
 from millstream.windows import Windows
 
 MakeEnv = Callable[..., TaskEnvironment]
-Row = tuple[bytes | None, bytes | None, int]
 Chain = Callable[[Stream], Any]
 
 
 def failing_at(remainder: int, error: type[Exception] = ValueError) -> Callable[[Any, Any], None]:
-    """Return what raises for the keys (``k3``) whose number has this remainder of 11."""
+    """Return a check that raises for the keys (``k3``) whose number modulo 11 is ``remainder``."""
 
     def check(key: Any, _value: Any) -> None:
         if key is not None and int(str(key)[1:]) % 11 == remainder:
@@ -69,13 +68,13 @@ def two_readers(stream: Stream) -> None:
     counts.to_stream().map_values(lambda n: -n).to("out")
 
 
-def looked_at(counts: Table) -> None:
-    """What is passed on meets the table as it was at that moment."""
-    counts.to_stream().join(counts, lambda own, looked_up: [own, looked_up]).to("out")
+def joined_with_itself(counts: Table) -> None:
+    """Join each result with the table as it is at that moment."""
+    counts.to_stream().join(counts, lambda result, row: [result, row]).to("out")
 
 
-def stepped(windows: Windows) -> Chain:
-    """Collect values in windows, where some keys fail."""
+def collected(windows: Windows) -> Chain:
+    """Collect values in windows; some keys fail."""
 
     def chain(stream: Stream) -> None:
         grouped = stream.group_by_key().windowed_by(windows)
@@ -97,14 +96,14 @@ CHAINS: dict[str, Chain] = {
         .map_values(flaky(failing_at(4), lambda _, n: n * 2))
         .to("out")
     ),
-    "results that are no pairs": lambda s: s.map(no_pair).to("out"),
+    "results that are not pairs": lambda s: s.map(no_pair).to("out"),
     "flat maps": lambda s: (
         s.flat_map_values(flaky(failing_at(5), lambda _, n: [n] * (n % 3)))
         .flat_map(flaky(failing_at(6, StopIteration), lambda key, n: [(key, n), (f"k{n % 7}", -n)]))
         .to("out")
     ),
-    "values that cannot be written": lambda s: s.map_values(lambda n: n if n % 4 else object()).to("out"),
-    "JSON of the user's own": lambda s: s.map_values(lambda n: Raw(b"[%d,\n%d]" % (n, n))).to("out"),
+    "values that cannot be encoded": lambda s: s.map_values(lambda n: n if n % 4 else object()).to("out"),
+    "raw JSON": lambda s: s.map_values(lambda n: Raw(b"[%d,\n%d]" % (n, n))).to("out"),
     "tombstones among values": lambda s: s.map_values(lambda n: n if n % 4 else None).to("out"),
     "too large for the topic": lambda s: s.map_values(lambda n: "x" * (2_000_000 if n % 10 == 0 else 3)).to("out"),
     "a step with context": lambda s: s.filter(lambda n: n % 2).map_values(lambda k, n, c: [n, c.offset]).to("out"),
@@ -122,15 +121,15 @@ CHAINS: dict[str, Chain] = {
         .map_values(flaky(failing_at(3), lambda _, seen: [sum(seen), len(seen)]))
         .to("out")
     ),
-    "a ready aggregation": lambda s: s.group_by_key().agg(mean=mean_of(), n=count_of()).to_stream().to("out"),
+    "built-in aggregation": lambda s: s.group_by_key().agg(mean=mean_of(), n=count_of()).to_stream().to("out"),
     "two readers of a table": two_readers,
-    "a table that is looked at": lambda s: looked_at(s.group_by_key().count(name="counts")),
-    "tumbling": stepped(tumbling("100 ms", grace="300 ms")),
-    "hopping": stepped(hopping("100 ms", every="30 ms", grace="300 ms")),
-    "unlimited": stepped(unlimited(start=100)),
-    "sliding": stepped(sliding("50 ms", grace="300 ms")),
-    "sessions": stepped(session(gap="20 ms", grace="300 ms")),
-    "late ones": lambda s: (
+    "a table that is looked up": lambda s: joined_with_itself(s.group_by_key().count(name="counts")),
+    "tumbling": collected(tumbling("100 ms", grace="300 ms")),
+    "hopping": collected(hopping("100 ms", every="30 ms", grace="300 ms")),
+    "unlimited": collected(unlimited(start=100)),
+    "sliding": collected(sliding("50 ms", grace="300 ms")),
+    "sessions": collected(session(gap="20 ms", grace="300 ms")),
+    "late records": lambda s: (
         s.group_by_key().windowed_by(tumbling("100 ms"), late_to="late").count().to_stream().to("out")
     ),
     "final": lambda s: (
@@ -147,54 +146,36 @@ CHAINS: dict[str, Chain] = {
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("kind", ["plain", "nearly in order", "some without key", "with headers"])
 @pytest.mark.parametrize("caching", [False, True])
-def test_a_run_gives_what_single_records_give(
-    name: str, kind: str, caching: bool, log: EmbeddedLog, make_env: MakeEnv
-) -> None:
+def test_columns_give_the_same_as_single_records(name: str, kind: str, caching: bool) -> None:
     seed = random.randrange(1 << 30)
     print("seed", seed)
     keyless = 0.0 if kind in ("plain", "nearly in order") else 0.1
     records = numbered(random.Random(seed), keyless, 45 if kind == "nearly in order" else 100)
-    options = {"headers": kind == "with headers", "caching": caching}
-    by_column = results(CHAINS[name], records, log, make_env, "column", **options)
-    # a function that asks for the context is called record by record, and so is everything behind it
-    one_by_one = results(
-        lambda s: CHAINS[name](s.map_values(lambda _k, n, _c: n)), records, log, make_env, "single", **options
-    )
-    assert by_column == one_by_one
-    assert len(by_column[0]) > 5 or by_column[3]
+    with workspace({"n": records}, headers=kind == "with headers") as space:
+        columns = run(CHAINS[name], space, "columns", caching=caching)
+        # a function that takes the context is called record by record, and so is everything after it
+        singly = run(lambda s: CHAINS[name](s.map_values(lambda _k, n, _c: n)), space, "singly", caching=caching)
+    assert columns == singly
+    assert columns.records_in == len(records)
+    assert len(columns.outputs.get("out", [])) > 5 or columns.shuffle_blocks
 
 
 def numbered(pick: random.Random, keyless: float, disorder: int) -> list[Row]:
-    """Records out of order, at round times, since windows end at such; a share of them without key."""
+    """Return records out of order, at round times, since windows end there; a share of them has no key."""
     keys = [None if pick.random() < keyless else b"k%d" % pick.randrange(20) for _ in range(200)]
     return [(key, b"%d" % pick.randrange(1, 40), (row + pick.randrange(disorder)) * 10) for row, key in enumerate(keys)]
 
 
-def results(
-    chain: Chain, records: list[Row], log: EmbeddedLog, make_env: MakeEnv, name: str, *, headers: bool, caching: bool
-) -> tuple[list[Any], list[Any], dict[str, int], list[bytes], list[Any]]:
-    """Return records, dead letters, how many were dropped, blocks for other stages and late ones, of three batches."""
+def run(chain: Chain, space: Workspace, name: str, *, caching: bool) -> Outcome:
+    """Run a chain in three batches."""
     app = App(name, config=Config(on_error="dead_letter", output_prefix=f"{name}-"))
     chain(app.stream("n", key=str, value=int))
-    env = make_env(app, caching=caching)
-    env.state_dir /= name
-    if not log.offsets("n")[0].end:
-        keys, values, times = (list(column) for column in zip(*records, strict=True))
-        marks = [(("h", key),) for key in keys] if headers else None
-        log.append([Output("n", 0, block_of(keys, values, times, marks))])
-    dropped, sent, version = Counter[str](), [], StateVersion()
-    for batch, (start, stop) in enumerate([(0, 150), (150, 190), (190, 200)], 1):
-        report, blocks = run_task(env, TaskInput(0, batch, 0, version, (Range("n", 0, start, stop),)))
-        version = StateVersion(batch, report.commit)
-        for reason, count in report.dropped.items():
-            dropped[reason.partition(": ")[2]] += count  # without the step, which has another number
-        sent += [block.data for block in blocks]
-    out, dead, late = (rows(log, topic) for topic in (f"{name}-out", f"{name}.dead-letters", f"{name}-late"))
-    return out, dead, dict(dropped), sent, late
+    batches = [{"n": offsets} for offsets in [(0, 150), (150, 190), (190, 200)]]
+    return outcome(app, space, batches, caching=caching)
 
 
-def test_headers_of_earlier_records_do_not_stay(log: EmbeddedLog, make_env: MakeEnv) -> None:
-    """What waits for the end of the batch carries the headers of the last update, also if those are none."""
+def test_headers_of_earlier_records_are_not_kept(log: EmbeddedLog, make_env: MakeEnv) -> None:
+    """Updates that wait for the end of the batch have the headers of the last update, even if it has none."""
     app = App("headers", config=Config(output_prefix="headers-"))
     counted = app.stream("n", key=str, value=int).group_by_key().windowed_by(tumbling("1 h")).count()
     counted.to_stream().map(lambda window, n: (window.key, n)).to("out")
@@ -206,19 +187,8 @@ def test_headers_of_earlier_records_do_not_stay(log: EmbeddedLog, make_env: Make
     assert rows(log, "headers-out") == [(b"k", b"6000", 0, None)]
 
 
-def rows(log: EmbeddedLog, topic: str) -> list[tuple[Any, ...]]:
-    """Return key, value, time and the header of the input, if there is one, of each record of a topic."""
-    records: list[tuple[Any, ...]] = []
-    if topic in log.topic_names():
-        for chunk in log.read(topic, 0, 0, log.offsets(topic)[0].end):
-            keys, values, times = (column.to_pylist() for column in chunk.block.columns[:3])
-            marks = [dict(headers).get("h") for headers in headers_of(chunk.block) or [()] * len(keys)]
-            records += zip(keys, values, times, marks, strict=True)
-    return records
-
-
-def test_the_first_record_that_fails_is_the_one_that_is_named(log: EmbeddedLog, make_env: MakeEnv) -> None:
-    """It fails in the second step, and a later record in the first."""
+def test_the_error_names_the_first_record_that_fails(log: EmbeddedLog, make_env: MakeEnv) -> None:
+    """The first one fails in the second step, a later one in the first step."""
     app = App("test")
     app.stream("n", value=int).map_values(lambda n: 1 // n, name="first").map_values(lambda n: 1 // (n - 1)).to("out")
     env = make_env(app)
@@ -227,14 +197,14 @@ def test_the_first_record_that_fails_is_the_one_that_is_named(log: EmbeddedLog, 
         run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 3),)))
 
 
-def test_each_function_is_called_once_for_each_record_also_when_some_fail(log: EmbeddedLog, make_env: MakeEnv) -> None:
+def test_each_function_is_called_once_per_record_even_if_some_fail(log: EmbeddedLog, make_env: MakeEnv) -> None:
     app, seen = App("test", config=Config(on_error="skip")), list[int]()
 
-    def noted(number: int) -> int:
+    def record(number: int) -> int:
         seen.append(number)
         return number
 
-    app.stream("n", value=int).map_values(noted).map_values(lambda n: 1 // n).to("out")
+    app.stream("n", value=int).map_values(record).map_values(lambda n: 1 // n).to("out")
     env = make_env(app)
     log.append([Output("n", 0, block_of([b"k"] * 4, [b"5", b"0", b"7", b"0"], [0] * 4))])
     run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 4),)))
@@ -248,7 +218,7 @@ def append_in_place(seen: list[int], number: int) -> list[int]:
 
 @pytest.mark.parametrize("windows", [None, tumbling("1 s"), hopping("1 s", every="500 ms")])
 @pytest.mark.parametrize("ready", [False, True])
-def test_each_update_is_shown_as_it_was_although_the_next_one_changes_it_in_place(
+def test_each_update_is_forwarded_before_the_next_one_changes_it_in_place(
     windows: Windows | None, ready: bool, log: EmbeddedLog, make_env: MakeEnv
 ) -> None:
     app = App("test")
@@ -259,13 +229,13 @@ def test_each_update_is_shown_as_it_was_although_the_next_one_changes_it_in_plac
     env = make_env(app, caching=False)
     log.append([Output("n", 0, block_of([b"k"] * 3, [b"1", b"2", b"3"], [0] * 3))])
     run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 3),)))
-    shown = [b"[1]", b"[1,2]", b"[1,2,3]"]
-    records = [value for _, value, _, _ in rows(log, "out")]
-    assert records == ([b'{"all":%s}' % each for each in shown] if ready else shown)
+    lists = [b"[1]", b"[1,2]", b"[1,2,3]"]
+    values = [value for _, value, _, _ in rows(log, "out")]
+    assert values == ([b'{"all":%s}' % each for each in lists] if ready else lists)
 
 
 @pytest.mark.parametrize("windows", [None, tumbling("1 s")])
-def test_a_run_of_which_nothing_is_left(windows: Windows | None, log: EmbeddedLog, make_env: MakeEnv) -> None:
+def test_a_column_batch_without_remaining_records(windows: Windows | None, log: EmbeddedLog, make_env: MakeEnv) -> None:
     app = App("test")
     groups: Any = app.stream("n", value=int).filter(lambda n: n > 5).group_by_key()
     (groups if windows is None else groups.windowed_by(windows)).count().to_stream().to("out")
@@ -275,8 +245,8 @@ def test_a_run_of_which_nothing_is_left(windows: Windows | None, log: EmbeddedLo
     assert (report.records_in, report.records_out) == (2, 0)
 
 
-class Moments(Processor):
-    """Tells what time it is at each record."""
+class StreamTimes(Processor):
+    """Collects stream time at each record."""
 
     seen: ClassVar[list[int]] = []
 
@@ -284,12 +254,12 @@ class Moments(Processor):
         self.seen.append(self.context.stream_time)
 
 
-def test_time_goes_on_with_records_that_are_left_out(log: EmbeddedLog, make_env: MakeEnv) -> None:
+def test_records_that_are_filtered_out_advance_stream_time(log: EmbeddedLog, make_env: MakeEnv) -> None:
     app = App("test")
-    app.stream("n", value=int).filter(lambda n: n > 0).process(Moments)
+    app.stream("n", value=int).filter(lambda n: n > 0).process(StreamTimes)
     env = make_env(app)
     log.append([Output("n", 0, block_of([b"k"] * 4, [b"1", b"0", b"1", b"0"], [1, 9, 2, 12]))])
-    Moments.seen.clear()
+    StreamTimes.seen.clear()
     report, _ = run_task(env, TaskInput(0, 1, 0, StateVersion(), (Range("n", 0, 0, 4),)))
-    assert Moments.seen == [1, 9]
+    assert StreamTimes.seen == [1, 9]
     assert report.stream_time == 12

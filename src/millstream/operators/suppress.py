@@ -3,8 +3,8 @@
 The buffer has one entry per row, ordered by (time, key); the time is the end of its window, or the timestamp of its
 first change. Later changes of the row replace the entry. The operator's own stream time decides when it is released.
 
-The number and the size of the rows in the buffer are stored like stream times, in ``buffer.clock(1).time`` and
-``buffer.clock(2).time``: a count, not a time.
+``buffer.clock(0)`` is that time; the counters 1 and 2 are the number and the size of the rows in the buffer, if it has
+bounds. tests/task/test_suppress_counts.py compares them with the rows.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _find(buffer: TimedStore, key: Any) -> Entry | None:
 def _suppress(node: Suppress, forward: Process, runtime: Runtime) -> Process:
     buffer, delay, context = _buffer(node, runtime), node.delay, runtime.context
     clock = buffer.clock(0)
-    count = _counter(node, buffer)
+    count = _row_counter(node, buffer)
     release = _releaser(node, buffer, count, forward, runtime)
     enforce = _bounds(node, buffer, release)
     by_first_change = isinstance(node.until, UntilTimeLimit)
@@ -137,20 +137,18 @@ def _releaser(
     return release
 
 
-def _counter(node: Suppress, buffer: TimedStore) -> Callable[[Entry, int], None]:
+def _row_counter(node: Suppress, buffer: TimedStore) -> Callable[[Entry, int], None]:
     """Return what updates the number and the size of the rows in the buffer, as far as there are bounds."""
     if node.until.max_records is None and node.until.max_bytes is None:
         return lambda _entry, _sign: None
-    # Counts stored as clocks, see the module docstring; _bounds reads the same two.
-    records, size = buffer.clock(1), buffer.clock(2)
-    records.time, size.time = max(0, records.time), max(0, size.time)
+    rows, size = buffer.counter(1), buffer.counter(2)  # _bounds reads them
     counts_bytes = node.until.max_bytes is not None
 
     def count(entry: Entry, sign: int) -> None:
         if entry.value is not None:
-            records.time += sign
+            rows.value += sign
             if counts_bytes:
-                size.time += sign * (len(encode_key(entry.key)) + len(buffer.codec.encode(entry.value)))
+                size.value += sign * (len(encode_key(entry.key)) + len(buffer.codec.encode(entry.value)))
 
     return count
 
@@ -162,13 +160,13 @@ def _bounds(node: Suppress, buffer: TimedStore, release: Callable[[Entry], None]
         return None
     max_records = FOREVER if until.max_records is None else until.max_records
     max_bytes = FOREVER if until.max_bytes is None else until.max_bytes
-    records, size = buffer.clock(1), buffer.clock(2)  # counts, kept by _counter
+    rows, size = buffer.counter(1), buffer.counter(2)  # _row_counter updates them
 
     def enforce(key: Any) -> None:
-        while records.time > max_records or size.time > max_bytes:
+        while rows.value > max_records or size.value > max_bytes:
             if until.when_full == "shut_down":
                 raise SuppressionFullError(
-                    f"the buffer of {node.name!r} is full at row {key!r:.60} ({records.time} rows)",
+                    f"the buffer of {node.name!r} is full at row {key!r:.60} ({rows.value} rows)",
                     hint='raise max_records or max_bytes, or use when_full="emit_early"',
                     node=node.name,
                 )

@@ -121,3 +121,12 @@ class StreamClock:
 
     def __init__(self, time: int) -> None:
         self.time = time
+
+
+class Counter:
+    """A number that an operator stores, such as the number of rows in a buffer."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value = value

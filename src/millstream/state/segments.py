@@ -21,6 +21,7 @@ SEGMENT = struct.Struct(">cQ")
 TIMESTAMP = struct.Struct(">q")
 ONE_TIME, TWO_TIMES = struct.Struct(">Q"), struct.Struct(">QQ")
 KEY_LIMIT = 400
+NUMBERS = b"m."
 OBSERVED, EMITTED, STREAM_TIME = b"m.observed", b"m.emitted", b"m.stream-time."
 
 
@@ -91,13 +92,25 @@ def stored_number(txn: Transaction, database: Database, name: bytes) -> int:
     return -1 if stored is None else int(TIMESTAMP.unpack(stored)[0])
 
 
+def count_numbers(txn: Transaction, database: Database) -> int:
+    """Return how many numbers belong to the whole store."""
+    with txn.cursor(database) as cursor:
+        count, has_number = 0, cursor.set_range(NUMBERS)
+        while has_number and cursor.key().startswith(NUMBERS):
+            count, has_number = count + 1, cursor.next()
+    return count
+
+
 def observed_time(txn: Transaction, database: Database) -> int:
     """Return the latest time that was written to a store."""
     return stored_number(txn, database, OBSERVED)
 
 
 def stream_time(txn: Transaction, database: Database) -> int:
-    """Return the latest stream time of the operators that share a store, -1 if there is none."""
+    """Return the latest stream time of the operators that share a store, -1 if there is none.
+
+    Not for stores with counters, which are stored like stream times.
+    """
     with txn.cursor(database) as cursor:
         has_time = cursor.set_range(STREAM_TIME)
         times = [-1]

@@ -13,7 +13,7 @@ from typing import Any
 from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.foundation.transactions import Database, Transaction
 from millstream.serdes import Serde
-from millstream.state.entries import Bucket, Entry, Position, StreamClock
+from millstream.state.entries import Bucket, Counter, Entry, Position, StreamClock
 from millstream.state.segments import (
     EMITTED,
     ENTRIES,
@@ -23,6 +23,7 @@ from millstream.state.segments import (
     SEGMENT,
     STREAM_TIME,
     TIMESTAMP,
+    count_numbers,
     long_key_prefix,
     observed_time,
     scan_key,
@@ -34,7 +35,6 @@ from millstream.state.segments import (
 from millstream.windows import FOREVER
 
 _SHORTEST_SEGMENT = 60_000
-_NUMBERS = 2
 
 
 class TimedStore:
@@ -74,6 +74,7 @@ class TimedStore:
         """The latest time that was written."""
         self._last_stored = self.observed
         self._clocks: dict[int, StreamClock] = {}
+        self._counters: dict[int, Counter] = {}
         self.emitted = stored_number(txn, database, EMITTED)
         """The time up to which the operator has emitted final results."""
 
@@ -83,6 +84,16 @@ class TimedStore:
             time = stored_number(self._txn, self._database, STREAM_TIME + b"%d" % number)
             self._clocks[number] = StreamClock(time)
         return self._clocks[number]
+
+    def counter(self, number: int) -> Counter:
+        """Return a number that an operator keeps with the store, 0 at first.
+
+        It is stored under the name of a clock with this number, so no clock of the store may have the same number.
+        """
+        if number not in self._counters:
+            stored = stored_number(self._txn, self._database, STREAM_TIME + b"%d" % number)
+            self._counters[number] = Counter(max(0, stored))
+        return self._counters[number]
 
     @property
     def expired(self) -> int:
@@ -191,8 +202,9 @@ class TimedStore:
         return scan_key(self._txn, self._database, self._decode, self._layout, key)
 
     def __len__(self) -> int:
-        entries = int(self._txn.stat(self._database)["entries"]) - _NUMBERS - len(self._clocks)
-        return max(0, entries // 2 if self._indexed else entries)
+        """Return the number of stored entries, without the numbers that belong to the whole store."""
+        entries = int(self._txn.stat(self._database)["entries"]) - count_numbers(self._txn, self._database)
+        return entries // 2 if self._indexed else entries
 
     def flush(self) -> None:
         """Write all changes and delete expired segments."""
@@ -200,6 +212,7 @@ class TimedStore:
         self._expire()
         numbers = {OBSERVED: self.observed, EMITTED: self.emitted}
         numbers.update((STREAM_TIME + b"%d" % number, clock.time) for number, clock in self._clocks.items())
+        numbers.update((STREAM_TIME + b"%d" % number, counter.value) for number, counter in self._counters.items())
         for name, number in numbers.items():
             self._txn.put(name, TIMESTAMP.pack(number), db=self._database)
 
