@@ -25,6 +25,7 @@ from millstream.errors import DefinitionError
 from millstream.plan.layout import Layout
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
+from millstream.spark.session import is_local
 from millstream.spark.worker import FAILURE, REPORT, Item, results, run_level
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
@@ -36,13 +37,14 @@ _EXECUTOR_URL = re.compile(r"//([^:/]+).*[?&]executorId=([^&]+)")
 
 def is_cluster(config: Config) -> bool:
     """Whether tasks run on executors with their own disks; that requires a checkpoint."""
-    is_local = config.master == "local" or config.master.startswith("local[")
-    if not is_local and config.checkpoint is None:
+    if is_local(config.master):
+        return False
+    if config.checkpoint is None:
         raise DefinitionError(
             f"master={config.master!r} runs tasks on several executors, but there is no checkpoint for their state",
             hint="give checkpoint= a path or URI that all hosts reach",
         )
-    return not is_local
+    return True
 
 
 def executor_state_dir(app: str, lineage: str) -> str:

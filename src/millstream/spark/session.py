@@ -28,6 +28,7 @@ __all__ = [
     "DataFrameReader",
     "SparkSession",
     "frames_of",
+    "is_local",
     "source_options",
     "spark_context",
     "spark_session",
@@ -52,6 +53,8 @@ _SETTINGS = {
     "spark.locality.wait": "1s",  # for executors that have the state; on one host there is nothing to wait for
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl",
 }
+_LOCAL_SETTINGS = {"spark.authenticate": "true"}
+"""Refuse other users of this host at Spark's ports. Local mode makes its own secret; a cluster needs a shared one."""
 _lock = threading.Lock()
 
 
@@ -62,7 +65,8 @@ def spark_context(master: str, settings: Mapping[str, str]) -> SparkContext:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _forget_if_dead()
         conf = SparkConf(loadDefaults=True).setMaster(master)
-        conf.setAll([*_SETTINGS.items(), ("spark.pyspark.python", sys.executable), *settings.items()])
+        defaults = {**_SETTINGS, **(_LOCAL_SETTINGS if is_local(master) else {})}
+        conf.setAll([*defaults.items(), ("spark.pyspark.python", sys.executable), *settings.items()])
         try:
             with filtered_stderr():
                 context = SparkContext.getOrCreate(conf)
@@ -73,6 +77,11 @@ def spark_context(master: str, settings: Mapping[str, str]) -> SparkContext:
                 hint="it needs Java 17 or newer; check `java -version` and JAVA_HOME",
             ) from error
         return context
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs everything in the JVM of the driver."""
+    return master == "local" or master.startswith("local[")
 
 
 def spark_session(master: str, settings: Mapping[str, str]) -> SparkSession:
