@@ -18,7 +18,8 @@
     │   └── BrokerUnavailableError            the broker cannot be reached (retryable)
     ├── StorageError (OSError)                the data directory cannot be read or written
     │   ├── StorageFullError                  no disk space left (retryable once space is freed)
-    │   └── FormatError                       written by a newer version of Millstream
+    │   ├── FormatError                       written by a newer version of Millstream
+    │   └── DamagedError                      a file was cut short, overwritten or lost
     ├── StateError                            the stored state does not match the app
     │   ├── AlreadyRunningError               another process runs the app on the same state
     │   ├── UpgradeError                      the topology has changed incompatibly with its state
@@ -179,6 +180,12 @@ class FormatError(StorageError):
     """The directory was written by a newer version of Millstream."""
 
     code = "format"
+
+
+class DamagedError(StorageError):
+    """A file in the data directory was cut short, overwritten or lost; nothing was changed."""
+
+    code = "damaged"
 
 
 class StateError(MillstreamError):

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import lmdb
 
 from millstream.errors import FormatError, StorageError, StorageFullError
+from millstream.foundation.data_file import check_file, check_not_empty, damaged
 from millstream.foundation.transactions import Transaction, WriteTransaction
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ _MAX_READERS = 1024
 _MAX_DATABASES = 256
 _FIRST_MAP_BYTES = 1 << 30  # address space, not disk: the file grows with what is written
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.PanicError)
 _MIN_FREE_BYTES = 1 << 20  # a disk with less free space is full
 _SHORT_WAIT_SECONDS = 0.2  # how long to wait for this process's readers when the map can also grow later
 _LONG_WAIT_SECONDS = 10.0
@@ -54,6 +56,7 @@ class Environment:
         with translate_storage_errors(path):
             if not readonly:
                 make_private_directory(path)
+            check_not_empty(path)
             self._lmdb: Any = lmdb.open(
                 str(path),
                 readonly=readonly,
@@ -79,6 +82,7 @@ class Environment:
         """Check the format and open databases; retry with a larger map if another process grows it in the meantime."""
         while True:
             try:
+                check_file(self.path, self._lmdb)
                 self._check_format()
                 self.open_databases(databases)
                 return
@@ -282,6 +286,8 @@ def translate_storage_errors(path: Path) -> Iterator[None]:
     except (lmdb.Error, OSError) as error:
         if isinstance(error, StorageError):
             raise
+        if isinstance(error, _DAMAGE):
+            raise damaged(path / "data.mdb", str(error)) from error
         if _is_full(error, path):
             raise StorageFullError(
                 f"no space left for {str(path)!r}", hint="free some disk space; nothing was lost", path=str(path)
