@@ -13,7 +13,7 @@ class Total(msgspec.Struct):
     rides: int = 0
 
 
-def test_each_key_begins_with_an_initial_value_of_its_own() -> None:
+def test_each_key_starts_with_its_own_initial_value() -> None:
     app = App("test")
     app.stream("n", value=int).group_by_key().aggregate(list, lambda seen, n: [*seen, n]).to_stream().to("out")
     with TestDriver(app) as driver:
@@ -53,7 +53,7 @@ def test_none_deletes_the_row_and_the_next_record_starts_with_its_own_timestamp(
     assert results == [(1, 5), (3, 9), (None, 9), (4, 1)]
 
 
-def test_plain_python_objects_come_back_as_what_they_were() -> None:
+def test_plain_python_objects_are_restored_with_their_types() -> None:
     def add(seen: dict[str, Any], n: int) -> dict[str, Any]:
         return {"all": seen["all"] | {n}, "pairs": [*seen["pairs"], (n, -n)]}
 
@@ -64,7 +64,7 @@ def test_plain_python_objects_come_back_as_what_they_were() -> None:
         assert driver.table("seen")["k"] == {"all": {1, 2}, "pairs": [(1, -1), (2, -2)]}
 
 
-def test_what_cannot_be_kept_is_named() -> None:
+def test_an_aggregate_that_cannot_be_stored_is_reported() -> None:
     app = App("test")
     app.stream("n", value=int).group_by_key().aggregate(lambda: 0, lambda _, n: object(), name="odd")
     with (
@@ -74,7 +74,7 @@ def test_what_cannot_be_kept_is_named() -> None:
         driver.topic("n").pipe(1, key="k")
 
 
-def test_an_aggregate_of_another_type_than_declared_is_named_when_it_is_read() -> None:
+def test_an_aggregate_of_another_type_than_declared_is_reported_on_read() -> None:
     app = App("test")
 
     def mean(a: int, b: int) -> Any:
@@ -87,7 +87,7 @@ def test_an_aggregate_of_another_type_than_declared_is_named_when_it_is_read() -
             driver.topic("n").pipe(3, key="k")
 
 
-def test_an_error_of_the_adder_names_node_and_record() -> None:
+def test_an_error_in_the_adder_names_node_and_record() -> None:
     app = App("test")
     app.stream("n", value=int).group_by_key().aggregate(lambda: 1, lambda total, n: total // n, name="parts")
     with (

@@ -6,7 +6,7 @@ from millstream.plan.layout import Layout
 from millstream.testing import TestDriver
 
 
-def test_streams_add_to_one_aggregate_each_in_its_own_way() -> None:
+def test_each_stream_adds_to_one_aggregate_with_its_own_function() -> None:
     app = App("test")
     first, second = app.stream("a", value=str).group_by(lambda v: v[0]), app.stream("b", value=str).group_by_key()
     first.cogroup(lambda so_far, v: so_far + v).cogroup(second, lambda key, so_far, v: f"{so_far}({key}{v})").aggregate(
@@ -31,7 +31,7 @@ def test_windows_have_a_stream_time_for_each_stream() -> None:
         assert driver.dropped == {}
 
 
-def test_streams_must_be_spread_alike() -> None:
+def test_streams_must_be_co_partitioned() -> None:
     app = App("test")
     first, second = app.stream("a").group_by_key(), app.stream("b").group_by_key()
     first.cogroup(lambda n, v: n).cogroup(second, lambda n, v: n).aggregate(int)

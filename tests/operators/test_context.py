@@ -11,7 +11,7 @@ def facts(context: Context) -> tuple[Any, ...]:
     return context.topic, context.partition, context.offset, context.timestamp, context.headers
 
 
-def test_functions_take_value_or_key_and_value_or_context_too() -> None:
+def test_functions_take_value_or_key_and_value_or_also_context() -> None:
     app = App("test")
     stream = app.stream("n", value=int)
     stream.map_values(lambda value: [value]).to("out")
@@ -22,7 +22,7 @@ def test_functions_take_value_or_key_and_value_or_context_too() -> None:
         assert driver.topic("out").read_values() == [[7], ["k", 7], ["k", 7, 0]]
 
 
-def test_the_context_tells_where_the_record_comes_from() -> None:
+def test_the_context_has_topic_partition_and_offset_of_the_record() -> None:
     seen: Seen = []
     app = App("test")
     app.stream("a", "b", value=int).foreach(lambda key, value, context: seen.append(facts(context)))
@@ -43,7 +43,7 @@ def test_the_partition_is_the_one_that_was_read() -> None:
     assert len(set(partitions.values())) > 1
 
 
-def test_behind_a_table_the_context_is_that_of_the_record_that_changed_it() -> None:
+def test_after_a_table_the_context_is_that_of_the_record_that_changed_it() -> None:
     seen: Seen = []
     app = App("test")
     counts = app.stream("n", value=int).group_by_key().count()

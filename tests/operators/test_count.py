@@ -10,7 +10,7 @@ def counting() -> App:
     return app
 
 
-def test_every_update_is_passed_on() -> None:
+def test_every_update_is_forwarded() -> None:
     with TestDriver(counting()) as driver:
         driver.topic("n").pipe_pairs([("a", 7), ("b", 7), ("a", 7)])
         assert driver.topic("out").read_key_values() == [("a", 1), ("b", 1), ("a", 2)]
@@ -27,7 +27,7 @@ def test_null_keys_and_values_do_not_count(key: str | None, value: int | None, r
         assert driver.topic("out").read() == []
 
 
-def test_null_values_do_not_count_behind_an_edge_that_carries_no_values() -> None:
+def test_null_values_do_not_count_after_an_edge_without_values() -> None:
     app = App("test")
     app.stream("n", value=int).group_by(lambda key, _: key).count(name="seen").to_stream().to("out")
     with TestDriver(app) as driver:
@@ -37,7 +37,7 @@ def test_null_values_do_not_count_behind_an_edge_that_carries_no_values() -> Non
         assert driver.topic("out").read_key_values() == [("a", 1)]
 
 
-def test_the_timestamp_of_a_result_never_goes_back() -> None:
+def test_the_timestamp_of_a_result_never_decreases() -> None:
     """
     record    a@5   a@9   a@3   b@3
     result    1@5   2@9   3@9   1@3
@@ -61,8 +61,8 @@ def test_a_result_has_the_headers_of_the_record_that_caused_it() -> None:
         assert [record.headers for record in driver.topic("out").read()] == [(("h", b"first"),), ()]
 
 
-def test_with_caching_only_the_last_update_of_a_batch_is_passed_on() -> None:
-    """Two records of one word reach the count in one batch, since they come from one record."""
+def test_with_caching_only_the_last_update_of_a_batch_is_forwarded() -> None:
+    """Two records of one word reach the count in one batch, since one record produces them."""
     app = App("test")
     app.stream("lines", value=str).flat_map_values(str.split).group_by(lambda word: word).count().to_stream().to("out")
     with TestDriver(app, caching=True) as driver:

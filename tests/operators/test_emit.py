@@ -1,4 +1,4 @@
-"""Final results: each window once, when it has closed."""
+"""Final results: each window is forwarded once, when it has closed."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from millstream.windows import Windows
     ],
     ids=["tumbling", "sliding", "session"],
 )
-def test_a_window_is_passed_on_once_when_it_has_closed(
+def test_a_window_is_forwarded_once_when_it_has_closed(
     windows: Windows, closing: int, expected: list[tuple[str, int]]
 ) -> None:
     app = App("test")
@@ -39,6 +39,6 @@ def test_an_unlimited_window_never_closes() -> None:
         grouped.emit("final").count()
 
 
-def test_other_words_are_refused() -> None:
+def test_other_emit_modes_are_rejected() -> None:
     with pytest.raises(DefinitionError, match="emit"):
         App("test").stream("in").group_by_key().windowed_by(tumbling("1 s")).emit("sometimes")  # type: ignore[arg-type]

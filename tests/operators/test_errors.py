@@ -11,7 +11,7 @@ from millstream.testing import TestDriver
 
 
 def fail_on_zero(*arguments: Any) -> Any:
-    """Take anything, and return what suits every verb."""
+    """Accept any arguments, and return a value that every verb accepts."""
     return [(10 // int(str(arguments[-1])), 1)]
 
 
@@ -33,7 +33,7 @@ VERBS: dict[str, Callable[[Stream, Table], Any]] = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_function_that_raises_costs_its_record_and_nothing_else(verb: str) -> None:
+def test_a_function_that_raises_affects_only_its_record(verb: str) -> None:
     app = App("test", config=Config(on_error="skip"))
     VERBS[verb](app.stream("n", value=int), app.table("rows"))
     with TestDriver(app) as driver:

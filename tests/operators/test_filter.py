@@ -4,7 +4,7 @@ from millstream import App
 from millstream.testing import TestDriver
 
 
-def test_filter_keeps_what_holds_and_filter_not_the_rest() -> None:
+def test_filter_keeps_matching_records_and_filter_not_the_others() -> None:
     app = App("test")
     numbers = app.stream("numbers", value=int)
     numbers.filter(lambda n: n % 2 == 0).to("even")
@@ -15,7 +15,7 @@ def test_filter_keeps_what_holds_and_filter_not_the_rest() -> None:
         assert driver.topic("odd").read_values() == [1, 3]
 
 
-def test_any_true_or_false_object_is_an_answer() -> None:
+def test_a_predicate_may_return_any_object() -> None:
     app = App("test")
     app.stream("lines", value=str).filter(str.strip).to("out")
     with TestDriver(app) as driver:
@@ -39,7 +39,7 @@ def test_the_predicate_sees_null_keys_and_values(key: str | None, value: str | N
     assert seen == [(key, value)]
 
 
-def test_a_record_that_passes_is_not_touched() -> None:
+def test_a_record_that_passes_is_unchanged() -> None:
     app = App("test")
     app.stream("lines", value=str).filter(lambda _: True).to("out")
     with TestDriver(app) as driver:
@@ -48,7 +48,7 @@ def test_a_record_that_passes_is_not_touched() -> None:
     assert (record.key, record.value, record.timestamp, record.headers) == ("k", "a", 7, (("h", b"1"),))
 
 
-def test_a_record_that_is_filtered_out_is_not_a_drop() -> None:
+def test_a_record_that_is_filtered_out_is_not_counted_as_dropped() -> None:
     app = App("test")
     app.stream("lines", value=str).filter(lambda _: False).to("out")
     with TestDriver(app) as driver:

@@ -5,7 +5,7 @@ from millstream.config import Config
 from millstream.testing import TestDriver
 
 
-def test_flat_map_gives_none_or_many_in_order() -> None:
+def test_flat_map_returns_no_records_or_many_in_order() -> None:
     app = App("test")
     app.stream("lines", value=str).flat_map(lambda line: [(word, 1) for word in line.split()]).to("out")
     with TestDriver(app) as driver:
@@ -18,7 +18,7 @@ def test_flat_map_gives_none_or_many_in_order() -> None:
     ]
 
 
-def test_flat_map_takes_a_generator() -> None:
+def test_flat_map_accepts_a_generator() -> None:
     def twice(key: str, value: str) -> Iterator[tuple[str, str]]:
         yield key, value
         yield value, key
@@ -30,7 +30,7 @@ def test_flat_map_takes_a_generator() -> None:
         assert driver.topic("out").read_key_values() == [("k", "v"), ("v", "k")]
 
 
-def test_if_the_function_raises_none_of_its_pairs_is_passed_on() -> None:
+def test_if_the_function_raises_none_of_its_pairs_is_forwarded() -> None:
     def fails_late(value: int) -> Iterator[tuple[str, int]]:
         yield "first", value
         yield "second", 10 // value
@@ -44,7 +44,7 @@ def test_if_the_function_raises_none_of_its_pairs_is_passed_on() -> None:
         assert driver.topic("out").read_key_values() == [("first", 5), ("second", 2)]
 
 
-def test_an_error_behind_a_flat_map_does_not_stop_its_other_elements() -> None:
+def test_an_error_after_a_flat_map_does_not_affect_its_other_elements() -> None:
     app = App("test", config=Config(on_error="skip"))
     app.stream("n", value=int).flat_map_values(lambda n: [n, 0, n]).map_values(lambda n: 10 // n).to("out")
     with TestDriver(app) as driver:
@@ -52,7 +52,7 @@ def test_an_error_behind_a_flat_map_does_not_stop_its_other_elements() -> None:
         assert driver.topic("out").read_values() == [2, 2]
 
 
-def test_flat_map_values_keeps_the_key_and_does_not_re_key() -> None:
+def test_flat_map_values_keeps_the_key_and_needs_no_repartition() -> None:
     app = App("test")
     app.stream("lines", value=str).flat_map_values(str.split).group_by_key().count().to_stream().to("out")
     with TestDriver(app) as driver:

@@ -24,7 +24,7 @@ def test_any_row_can_be_looked_up_from_any_partition(partitions: int) -> None:
         assert dict(driver.table("rates").items()) == {"EUR": 1.3}
 
 
-def test_updates_are_seen_at_once_whatever_their_time() -> None:
+def test_updates_are_visible_at_once_regardless_of_their_timestamp() -> None:
     with TestDriver(shop()) as driver:
         driver.topic("sales").pipe("1 EUR", timestamp=1_000)
         driver.topic("rates").pipe(2.0, key="EUR", timestamp=9_000)
@@ -37,7 +37,7 @@ def test_updates_are_seen_at_once_whatever_their_time() -> None:
         assert row.timestamp == 5
 
 
-def test_what_is_dropped_and_what_a_left_join_passes_on() -> None:
+def test_nulls_and_missing_rows_in_inner_and_left_joins() -> None:
     app = App("test")
     table, stream = app.global_table("t", value=str), app.stream("s", value=str)
     stream.join(table, lambda a, b: f"{a}-{b}", key=lambda k, v: k, name="inner").to("inner")
@@ -67,7 +67,7 @@ def test_records_that_cannot_be_decoded_are_counted_or_fail() -> None:
         driver.topic("t").pipe_raw(b"many", key=b"k")
 
 
-def test_a_global_table_alone_is_kept_up_to_date() -> None:
+def test_a_global_table_without_readers_is_updated() -> None:
     app = App("test")
     app.global_table("t", value=str, name="rows")
     with TestDriver(app) as driver:
@@ -116,7 +116,7 @@ def test_definition_errors() -> None:
         _ = app.plan
 
 
-def test_describe_shows_where_the_rows_come_from() -> None:
+def test_describe_shows_the_global_table_of_a_join() -> None:
     described = shop().describe()
     assert described.startswith("global table rates on each host reads topic rates\n")
     assert "sales, global table rates" in described

@@ -1,4 +1,4 @@
-"""Tables with history: what joins, groupings and stateless steps make of updates that are out of order."""
+"""Tables with history: how joins, groupings and stateless steps handle out-of-order updates."""
 
 import pytest
 
@@ -16,7 +16,7 @@ STEPS = [
 
 
 def results(app: App) -> dict[int, list[str]]:
-    """Return what comes out of each step, by its number from 1, where something does."""
+    """Return the output of each step that has any, by its number from 1."""
     results_by_step: dict[int, list[str]] = {}
     with TestDriver(app) as driver:
         for number, (side, value, timestamp) in enumerate(STEPS, 1):
@@ -34,7 +34,7 @@ def test_a_stream_is_joined_with_the_row_of_its_time() -> None:
     assert results(app) == {5: ["B-a@5"], 15: ["D-b@6"], 19: ["E-e@15"], 22: ["F-a@4"]}
 
 
-def test_steps_without_a_store_show_the_versions_of_the_table_above() -> None:
+def test_steps_without_a_store_have_the_versions_of_the_table_upstream() -> None:
     app = App("test")
     table = app.table("R", value=str, history="5 min").filter(lambda value: value != "b").map_values(str.upper)
     app.stream("L", value=str).left_join(table, lambda left, right: f"{left}-{right}").to("out")
@@ -53,7 +53,7 @@ INNER_BOTH = {4: ["A-a@4"], 5: ["B-a@5"], 6: ["B-b@6"], 7: ["None@7"], 10: ["C-c
         (None, "5 min", {**INNER_BOTH, 20: ["None@14"], 22: ["F-e@14"]}),
     ],
 )
-def test_joins_of_tables_leave_out_of_order_updates_out(
+def test_table_joins_ignore_out_of_order_updates(
     left: str | None, right: str | None, expected: dict[int, list[str]]
 ) -> None:
     app = App("test")
@@ -76,7 +76,7 @@ def test_out_of_order_updates_are_counted_by_joins_and_not_by_groupings() -> Non
         assert driver.topic("all").read_values() == ["x", "y"]
 
 
-def test_records_from_before_the_history_are_dropped_and_counted() -> None:
+def test_records_older_than_the_history_are_dropped_and_counted() -> None:
     app = App("test")
     app.table("t", value=str, history="10 ms", name="t").to_stream().to("out")
     with TestDriver(app) as driver:
@@ -142,7 +142,7 @@ def test_a_join_that_keeps_a_history_needs_a_name() -> None:
         app.table("a").join(app.table("b"), max, history="1 s")
 
 
-def test_suppress_refuses_a_table_with_history() -> None:
+def test_suppress_rejects_a_table_with_history() -> None:
     table = App("test").table("a", history="1 s").map_values(str)
     with pytest.raises(DefinitionError, match="cannot hold back changes of a table with history"):
         table.suppress(until_time_limit("1 s"))

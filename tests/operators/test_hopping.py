@@ -14,7 +14,7 @@ from millstream.errors import DefinitionError
 from millstream.testing import TestDriver
 
 
-def test_a_record_belongs_to_all_windows_that_hold_it_in_order_of_their_start() -> None:
+def test_a_record_belongs_to_all_windows_that_contain_it_in_order_of_their_start() -> None:
     app = App("test")
     windows = hopping("10 ms", every="5 ms")
     totals = app.stream("in", value=int).group_by_key().windowed_by(windows).reduce(lambda a, b: a + b)
@@ -38,6 +38,6 @@ def test_late_is_decided_for_each_window() -> None:
         assert driver.dropped == {"n: late": 1}
 
 
-def test_windows_with_gaps_are_refused() -> None:
+def test_windows_with_gaps_are_rejected() -> None:
     with pytest.raises(DefinitionError, match="have gaps"):
         hopping("5 ms", every="10 ms")

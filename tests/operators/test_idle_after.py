@@ -1,4 +1,4 @@
-"""Without records stream time stands still, unless a source lets it follow the wall clock."""
+"""Without records stream time does not advance, unless a source lets it follow the wall clock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -54,7 +54,7 @@ def grouped_elsewhere(stream: Stream) -> None:
         (grouped_elsewhere, [("key 7", 1)]),
     ],
 )
-def test_what_waits_for_time_comes_out_when_the_input_is_idle(write: Callable[[Stream], Any], expected: Any) -> None:
+def test_waiting_results_are_emitted_when_the_input_is_idle(write: Callable[[Stream], Any], expected: Any) -> None:
     app = App("test")
     write(app.stream("n", value=int, idle_after="20 s"))
     with TestDriver(app, wall_clock=1_000_000) as driver:
@@ -65,7 +65,7 @@ def test_what_waits_for_time_comes_out_when_the_input_is_idle(write: Callable[[S
         assert driver.topic("out").read_key_values() == expected
 
 
-def test_without_it_windows_wait_for_the_next_record() -> None:
+def test_without_idle_after_windows_wait_for_the_next_record() -> None:
     app = App("test")
     final(tumbling("10 s"))(app.stream("n", value=int))
     with TestDriver(app, wall_clock=1_000_000) as driver:
@@ -74,7 +74,7 @@ def test_without_it_windows_wait_for_the_next_record() -> None:
         assert driver.topic("out").read_raw() == []
 
 
-def test_stream_time_timers_go_on_too() -> None:
+def test_stream_time_timers_fire_too() -> None:
     app = App("test")
     app.stream("n", value=int, idle_after="20 s").process(Ticks).to("out")
     with TestDriver(app, wall_clock=1_000_000) as driver:
@@ -84,7 +84,7 @@ def test_stream_time_timers_go_on_too() -> None:
         assert driver.topic("out").read_key_values() == [("tick", 1_010_000)]
 
 
-def test_a_record_behind_the_time_that_has_gone_on_is_late() -> None:
+def test_a_record_older_than_the_advanced_time_is_late() -> None:
     app = App("test")
     app.stream("n", value=int, idle_after="20 s").group_by_key().windowed_by(tumbling("10 s")).count(name="counts")
     with TestDriver(app, wall_clock=1_000_000) as driver:
@@ -95,7 +95,7 @@ def test_a_record_behind_the_time_that_has_gone_on_is_late() -> None:
         assert driver.dropped == {"counts: late": 1}
 
 
-def test_every_input_of_a_task_that_may_be_idle_must_be() -> None:
+def test_time_advances_only_when_all_inputs_of_a_task_are_idle() -> None:
     app = App("test")
     first, second = (app.stream(topic, value=int, idle_after="20 s") for topic in ("a", "b"))
     final(tumbling("10 s"))(first.merge(second))
@@ -109,7 +109,7 @@ def test_every_input_of_a_task_that_may_be_idle_must_be() -> None:
         assert driver.topic("out").read_key_values() == [("k", 2)]
 
 
-def test_time_does_not_go_on_behind_a_step_that_holds_records_back() -> None:
+def test_time_does_not_advance_after_a_step_that_holds_records_back() -> None:
     app = App("test")
     hours = app.stream("n", value=int, idle_after="20 s").group_by_key().windowed_by(tumbling("1 h")).emit("final")
     per_hour = hours.count(name="hours").to_stream().map(lambda window, count: (window.key, count))
@@ -122,6 +122,6 @@ def test_time_does_not_go_on_behind_a_step_that_holds_records_back() -> None:
         assert driver.dropped == {}
 
 
-def test_an_impossible_silence_is_refused() -> None:
+def test_an_invalid_idle_after_is_rejected() -> None:
     with pytest.raises(DefinitionError, match="idle_after='0 s' is not valid"):
         App("test").stream("n", idle_after="0 s")

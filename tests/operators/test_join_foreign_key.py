@@ -1,4 +1,4 @@
-"""Joins by foreign key, as Kafka Streams' own tests have them; the conformance cases have the fine print."""
+"""Joins by foreign key, as in the tests of Kafka Streams; the conformance cases cover the details."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def after(driver: TestDriver, topic: str, key: str, value: str | None, timestamp
     return driver.topic("out").read_key_values()
 
 
-def test_rows_meet_whichever_side_comes_first() -> None:
+def test_rows_are_joined_whichever_side_arrives_first() -> None:
     with driven("join") as driver:
         assert after(driver, "left", "o1", "pen|u1") == []
         assert after(driver, "right", "u1", "Ann") == [("o1", "pen|u1+Ann")]
@@ -35,7 +35,7 @@ def test_rows_meet_whichever_side_comes_first() -> None:
         assert dict(driver.table("joined").items()) == {"o1": "pen|u1+Eve", "o2": "ink|u1+Eve"}
 
 
-def test_a_deleted_row_takes_its_results_along() -> None:
+def test_a_deleted_row_deletes_its_results() -> None:
     with driven("join") as driver:
         after(driver, "right", "u1", "Ann")
         after(driver, "left", "o1", "pen|u1")
@@ -46,7 +46,7 @@ def test_a_deleted_row_takes_its_results_along() -> None:
         assert after(driver, "right", "u1", "Eve") == []
 
 
-def test_a_row_that_turns_to_another_partner_leaves_the_old_one() -> None:
+def test_a_row_that_changes_its_foreign_key_leaves_its_old_partner() -> None:
     with driven("join") as driver:
         after(driver, "right", "u1", "Ann")
         after(driver, "right", "u2", "Bob")
@@ -80,7 +80,7 @@ def test_timestamps_are_the_later_of_both_or_that_of_the_right_change() -> None:
         assert [record.timestamp for record in driver.topic("out").read()] == [10, 3]
 
 
-def test_the_result_can_meet_its_own_left_side_again() -> None:
+def test_the_result_can_be_joined_with_its_own_left_side() -> None:
     app = App("test")
     left, right = app.table("left", key=str, value=str), app.table("right", key=str, value=str)
     joined = left.join(right, lambda left, right: f"{left}+{right}", on=foreign, name="joined")
@@ -103,7 +103,7 @@ def test_a_chain_of_foreign_keys() -> None:
         assert driver.topic("out").read_key_values() == [("o1", "pen|u1/Ann R/Rome")]
 
 
-def test_functions_that_raise_cost_their_row_only() -> None:
+def test_functions_that_raise_affect_only_their_row() -> None:
     app = App("test", config=Config(on_error="skip"))
     left, right = app.table("left", key=str, value=str), app.table("right", key=str, value=str)
 

@@ -1,4 +1,4 @@
-"""Joins of two streams: pairs close in time, and what finds no partner. The conformance cases have the fine print."""
+"""Joins of two streams: pairs close in time, and unmatched records. The conformance cases cover the details."""
 
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,7 @@ def joined(verb: str, within: JoinWindow, records: list[Piped], *, rekeyed: bool
         return [(record.key, record.value, record.timestamp) for record in driver.topic("out").read()]
 
 
-def test_every_pair_inside_the_window_is_passed_on_once_with_the_later_time() -> None:
+def test_every_pair_inside_the_window_is_forwarded_once_with_the_later_timestamp() -> None:
     records: list[Piped] = [
         ("left", "k", "A", 0), ("right", "k", "a", 10), ("right", "k", "b", 11), ("left", "k", "B", 5),
         ("right", "other", "c", 5),
@@ -37,7 +37,7 @@ def test_every_pair_inside_the_window_is_passed_on_once_with_the_later_time() ->
     assert joined("join", join_window("10 ms"), records) == [("k", "A-a", 10), ("k", "B-a", 10), ("k", "B-b", 11)]
 
 
-def test_before_and_after_are_seen_from_the_left() -> None:
+def test_before_and_after_refer_to_the_left_record() -> None:
     window = join_window(before="5 ms", after="0 ms")
     records: list[Piped] = [
         ("left", "k", "A", 10),
@@ -58,7 +58,7 @@ def test_unmatched_records_wait_for_the_window_and_its_grace() -> None:
     assert joined("join", window, after) == []
 
 
-def test_a_partner_in_time_takes_a_record_out_of_the_unmatched_ones() -> None:
+def test_a_record_with_a_partner_in_time_is_no_longer_unmatched() -> None:
     records: list[Piped] = [("left", "a", "A", 0), ("right", "a", "a", 3), ("left", "z", "Z", 100)]
     assert joined("left_join", join_window("10 ms"), records) == [("a", "A-a", 3)]
 
@@ -71,7 +71,7 @@ def test_a_record_without_key_has_no_partner_and_one_without_value_is_dropped() 
     assert joined("outer_join", join_window("10 ms"), records) == [(None, "A-None", 0), (None, "None-a", 0)]
 
 
-def test_a_stream_joined_with_itself_meets_itself() -> None:
+def test_a_stream_can_be_joined_with_itself() -> None:
     app = App("self")
     stream = app.stream("in", key=str, value=str)
     stream.join(stream, joiner, within=join_window("10 ms")).to("out", value=str)
@@ -81,7 +81,7 @@ def test_a_stream_joined_with_itself_meets_itself() -> None:
         assert driver.topic("out").read_values() == ["A-A", "B-A", "A-B", "B-B"]
 
 
-def test_a_joiner_that_raises_costs_the_record_its_further_partners() -> None:
+def test_after_a_joiner_raises_the_record_is_not_joined_with_further_partners() -> None:
     def picky(left: str, right: str) -> str:
         if right == "bad":
             raise ValueError("no")
@@ -107,12 +107,12 @@ def test_a_joiner_that_raises_costs_the_record_its_further_partners() -> None:
         ({"around": "1 s", "grace": timedelta(seconds=-1)}, "is not valid"),
     ],
 )
-def test_impossible_windows_are_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_windows_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         join_window(**options)
 
 
-def test_a_join_says_what_it_needs() -> None:
+def test_a_join_rejects_wrong_arguments() -> None:
     app = App("refused")
     left, right, table = app.stream("left"), app.stream("right"), app.table("rows")
     with pytest.raises(DefinitionError, match="within=join_window"):
@@ -125,7 +125,7 @@ def test_a_join_says_what_it_needs() -> None:
         left.join("right", joiner)  # type: ignore[call-overload]
 
 
-def test_streams_with_unequal_partitions_cannot_meet() -> None:
+def test_streams_with_different_partition_counts_cannot_be_joined() -> None:
     app = App("unequal")
     app.stream("left").join(app.stream("right"), joiner, within=join_window("1 s")).to("out")
     with pytest.raises(DefinitionError, match=r"cannot join 'left' \(2 partitions\) with 'right' \(3 partitions\)"):

@@ -4,7 +4,7 @@ from millstream import App
 from millstream.serdes import INT64
 from millstream.testing import TestDriver
 
-# semantics: side, value, timestamp, inner result, left result, as Kafka Streams' own test has them, one key
+# semantics: side, value, timestamp, inner result, left result, as in the test of Kafka Streams, one key
 STEPS = [
     ("L", None, 1, [], []),
     ("R", None, 2, [], []),
@@ -29,7 +29,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize("left", [False, True])
-def test_each_step_gives_what_kafka_streams_gives(left: bool) -> None:
+def test_each_step_has_the_result_of_kafka_streams(left: bool) -> None:
     app = App("test")
     stream, table = app.stream("L", value=str), app.table("R", value=str)
     join = stream.left_join if left else stream.join
@@ -56,7 +56,7 @@ def test_null_keys_are_dropped_by_join_and_joined_with_none_by_left_join() -> No
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_null_keys_reach_a_left_join_also_behind_a_re_keying(partitions: int) -> None:
+def test_null_keys_reach_a_left_join_after_a_repartition_too(partitions: int) -> None:
     app = App("test")
     rekeyed = app.stream("s", value=str).select_key(lambda word: None if word == "b" else word)
     rekeyed.left_join(app.table("t", value=str), lambda key, left, right: [key, left, right]).to("out")
@@ -68,8 +68,8 @@ def test_null_keys_reach_a_left_join_also_behind_a_re_keying(partitions: int) ->
         assert dict(driver.table("seen").items()) == {"a": 1}
 
 
-def test_a_re_keyed_stream_meets_the_table_whatever_serde_partitions_it() -> None:
-    """The count comes first and spreads keys as text; the join needs them spread as the table's binary numbers."""
+def test_a_re_keyed_stream_is_co_partitioned_with_the_table_whatever_its_serde() -> None:
+    """The count is defined first and partitions by text keys; the join needs the table's binary keys."""
     app = App("test")
     rekeyed = app.stream("s", value=int).select_key(lambda n: n)
     rekeyed.group_by_key().count(name="seen")

@@ -1,4 +1,4 @@
-"""Records that come too late can be kept in a topic, as they arrived and with the reason."""
+"""Late records can be written to a topic, as they arrived and with the reason."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ SECONDS = 1_000
         (session(gap="10 s"), b"7000-7000"),
     ],
 )
-def test_a_late_record_goes_to_its_topic_once_as_it_arrived(windows: Any, missed: bytes) -> None:
+def test_a_late_record_is_written_to_its_topic_once_as_it_arrived(windows: Any, missed: bytes) -> None:
     app = App("test")
     grouped = app.stream("n", value=int).map_values(lambda n: n * 10).group_by_key()
     grouped.windowed_by(windows, late_to="late").count(name="counts")
@@ -53,7 +53,7 @@ def test_a_record_that_is_late_for_some_windows_still_counts_in_the_others() -> 
         assert driver.table("counts").windows("k", start=5_000, stop=5_000)[0].value == 2
 
 
-def test_behind_an_edge_the_late_record_is_the_one_that_crossed_it() -> None:
+def test_after_a_repartition_the_late_record_is_the_re_keyed_one() -> None:
     app = App("test")
     grouped = app.stream("n", value=int).group_by(lambda n: f"key {n}").windowed_by(tumbling("1 s"), late_to="late")
     grouped.reduce(max)
@@ -63,7 +63,7 @@ def test_behind_an_edge_the_late_record_is_the_one_that_crossed_it() -> None:
         assert driver.topic("late").read_key_values() == [("key 2", 2)]
 
 
-def test_joins_send_what_comes_too_late_to_wait_for_a_partner() -> None:
+def test_joins_send_records_that_are_too_late_for_a_partner() -> None:
     app = App("test")
     left, right = app.stream("left", value=str), app.stream("right", value=str)
     left.join(right, lambda left, right: left + right, within=join_window("10 s"), late_to="late").to("out")

@@ -25,7 +25,7 @@ def test_map_may_return_nulls(pair: tuple[Any, Any]) -> None:
         assert driver.topic("out").read_key_values() == [pair]
 
 
-def test_map_that_returns_no_pair_is_an_error_of_that_node() -> None:
+def test_map_that_does_not_return_a_pair_is_an_error_of_that_node() -> None:
     app = App("test")
     words = app.stream("words", value=str)
     words.map(lambda word: [word, 1, 2], name="wrong").to("out")  # type: ignore[arg-type, return-value]
@@ -37,8 +37,8 @@ def test_map_that_returns_no_pair_is_an_error_of_that_node() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_records_that_are_re_keyed_meet_in_the_task_of_their_new_key() -> None:
-    """With four partitions the words start on different tasks; one count must see them all."""
+def test_re_keyed_records_are_processed_by_the_task_of_their_new_key() -> None:
+    """With four partitions the words start in different tasks; one count must get them all."""
     app = App("test")
     app.stream("words", value=str).map(lambda word: (word[0], word)).group_by_key().count(name="letters")
     with TestDriver(app, partitions=4) as driver:

@@ -18,7 +18,7 @@ def test_map_values_keeps_key_timestamp_and_headers() -> None:
     assert (record.key, record.value, record.timestamp, record.headers) == ("k", 30, 9, (("h", b"1"),))
 
 
-def test_map_values_sees_null_and_may_return_it() -> None:
+def test_map_values_gets_null_and_may_return_it() -> None:
     app = App("test")
 
     def swap(n: int | None) -> int | None:
@@ -30,7 +30,7 @@ def test_map_values_sees_null_and_may_return_it() -> None:
         assert driver.topic("out").read_key_values() == [("k", 0), ("k", None)]
 
 
-def test_values_arrive_as_the_declared_type_and_leave_as_json() -> None:
+def test_values_are_decoded_as_the_declared_type_and_encoded_as_json() -> None:
     app = App("test")
     app.stream("rides", value=Ride).map_values(lambda ride: Ride(ride.zone.upper(), ride.amount + 1)).to("out")
     with TestDriver(app) as driver:
@@ -38,7 +38,7 @@ def test_values_arrive_as_the_declared_type_and_leave_as_json() -> None:
         assert driver.topic("out").read_values() == [{"zone": "A", "amount": 1.0}]
 
 
-def test_map_values_does_not_re_key() -> None:
+def test_map_values_needs_no_repartition() -> None:
     app = App("test")
     app.stream("n", value=int).map_values(str).group_by_key().count()
     assert [stage.level for stage in app.plan.stages] == [0]

@@ -2,7 +2,7 @@ from millstream import App
 from millstream.testing import TestDriver
 
 
-def test_merge_passes_on_the_records_of_all_streams() -> None:
+def test_merge_forwards_the_records_of_all_streams() -> None:
     app = App("test")
     first, second, third = (app.stream(topic, value=int) for topic in ("one", "two", "three"))
     first.merge(second, third).to("out")
@@ -22,7 +22,7 @@ def test_a_stream_merged_with_itself_counts_once() -> None:
         assert driver.topic("out").read_values() == [1]
 
 
-def test_a_record_on_two_ways_to_a_merge_arrives_twice() -> None:
+def test_a_record_on_two_paths_to_a_merge_arrives_twice() -> None:
     """As in Kafka Streams, where the second merge has two parents and one of them is the first merge."""
     app = App("test")
     numbers, others = app.stream("n", value=int), app.stream("others", value=int)
@@ -33,7 +33,7 @@ def test_a_record_on_two_ways_to_a_merge_arrives_twice() -> None:
         assert driver.topic("out").read_values() == [1, 1, 2]
 
 
-def test_merging_a_re_keyed_stream_re_keys_the_result() -> None:
+def test_a_merge_with_a_re_keyed_stream_is_repartitioned() -> None:
     app = App("test")
     first, second = app.stream("one", value=str), app.stream("two", value=str)
     first.merge(second.select_key(lambda word: word)).group_by_key().count(name="seen")

@@ -4,7 +4,7 @@ from millstream import App
 from millstream.testing import TestDriver
 
 
-def test_peek_sees_each_record_and_passes_it_on_whatever_it_returns() -> None:
+def test_peek_sees_each_record_and_forwards_it_whatever_it_returns() -> None:
     seen: list[tuple[str, int]] = []
     app = App("test")
     app.stream("n", value=int).peek(lambda key, n: seen.append((key, n))).to("out")
@@ -22,7 +22,7 @@ def test_foreach_ends_the_stream() -> None:
     assert seen == [1, 2]
 
 
-def test_readers_get_a_record_in_the_order_in_which_they_were_written() -> None:
+def test_readers_get_a_record_in_definition_order() -> None:
     seen: list[str] = []
     app = App("test")
     numbers = app.stream("n", value=int)

@@ -1,4 +1,4 @@
-"""A probe times steps without those that they call, and forgets what is long ago."""
+"""A probe measures steps without those that they call, and old results decay."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from millstream.plan.stateless import Merge
 
 @pytest.fixture
 def ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each look at the clock be a second after the one before."""
+    """Advance the clock by a second with each reading."""
     clock: Iterator[float] = iter(range(1000))
     monkeypatch.setattr("millstream.operators.probe.time.perf_counter", lambda: float(next(clock)))
 
 
 @pytest.mark.usefixtures("ticks")
-def test_a_step_is_not_charged_for_those_that_it_calls_even_if_they_fail() -> None:
+def test_the_time_of_a_step_excludes_the_steps_that_it_calls_even_if_they_fail() -> None:
     def node(name: str) -> Node:
         return Merge(sources=(), name=name)
 
@@ -34,7 +34,7 @@ def test_a_step_is_not_charged_for_those_that_it_calls_even_if_they_fail() -> No
     assert probe.result(0).seconds == {"inner": 1.0, "outer": 2.0}
 
 
-def test_what_is_long_ago_counts_less_and_is_forgotten() -> None:
+def test_old_results_decay_and_disappear() -> None:
     sums = Measured(records_in=10, edges={"a>b": 10.0, "gone>b": 1.0}, seconds={"b": 1.0})
     for _ in range(200):
         sums = sums.followed_by(Measured(records_in=10, edges={"a>b": 5.0}, seconds={"b": 2.0}))

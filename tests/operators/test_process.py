@@ -30,7 +30,7 @@ class Dedupe(Processor):
             self.context.forward(record)
 
 
-def test_a_processor_keeps_what_it_needs_and_forwards_what_it_likes() -> None:
+def test_a_processor_stores_state_and_forwards_any_records() -> None:
     app = App("test")
     app.stream("n", value=int).process(Dedupe, name="dedupe").to("out")
     with TestDriver(app) as driver:
@@ -40,7 +40,7 @@ def test_a_processor_keeps_what_it_needs_and_forwards_what_it_likes() -> None:
         assert driver.table("dedupe.seen")["b"] == 5
 
 
-def test_two_steps_of_one_class_have_stores_of_their_own() -> None:
+def test_two_steps_of_one_class_have_separate_stores() -> None:
     app = App("test")
     app.stream("a", value=int).process(Dedupe).to("out")
     app.stream("b", value=int).process(Dedupe).to("out")
@@ -65,7 +65,7 @@ class Get(Processor):
         self.context.forward(record, value=self.context.store("mine").get(record.key, "nothing"))
 
 
-def test_steps_share_a_store_by_its_name_and_so_their_tasks() -> None:
+def test_steps_that_name_the_same_store_share_it_and_run_in_the_same_task() -> None:
     app = App("test")
     app.stream("notes", value=str).process(Put)
     app.stream("questions", value=str).process(Get).to("out")
@@ -86,7 +86,7 @@ class Enrich(Processor):
 
 
 @pytest.mark.parametrize("caching", [False, True])
-def test_a_processor_reads_a_table_as_it_is_then(caching: bool) -> None:
+def test_a_processor_reads_the_current_rows_of_a_table(caching: bool) -> None:
     app = App("test")
     app.stream("clicks", value=str).process(Enrich).to("out")
     app.table("users", value=str, name="people")
@@ -97,7 +97,7 @@ def test_a_processor_reads_a_table_as_it_is_then(caching: bool) -> None:
         assert driver.topic("out").read_values() == [["x", None, None], ["y", "Ada", 2]]
 
 
-def test_a_table_is_not_written_by_a_processor() -> None:
+def test_a_processor_cannot_write_a_table() -> None:
     class Meddle(Processor):
         stores = {"users": table_store("users")}
 
@@ -131,7 +131,7 @@ def test_windows_of_a_table_are_read_by_their_start() -> None:
         assert driver.topic("out").read_values()[-1] == [2, [[0, 2], [10, 1]]]
 
 
-def test_records_go_to_all_readers_or_to_one_by_its_name() -> None:
+def test_records_are_forwarded_to_all_readers_or_to_one_by_name() -> None:
     class Route(Processor):
         def process(self, record: Record) -> None:
             self.context.forward(record, to=None if record.value == 0 else "odd" if record.value % 2 else "even")
@@ -146,7 +146,7 @@ def test_records_go_to_all_readers_or_to_one_by_its_name() -> None:
         assert driver.topic("evens").read_values() == [0, 2]
 
 
-def test_a_reader_behind_an_edge_is_meant_by_its_own_name() -> None:
+def test_a_reader_after_a_repartition_edge_has_its_own_name() -> None:
     class Route(Processor):
         def process(self, record: Record) -> None:
             self.context.forward(record, key=record.value % 3, to="odd" if record.value % 2 else "even")
@@ -161,7 +161,7 @@ def test_a_reader_behind_an_edge_is_meant_by_its_own_name() -> None:
         assert driver.topic("out").read_values() == [2]
 
 
-def test_an_unknown_reader_is_told_when_a_record_is_sent_there() -> None:
+def test_an_unknown_reader_is_reported_when_a_record_is_forwarded_to_it() -> None:
     class Lost(Processor):
         def process(self, record: Record) -> None:
             self.context.forward(record, to="nowhere")
@@ -176,7 +176,7 @@ def test_an_unknown_reader_is_told_when_a_record_is_sent_there() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [-1, 1.5, True])
-def test_a_time_that_is_none_cannot_be_forwarded(timestamp: Any) -> None:
+def test_an_invalid_timestamp_cannot_be_forwarded(timestamp: Any) -> None:
     class Wrong(Processor):
         def process(self, record: Record) -> None:
             self.context.forward(record, timestamp=timestamp)
@@ -190,7 +190,7 @@ def test_a_time_that_is_none_cannot_be_forwarded(timestamp: Any) -> None:
         driver.topic("n").pipe(1)
 
 
-def test_the_driver_takes_whole_milliseconds_only() -> None:
+def test_the_driver_accepts_whole_milliseconds_only() -> None:
     app = App("test")
     app.stream("n", value=int).to("out")
     with TestDriver(app) as driver, pytest.raises(DefinitionError, match=r"timestamp 1\.5 is not a whole number"):
@@ -218,7 +218,7 @@ def test_a_forwarded_record_keeps_the_parts_that_are_not_given() -> None:
     ]
 
 
-def test_a_processor_knows_where_it_is() -> None:
+def test_a_processor_knows_its_task_times_and_position() -> None:
     seen: list[Any] = []
 
     class Look(Processor):
@@ -240,7 +240,7 @@ def test_a_processor_knows_where_it_is() -> None:
     ]
 
 
-def test_process_re_keys_and_process_values_does_not() -> None:
+def test_process_is_repartitioned_and_process_values_is_not() -> None:
     class Pass(Processor):
         def process(self, record: Record) -> None:
             self.context.forward(record)
@@ -265,7 +265,7 @@ def test_process_values_keeps_the_key() -> None:
         driver.topic("n").pipe(1, key="k")
 
 
-def test_an_object_lives_for_one_batch() -> None:
+def test_a_processor_object_is_used_for_one_batch() -> None:
     lives: list[str] = []
 
     class Mortal(Processor):
@@ -288,7 +288,7 @@ def test_an_object_lives_for_one_batch() -> None:
     assert lives == ["init", "close 0", "init", "close 1", "init", "close 1"]
 
 
-def test_close_comes_once_and_after_time_has_moved_on_by_itself() -> None:
+def test_close_is_called_once_after_time_has_advanced_without_records() -> None:
     class Idle(Processor):
         def process(self, record: Record) -> None: ...
 
@@ -308,7 +308,7 @@ def test_close_comes_once_and_after_time_has_moved_on_by_itself() -> None:
         assert driver.topic("out").read_key_values() == [("tick", 115), ("close", 115)]
 
 
-def test_errors_go_by_the_policy_at_the_innermost_step() -> None:
+def test_the_error_policy_applies_to_the_innermost_step() -> None:
     class Careless(Processor):
         def process(self, record: Record) -> None:
             try:
@@ -333,7 +333,7 @@ def test_errors_go_by_the_policy_at_the_innermost_step() -> None:
         assert driver.dropped == {"touchy: error": 1}
 
 
-def test_a_processor_that_cannot_begin_says_so() -> None:
+def test_a_processor_that_cannot_start_is_reported() -> None:
     class Broken(Processor):
         def init(self) -> None:
             raise RuntimeError("no luck")
@@ -355,12 +355,12 @@ def test_a_processor_that_cannot_begin_says_so() -> None:
         (str, "creates ''"),
     ],
 )
-def test_what_is_not_a_processor_is_refused(given: Any, message: str) -> None:
+def test_objects_that_are_not_processors_are_rejected(given: Any, message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         App("test").stream("n").process(given)
 
 
-def test_a_processor_without_process_is_refused() -> None:
+def test_a_processor_without_process_is_rejected() -> None:
     class Idle(Processor):
         def init(self) -> None: ...
 
@@ -368,7 +368,7 @@ def test_a_processor_without_process_is_refused() -> None:
         App("test").stream("n").process(Idle)
 
 
-def test_stores_are_declared_and_asked_for_by_name() -> None:
+def test_stores_are_declared_and_opened_by_name() -> None:
     class Undeclared(Processor):
         def process(self, record: Record) -> None:
             self.context.store("seen")
@@ -398,7 +398,7 @@ class Windows(Processor):
         self.context.forward(record, value=seen_values)
 
 
-def test_entries_go_when_their_time_is_over() -> None:
+def test_entries_expire_after_their_retention() -> None:
     app = App("test")
     app.stream("n", value=int).process(Windows, name="w").to("out")
     with TestDriver(app) as driver:
@@ -422,7 +422,7 @@ class Prices(Processor):
         self.context.forward(record, value=[taken, *known])
 
 
-def test_versions_know_what_was_valid_when() -> None:
+def test_a_versioned_store_returns_the_value_valid_at_a_time() -> None:
     app = App("test")
     app.stream("n", value=int).process(Prices, name="p").to("out")
     with TestDriver(app) as driver:

@@ -10,7 +10,7 @@ from millstream.testing import TestDriver
 
 
 def appending(seen: list[int], n: int) -> list[int]:
-    """Change the aggregate in place, and only then find out that the value is bad."""
+    """Change the aggregate in place, then fail because the value is bad."""
     seen.append(n)
     if n == 0:
         raise ValueError("a zero")
@@ -24,7 +24,7 @@ def joined(left: list[int], right: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("windows", [None, tumbling("1 min"), session(gap="1 min"), sliding("1 min")])
 @pytest.mark.parametrize("caching", [False, True])
-def test_an_aggregate_that_was_changed_before_an_error_is_as_before(windows: Any, caching: bool) -> None:
+def test_an_aggregate_changed_in_place_before_an_error_is_restored(windows: Any, caching: bool) -> None:
     app = App("test", config=Config(on_error="skip"))
     grouped = app.stream("n", value=int).group_by_key()
     table: Table
@@ -41,7 +41,7 @@ def test_an_aggregate_that_was_changed_before_an_error_is_as_before(windows: Any
 
 
 @pytest.mark.parametrize("caching", [False, True])
-def test_groupings_take_out_the_old_value_and_not_the_changed_one(caching: bool) -> None:
+def test_groupings_subtract_the_old_value_not_the_changed_one(caching: bool) -> None:
     app = App("test")
     seen = app.stream("n", value=int).group_by_key().aggregate(list, appending, name="seen")
     by_size = seen.group_by(lambda numbers: f"size {len(numbers)}")
@@ -51,7 +51,7 @@ def test_groupings_take_out_the_old_value_and_not_the_changed_one(caching: bool)
         assert dict(driver.table("sizes").items()) == {"size 1": 0, "size 2": 1}
 
 
-def test_sliding_windows_do_not_share_what_is_changed_in_place() -> None:
+def test_sliding_windows_do_not_share_aggregates_changed_in_place() -> None:
     app = App("test")
     windows = app.stream("n", value=int).group_by_key().windowed_by(sliding("10 s"))
     windows.aggregate(list, appending, name="seen")

@@ -1,4 +1,4 @@
-"""Timers: on stream time, on the wall clock, declared and scheduled as records come."""
+"""Timers: on stream time and on the wall clock, declared and scheduled by records."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from millstream.testing import TestDriver
 
 
 class Ticks(Processor):
-    """Forwards the time of each fire; records switch it on and off."""
+    """Forwards the time of each call; records switch it on and off."""
 
     on: Clock = "stream"
 
@@ -29,7 +29,7 @@ class WallTicks(Ticks):
     on = "wall"
 
 
-def test_stream_time_calls_after_the_first_record_and_then_at_multiples() -> None:
+def test_stream_time_timers_fire_after_the_first_record_and_then_at_multiples() -> None:
     class Tick(Processor):
         @punctuate(every="10 ms")
         def tick(self, now: int) -> None:
@@ -49,7 +49,7 @@ def test_stream_time_calls_after_the_first_record_and_then_at_multiples() -> Non
     assert got == {time: called.get(time, []) for time in got}
 
 
-def test_the_wall_clock_calls_although_no_record_comes_and_stays_on_its_grid() -> None:
+def test_wall_clock_timers_fire_without_records_at_fixed_multiples() -> None:
     class Tick(Processor):
         @punctuate(every="10 ms", on="wall")
         def tick(self, now: int) -> None:
@@ -67,7 +67,7 @@ def test_the_wall_clock_calls_although_no_record_comes_and_stays_on_its_grid() -
     assert got == [[], [1_010], [1_035], [], [1_040], [1_050]]
 
 
-def test_schedules_outlive_the_batch_in_which_they_were_made() -> None:
+def test_schedules_outlive_the_batch_that_created_them() -> None:
     app = App("test")
     app.stream("n", value=str).process(Ticks).to("out")
     with TestDriver(app) as driver:
@@ -78,7 +78,7 @@ def test_schedules_outlive_the_batch_in_which_they_were_made() -> None:
     assert values == [[], [("tick", 7)], [], [], [("tick", 12)], [("was active", True)], [("tick", 25)]]
 
 
-def test_a_schedule_on_the_wall_clock_counts_from_when_it_was_made() -> None:
+def test_a_wall_clock_schedule_starts_when_it_is_created() -> None:
     app = App("test")
     app.stream("n", value=str).process(WallTicks).to("out")
     with TestDriver(app) as driver:
@@ -93,7 +93,7 @@ def test_a_schedule_on_the_wall_clock_counts_from_when_it_was_made() -> None:
         assert driver.topic("out").read_key_values() == [("was active", True), ("was active", False)]
 
 
-def test_a_start_moves_the_grid() -> None:
+def test_start_shifts_the_firing_times() -> None:
     class Anchored(Processor):
         @punctuate(every="10 ms", start=13)
         def on_stream(self, now: int) -> None:
@@ -116,7 +116,7 @@ def test_a_start_moves_the_grid() -> None:
         assert driver.topic("out").read_key_values() == [("stream", 13), ("stream", 23), ("wall", 3), ("wall", 13)]
 
 
-def test_a_declared_timer_that_is_cancelled_does_not_begin_anew() -> None:
+def test_a_declared_timer_that_is_cancelled_does_not_start_again() -> None:
     class Once(Processor):
         @punctuate(every="1 ms", name="one-shot")
         def tick(self, now: int) -> None:
@@ -133,7 +133,7 @@ def test_a_declared_timer_that_is_cancelled_does_not_begin_anew() -> None:
         assert driver.topic("out").read_values() == [5]
 
 
-def test_a_timer_sees_stores_and_no_record() -> None:
+def test_a_timer_has_stores_but_no_current_record() -> None:
     seen: list[Any] = []
 
     class Sums(Processor):
@@ -166,7 +166,7 @@ def test_a_timer_sees_stores_and_no_record() -> None:
     assert seen == [((), 60_000), ((), 120_000)]
 
 
-def test_timers_go_across_stages() -> None:
+def test_records_forwarded_by_a_timer_cross_stages() -> None:
     class Tick(Processor):
         @punctuate(every="1 s", on="wall")
         def tick(self, now: int) -> None:
@@ -181,7 +181,7 @@ def test_timers_go_across_stages() -> None:
         assert driver.topic("out").read_values() == [1, 2]
 
 
-def test_errors_of_a_timer_name_it_and_go_by_the_policy() -> None:
+def test_errors_in_a_timer_name_it_and_follow_the_error_policy() -> None:
     class Bomb(Processor):
         @punctuate(every="1 s", on="wall")
         def tick(self, now: int) -> None:
@@ -230,7 +230,7 @@ def test_only_methods_of_the_processor_can_be_scheduled() -> None:
         driver.topic("n").pipe(1)
 
 
-def test_stages_share_their_stream_time_only_if_asked_to() -> None:
+def test_stages_share_stream_time_only_on_request() -> None:
     class Tick(Processor):
         @punctuate(every="10 ms")
         def tick(self, now: int) -> None:

@@ -1,4 +1,4 @@
-"""Ready aggregations of streams and windows: what they show, what they leave out, and what they keep."""
+"""Built-in aggregations of streams and windows: their results, dropped records and stored state."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SINGLE: list[tuple[str, tuple[Any, ...], Any]] = [
 
 @pytest.mark.parametrize(("verb", "arguments", "expected"), SINGLE, ids=[verb for verb, _, _ in SINGLE])
 @pytest.mark.parametrize("windows", [None, tumbling("1 s"), hopping("1 s", every="1 s"), session(gap="1 s")], ids=str)
-def test_a_verb_shows_its_result(verb: str, arguments: tuple[Any, ...], expected: Any, windows: Any) -> None:
+def test_each_verb_returns_its_result(verb: str, arguments: tuple[Any, ...], expected: Any, windows: Any) -> None:
     app = App("test")
     grouped: Any = trades(app) if windows is None else trades(app).windowed_by(windows)
     table = getattr(grouped, verb)(*arguments, name="result")
@@ -70,7 +70,7 @@ def test_a_verb_shows_its_result(verb: str, arguments: tuple[Any, ...], expected
         assert [row.value for row in driver.table("result").scan()] == [expected]
 
 
-def test_several_at_once() -> None:
+def test_several_aggregations_at_once() -> None:
     app = App("test")
     table = trades(app).agg(
         low=min_of("price"), high=max_of("price"), average=mean_of("price"), trades=count_of(), name="stats"
@@ -120,7 +120,7 @@ def test_sessions_are_merged_in_the_order_of_time() -> None:
         }
 
 
-def test_final_results_and_cached_ones_are_shown_alike() -> None:
+def test_caching_does_not_change_final_results() -> None:
     for caching in (False, True):
         app = App("test")
         closing = trades(app).windowed_by(tumbling("10 ms")).emit("final").mean("price")
@@ -143,7 +143,7 @@ def test_a_join_sees_results() -> None:
         assert driver.topic("out").read_values() == ["? 1.5"]
 
 
-def test_the_best_by_a_field() -> None:
+def test_top_results_by_a_field() -> None:
     app = App("test")
     trades(app).top(2, by="volume", name="largest")
     with TestDriver(app) as driver:
@@ -169,6 +169,6 @@ def test_a_wrong_field_names_the_record() -> None:
         (lambda grouped: grouped.agg(n=sum_of(lambda a, b, c, d: 1)), "takes 4 arguments"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(wrong: Any, message: str) -> None:
+def test_invalid_aggregations_are_rejected(wrong: Any, message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         wrong(trades(App("test")))

@@ -1,4 +1,4 @@
-"""Ready aggregations of grouped tables: rows come and go."""
+"""Built-in aggregations of grouped tables: rows are added and removed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_table_of_windows_adds_up(windows: Any) -> None:
 
 
 @pytest.mark.parametrize("verb", ["min", "max", "first", "last", "collect_set", "count_distinct"])
-def test_what_cannot_be_taken_out_is_refused_with_its_reason(verb: str) -> None:
+def test_aggregations_that_cannot_subtract_are_rejected_with_a_reason(verb: str) -> None:
     grouped = App("test").table("t").group_by(lambda value: value)
     with pytest.raises(DefinitionError, match=rf"{verb}\(\) of a grouped table .*: (only|each)"):
         getattr(grouped, verb)()

@@ -19,7 +19,7 @@ def test_the_first_value_is_the_first_result_without_a_call() -> None:
     assert calls == [(3, 5), (5, 4)]
 
 
-def test_the_reducer_may_ask_for_the_key() -> None:
+def test_the_reducer_may_take_the_key() -> None:
     app = App("test")
     app.stream("words", value=str).group_by_key().reduce(
         lambda key, left, right: f"{key}:{left}{right}"
@@ -41,7 +41,7 @@ def test_nulls_are_dropped_and_the_result_stays() -> None:
         assert dict(driver.table("largest").items()) == {"a": 3}
 
 
-def test_a_result_of_none_deletes_the_row_and_the_next_value_starts_anew() -> None:
+def test_a_result_of_none_deletes_the_row_and_the_next_value_starts_again() -> None:
     """
     record    1@9   2@5        7@4
     result    1@9   null@9     7@4

@@ -6,7 +6,7 @@ from millstream.foundation.partitioning import partition_of
 from millstream.testing import TestDriver
 
 
-def test_each_record_goes_to_the_task_that_owns_its_key() -> None:
+def test_each_record_is_sent_to_the_task_that_owns_its_key() -> None:
     app = App("test")
     moved = app.stream("words", value=str).select_key(lambda word: word).repartition(8)
     moved.map_values(lambda key, _, context: [key, context.partition]).to("out")
@@ -27,7 +27,7 @@ def test_null_keys_are_dropped_and_counted_and_null_values_kept() -> None:
         assert driver.topic("out").read_key_values() == [("k", None)]
 
 
-def test_timestamp_headers_and_types_survive_the_way() -> None:
+def test_timestamp_headers_and_types_are_preserved() -> None:
     app = App("test")
     seen: list[object] = []
     app.stream("n", value=int).map(lambda n: ((n, "k"), {n, n + 1})).repartition().peek(
@@ -51,12 +51,12 @@ def test_a_topology_may_send_records_over_several_edges() -> None:
 
 
 @pytest.mark.parametrize("partitions", [0, -1])
-def test_less_than_one_partition_is_refused(partitions: int) -> None:
+def test_less_than_one_partition_is_rejected(partitions: int) -> None:
     with pytest.raises(DefinitionError, match=rf"repartition\({partitions}\) is not valid; use 1 or more"):
         App("test").stream("n").repartition(partitions)
 
 
-def test_null_keys_cross_repartitions_on_the_way_to_a_left_join() -> None:
+def test_null_keys_pass_repartitions_before_a_left_join() -> None:
     app = App("test")
     numbers = app.stream("n", value=int)
     moved = numbers.repartition(name="first").repartition(name="second")

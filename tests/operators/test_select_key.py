@@ -12,7 +12,7 @@ def test_select_key_replaces_the_key_only() -> None:
     assert (record.key, record.value, record.timestamp, record.headers) == ("km", "mill", 2, (("h", b"1"),))
 
 
-def test_a_null_key_passes_to_a_topic_and_ends_at_a_grouping() -> None:
+def test_a_null_key_is_written_to_a_topic_and_dropped_by_a_grouping() -> None:
     app = App("test")
     keyless = app.stream("words", value=str).select_key(lambda _: None)
     keyless.to("out")
@@ -26,7 +26,7 @@ def test_a_null_key_passes_to_a_topic_and_ends_at_a_grouping() -> None:
         assert list(driver.table("seen").items()) == []
 
 
-def test_the_declared_serde_writes_the_new_key() -> None:
+def test_the_declared_serde_encodes_the_new_key() -> None:
     app = App("test")
     app.stream("n", value=int).select_key(lambda n: n, key=INT64).to("out")
     app.stream("out", key=bytes, value=int).to("check")

@@ -19,7 +19,7 @@ def sessions() -> App:
     return app
 
 
-def test_a_record_within_the_gap_extends_the_session_and_takes_the_old_one_back() -> None:
+def test_a_record_within_the_gap_extends_the_session_and_deletes_the_old_one() -> None:
     with TestDriver(sessions()) as driver:
         driver.topic("in").pipe("x", key="a", timestamp=0)
         driver.topic("in").pipe("x", key="a", timestamp=5)
@@ -36,7 +36,7 @@ def test_a_record_between_two_sessions_merges_them() -> None:
         assert [(row.key.start, row.key.end, row.value) for row in driver.table("n").scan()] == [(0, 12, 4)]
 
 
-def test_aggregates_need_to_know_how_to_merge() -> None:
+def test_aggregate_over_sessions_requires_a_merger() -> None:
     grouped = App("test").stream("in").group_by_key().windowed_by(session(gap="5 ms"))
     with pytest.raises(DefinitionError, match="pass merge="):
         grouped.aggregate(list, lambda seen, value: [*seen, value])

@@ -3,7 +3,7 @@ from millstream.config import Config
 from millstream.testing import TestDriver
 
 
-def test_a_record_goes_to_the_first_branch_that_matches_and_to_no_other() -> None:
+def test_a_record_takes_the_first_branch_that_matches_and_no_other() -> None:
     app = App("test")
     parts = app.stream("n", value=int).split()
     parts = parts.branch(lambda n: n < 10, lambda small: small.to("small"))
@@ -14,7 +14,7 @@ def test_a_record_goes_to_the_first_branch_that_matches_and_to_no_other() -> Non
         assert [driver.topic(name).read_values() for name in ("small", "medium", "large")] == [[5], [50], [500]]
 
 
-def test_without_default_the_rest_ends_here_and_is_not_a_drop() -> None:
+def test_without_default_the_other_records_end_and_are_not_counted_as_dropped() -> None:
     app = App("test")
     app.stream("n", value=int).split().branch(lambda n: n < 10, lambda small: small.to("small"))
     with TestDriver(app) as driver:
@@ -23,7 +23,7 @@ def test_without_default_the_rest_ends_here_and_is_not_a_drop() -> None:
         assert driver.topic("small").read() == []
 
 
-def test_branches_can_be_taken_by_name_or_number() -> None:
+def test_branches_are_accessed_by_name_or_number() -> None:
     app = App("test")
     parts = app.stream("n", value=int).split().branch(lambda n: n < 10, name="small").branch(lambda n: n < 100)
     parts.default()
@@ -36,7 +36,7 @@ def test_branches_can_be_taken_by_name_or_number() -> None:
     assert branches == [[5], [50], [500]]
 
 
-def test_each_predicate_is_asked_once_per_record_it_sees() -> None:
+def test_each_predicate_is_called_once_per_record() -> None:
     asked: list[str] = []
 
     def first(n: int) -> bool:
@@ -54,7 +54,7 @@ def test_each_predicate_is_asked_once_per_record_it_sees() -> None:
     assert asked == ["first 5", "first 50", "second 50"]
 
 
-def test_a_predicate_that_raises_sends_the_record_nowhere() -> None:
+def test_a_record_whose_predicate_raises_takes_no_branch() -> None:
     app = App("test", config=Config(on_error="skip"))
     app.stream("n", value=int).split().branch(lambda n: 1 // n > 0, lambda it: it.to("out")).default(
         lambda it: it.to("out")
@@ -65,7 +65,7 @@ def test_a_predicate_that_raises_sends_the_record_nowhere() -> None:
         assert driver.topic("out").read() == []
 
 
-def test_a_branch_may_be_read_by_several() -> None:
+def test_a_branch_may_have_several_readers() -> None:
     app = App("test")
     small = app.stream("n", value=int).split().branch(lambda n: n < 10).branches["1"]
     small.to("one")

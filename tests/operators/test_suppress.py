@@ -1,4 +1,4 @@
-"""Holding back changes of a table. The conformance cases have the fine print."""
+"""Hold back changes of a table. The conformance cases cover the details."""
 
 from typing import Any
 
@@ -24,14 +24,14 @@ def piped(driver: TestDriver, *records: tuple[str, int]) -> list[tuple[Any, Any]
     return driver.topic("out").read_key_values()
 
 
-def test_a_window_is_passed_on_once_when_its_grace_has_passed() -> None:
+def test_a_window_is_forwarded_once_after_its_grace_period() -> None:
     with TestDriver(windowed(until_window_closes())) as driver:
         assert piped(driver, ("b", 0), ("a", 9), ("b", 14), ("b", 1)) == []
         assert piped(driver, ("c", 15)) == [("a@0", 1), ("b@0", 2)]
         assert piped(driver, ("a", 3)) == []  # late
 
 
-def test_a_session_that_was_merged_away_is_left_out() -> None:
+def test_a_session_that_was_merged_into_another_is_left_out() -> None:
     app = App("test")
     sessions = app.stream("in", key=str, value=str).group_by_key().windowed_by(session(gap="10 ms")).count()
     sessions.suppress(until_window_closes()).to_stream(lambda key, _: f"{key.start}-{key.end}").to("out")
@@ -45,7 +45,7 @@ def table(until: Suppression) -> App:
     return app
 
 
-def test_a_time_limit_counts_from_the_first_change_and_passes_on_the_last() -> None:
+def test_a_time_limit_starts_at_the_first_change_and_forwards_the_last() -> None:
     with TestDriver(table(until_time_limit("10 ms"))) as driver:
         for key, value, timestamp in (("a", "1", 0), ("a", "2", 6), ("b", "1", 9)):
             driver.topic("in").pipe(value, key=key, timestamp=timestamp)
@@ -58,7 +58,7 @@ def test_a_time_limit_counts_from_the_first_change_and_passes_on_the_last() -> N
         assert driver.topic("out").read_key_values() == [("b", None)]
 
 
-def test_a_full_buffer_passes_on_early_or_stops_the_app() -> None:
+def test_a_full_buffer_emits_early_or_stops_the_app() -> None:
     with TestDriver(table(until_time_limit("1 h", max_records=1))) as driver:
         driver.topic("in").pipe("1", key="a", timestamp=0)
         driver.topic("in").pipe("1", key="b", timestamp=1)
@@ -69,14 +69,14 @@ def test_a_full_buffer_passes_on_early_or_stops_the_app() -> None:
             driver.topic("in").pipe("1" * 50, key="a", timestamp=1)
 
 
-def test_bytes_are_counted_as_rows_come_and_go() -> None:
+def test_bytes_are_counted_as_rows_are_added_and_removed() -> None:
     with TestDriver(table(until_time_limit("10 ms", max_bytes=40, when_full="shut_down"))) as driver:
         for number in range(20):
             driver.topic("in").pipe("1", key="a", timestamp=number * 10)
         assert len(driver.topic("out").read()) == 10
 
 
-def test_look_ups_see_what_was_passed_on() -> None:
+def test_lookups_see_the_row_that_was_forwarded_last() -> None:
     app = App("test")
     held = app.table("in", key=str, value=str).suppress(until_time_limit("10 ms"))
     app.table("left", key=str, value=str).left_join(held, lambda left, right: f"{left}-{right}").to_stream().to("out")
@@ -96,7 +96,7 @@ def test_headers_are_those_of_the_last_change_held_back() -> None:
         assert [record.headers for record in driver.topic("out").read()] == [(("n", b"2"),)]
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_suppressions_are_rejected() -> None:
     rows = App("test").table("in")
     with pytest.raises(DefinitionError, match="requires a windowed table"):
         rows.suppress(until_window_closes())

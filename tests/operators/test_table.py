@@ -22,7 +22,7 @@ def test_a_record_without_key_is_dropped_and_counted() -> None:
         assert [report.dropped for report in driver.reports] == [{"users: null_key": 1}]
 
 
-def test_the_last_by_offset_wins_and_the_timestamp_goes_back_too() -> None:
+def test_the_last_record_by_offset_wins_and_the_timestamp_may_decrease() -> None:
     app = App("test")
     app.table("users", value=str).to_stream().to("out")
     with TestDriver(app) as driver:

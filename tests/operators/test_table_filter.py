@@ -2,7 +2,7 @@ from millstream import App
 from millstream.testing import TestDriver
 
 
-def test_a_row_that_fails_now_is_a_tombstone() -> None:
+def test_a_row_that_no_longer_matches_becomes_a_tombstone() -> None:
     app = App("test")
     app.table("in", value=int, name="rows").filter(lambda n: n > 1, name="kept").to_stream().to("out")
     with TestDriver(app) as driver:
@@ -11,7 +11,7 @@ def test_a_row_that_fails_now_is_a_tombstone() -> None:
         assert dict(driver.table("kept").items()) == {}
 
 
-def test_a_row_that_never_passed_is_passed_over_where_the_old_row_is_known() -> None:
+def test_no_tombstone_is_sent_for_a_row_that_never_matched_if_the_old_row_is_known() -> None:
     app = App("test")
     app.table("in", value=int, name="rows").filter(lambda n: n > 1).to_stream().to("out")
     with TestDriver(app) as driver:
@@ -19,7 +19,7 @@ def test_a_row_that_never_passed_is_passed_over_where_the_old_row_is_known() -> 
         assert driver.topic("out").read() == []
 
 
-def test_where_it_is_not_known_the_tombstone_is_sent_as_in_kafka_streams() -> None:
+def test_the_tombstone_is_sent_if_the_old_row_is_not_known_as_in_kafka_streams() -> None:
     app = App("test")
     app.table("in", value=int).filter(lambda n: n > 1).to_stream().to("out")
     with TestDriver(app) as driver:

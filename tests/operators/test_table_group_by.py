@@ -34,7 +34,7 @@ def test_a_change_within_a_group_is_one_update_old_before_new() -> None:
     assert steps == ["+5", "-5", "+7"]
 
 
-def test_none_for_the_group_or_the_value_leaves_that_half_out() -> None:
+def test_a_half_without_group_or_value_is_left_out() -> None:
     app = App("test")
     grouped = app.table("in", value=int).group_by(lambda n: "x" if n > 0 else None, values=lambda n: n or None)
     grouped.reduce(lambda a, b: a + b, lambda a, b: a - b).to_stream().to("out")

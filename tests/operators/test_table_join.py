@@ -33,7 +33,7 @@ def test_each_change_is_joined_with_the_other_side(
         assert results == expected
 
 
-def test_the_later_timestamp_counts() -> None:
+def test_the_result_has_the_later_timestamp() -> None:
     app = App("test")
     app.table(L, value=str).join(app.table(R, value=str), lambda a, b: a + b).to_stream().to("out")
     with TestDriver(app) as driver:
@@ -48,8 +48,8 @@ def test_only_tables_can_be_joined_with_a_table() -> None:
         app.table(L).join(app.stream(R), lambda a, b: a)  # type: ignore[call-overload]
 
 
-def test_a_row_that_was_joined_away_has_no_timestamp() -> None:
-    """The deleted row of the first join must not lend its timestamp to the second join in the same batch."""
+def test_a_deleted_result_of_a_join_has_no_timestamp() -> None:
+    """The deleted row of the first join must not pass its timestamp to the second join in the same batch."""
     app = App("test")
     left, right = app.table(L, value=str), app.table(R, value=str)
     gone = left.outer_join(right, lambda a, b: None, name="gone")
@@ -63,7 +63,7 @@ def test_a_row_that_was_joined_away_has_no_timestamp() -> None:
         ]
 
 
-def test_a_filtered_side_stores_the_table_above_it_so_that_it_sends_no_needless_tombstones() -> None:
+def test_a_filtered_side_stores_its_source_table_and_sends_no_needless_tombstones() -> None:
     app = App("test")
     left, right = app.table(L, value=str, name="left"), app.table(R, value=str)
     kept = right.filter(lambda value: value == "kept")

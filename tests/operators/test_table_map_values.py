@@ -5,7 +5,7 @@ from millstream.errors import ProcessingError
 from millstream.testing import TestDriver
 
 
-def test_values_are_replaced_and_tombstones_pass() -> None:
+def test_values_are_replaced_and_tombstones_are_forwarded() -> None:
     app = App("test")
     app.table("in", value=int).map_values(lambda key, n: f"{key}{n}", name="texts").to_stream().to("out")
     with TestDriver(app) as driver:
@@ -16,7 +16,7 @@ def test_values_are_replaced_and_tombstones_pass() -> None:
         assert "a" not in driver.table("texts")
 
 
-def test_a_table_without_a_name_is_looked_through() -> None:
+def test_lookups_compute_the_rows_of_a_table_without_a_name() -> None:
     app = App("test")
     prices = app.table("prices", value=int).map_values(lambda n: n * 2).filter(lambda n: n < 100)
     app.stream("orders", value=int).left_join(prices, lambda n, price: [n, price]).to("out")
@@ -26,7 +26,7 @@ def test_a_table_without_a_name_is_looked_through() -> None:
         assert driver.topic("out").read_key_values() == [("pen", [1, 6]), ("car", [1, None])]
 
 
-def test_a_raising_function_meets_the_policy() -> None:
+def test_the_error_policy_applies_to_a_function_that_raises() -> None:
     app = App("test", config=Config())
     app.table("in", value=int).map_values(lambda n: 1 // n, name="inverse")
     with TestDriver(app) as driver, pytest.raises(ProcessingError, match="node 'inverse' failed"):

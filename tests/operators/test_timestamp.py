@@ -36,21 +36,21 @@ def test_event_time_may_be_computed_from_the_record(extract: Any, expected: int)
 
 
 def without_time(computed: Any, **settings: Any) -> App:
-    """Return an app whose records have their value as time, but for 2, which has ``found``."""
+    """Return an app whose records have their value as timestamp, except 2, which has ``computed``."""
     app = App("test", config=Config(on_error="dead_letter"))
     app.stream("n", value=int, timestamp=lambda value: computed if value == 2 else value, **settings).to("out")
     return app
 
 
 @pytest.mark.parametrize("computed", [-1, None, float("nan"), -0.5 * 10])
-def test_by_default_a_record_without_a_time_fails(computed: object) -> None:
+def test_by_default_a_record_without_a_valid_timestamp_fails(computed: object) -> None:
     with TestDriver(without_time(computed)) as driver:
         driver.topic("n").pipe(1)
         with pytest.raises(ProcessingError, match=r'record n\[0\]@1 has an invalid timestamp: -\d; on_invalid="skip"'):
             driver.topic("n").pipe(2)
 
 
-def test_records_without_a_time_can_be_skipped_and_are_counted() -> None:
+def test_records_without_a_valid_timestamp_can_be_skipped_and_are_counted() -> None:
     with TestDriver(without_time(None, on_invalid="skip")) as driver:
         driver.topic("n").pipe(1, 2)
         assert [(report.dropped, report.records_in) for report in driver.reports] == [({"n: invalid_timestamp": 1}, 1)]
@@ -58,7 +58,7 @@ def test_records_without_a_time_can_be_skipped_and_are_counted() -> None:
         assert driver.topic("out").read_values() == [1, 3]
 
 
-def test_records_without_a_time_can_get_the_latest_of_their_partition() -> None:
+def test_records_without_a_valid_timestamp_can_get_the_latest_of_their_partition() -> None:
     with TestDriver(without_time(-1, on_invalid="partition_time")) as driver:
         driver.topic("n").pipe(7, 5, 2, 9, 2)
         assert [record.timestamp for record in driver.topic("out").read()] == [7, 5, 7, 9, 9]
@@ -76,7 +76,7 @@ def test_the_latest_time_of_a_partition_is_not_that_of_another() -> None:
             driver.topic("b").pipe(-1)
 
 
-def test_a_function_that_raises_or_gives_no_time_at_all_goes_the_way_of_user_code() -> None:
+def test_the_error_policy_applies_to_a_timestamp_function_that_raises_or_returns_no_time() -> None:
     for computed in ("soon", object()):
         with TestDriver(without_time(computed)) as driver:
             driver.topic("n").pipe(1, 2)
@@ -85,7 +85,7 @@ def test_a_function_that_raises_or_gives_no_time_at_all_goes_the_way_of_user_cod
             assert driver.topic("out").read_values() == [1, 3]
 
 
-def test_a_record_whose_own_timestamp_is_negative_is_refused() -> None:
+def test_a_record_with_a_negative_timestamp_is_rejected() -> None:
     app = App("test")
     app.stream("n", value=int).to("out")
     with TestDriver(app) as driver, pytest.raises(ProcessingError, match=r"record n\[0\]@0 .*invalid timestamp: -5"):
@@ -101,7 +101,7 @@ def test_the_wall_clock_can_be_event_time() -> None:
         assert [record.timestamp for record in driver.topic("out").read()] == [5_000]
 
 
-def test_the_time_of_the_log_can_be_event_time() -> None:
+def test_the_append_time_of_the_log_can_be_event_time() -> None:
     app = App("test")
     app.stream("n", value=int, timestamp="append").to("out")
     with TestDriver(app) as driver:
@@ -111,7 +111,7 @@ def test_the_time_of_the_log_can_be_event_time() -> None:
 
 
 @pytest.mark.parametrize(("setting", "value"), [("timestamp", "sun"), ("on_invalid", "pray")])
-def test_settings_that_are_not_known_are_refused(setting: str, value: Any) -> None:
+def test_unknown_settings_are_rejected(setting: str, value: Any) -> None:
     with pytest.raises(DefinitionError, match=f"{setting}='{value}' is unknown"):
         App("test").stream("n", **{setting: value})
 
@@ -127,7 +127,7 @@ def test_the_clock_of_a_device_is_corrected(typed: bool) -> None:
         assert [record.timestamp for record in driver.topic("out").read()] == [49_000]
 
 
-def test_results_carry_the_computed_time() -> None:
+def test_results_have_the_computed_timestamp() -> None:
     app = App("test")
     app.stream("n", value=int, timestamp=lambda n: n).group_by(lambda _: "all").count().to_stream().to("out")
     with TestDriver(app) as driver:

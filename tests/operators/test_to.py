@@ -26,7 +26,7 @@ def test_a_stream_may_be_written_to_several_topics_and_a_topic_by_several_stream
         assert (driver.topic("a").read_values(), driver.topic("b").read_values()) == ([1], [1, -1])
 
 
-def test_the_topic_may_be_computed_and_is_made_when_it_is_named_first() -> None:
+def test_the_topic_may_be_computed_and_is_created_on_first_use() -> None:
     app = App("test")
     app.stream("n", value=int).to(lambda key, n, context: f"{key}.{context.topic}.{n % 2}")
     with TestDriver(app) as driver:
@@ -43,7 +43,7 @@ def test_a_computed_topic_with_a_wrong_name_is_an_error_of_the_record(name: Any)
         driver.topic("n").pipe(1)
 
 
-def test_a_fixed_topic_with_a_wrong_name_is_refused_at_once() -> None:
+def test_a_fixed_topic_with_a_wrong_name_is_rejected_at_once() -> None:
     with pytest.raises(InvalidNameError, match="topic name 'a/b' is not allowed"):
         App("test").stream("n").to("a/b")
 
@@ -69,7 +69,7 @@ def test_keys_are_text_and_values_json_unless_declared() -> None:
         ("k", object(), "cannot encode value <object object at .*> as json"),
     ],
 )
-def test_what_cannot_be_encoded_names_the_half_and_the_serde(key: object, value: object, message: str) -> None:
+def test_an_encode_error_names_key_or_value_and_the_serde(key: object, value: object, message: str) -> None:
     app = App("test")
     app.stream("n", value=int).map(lambda _: (key, value)).to("out", name="end")
     with (
@@ -87,7 +87,7 @@ def test_an_app_may_read_what_it_writes() -> None:
         assert driver.topic("n").read_values() == [3, 2, 1, 0]
 
 
-def test_a_record_too_large_for_its_topic_meets_the_policy_and_not_the_broker() -> None:
+def test_the_error_policy_applies_to_a_record_too_large_for_its_topic() -> None:
     app = App("test", config=Config(on_error="skip"))
     app.stream("in", value=int).map_values(lambda n: "x" * n).to("out")
     with TestDriver(app) as driver:
@@ -96,7 +96,7 @@ def test_a_record_too_large_for_its_topic_meets_the_policy_and_not_the_broker() 
 
 
 class Textual:
-    """A serde that gives text where it should give bytes."""
+    """A serde that returns text instead of bytes."""
 
     name = "textual"
 
@@ -107,7 +107,7 @@ class Textual:
         return data.decode()
 
 
-def test_a_serde_that_gives_no_bytes_is_an_error_of_the_record() -> None:
+def test_a_serde_that_does_not_return_bytes_is_an_error_of_the_record() -> None:
     app = App("test")
     app.stream("n", value=int).to("out", value=Textual())
     with TestDriver(app) as driver, pytest.raises(ProcessingError, match="serde textual encodes to str, not to bytes"):
@@ -135,7 +135,7 @@ def test_a_partitioner_may_write_a_record_to_several_partitions_or_to_none() -> 
     ]
 
 
-def test_many_records_go_where_the_partitioner_says(tmp_path: Path) -> None:
+def test_many_records_are_written_to_the_partitions_of_the_partitioner(tmp_path: Path) -> None:
     app = App("test", data_dir=tmp_path)
     app.stream("n", value=int).to("out", partitioner=lambda _key, n, count: [n % count, (n + 1) % count])
     with EmbeddedLog(tmp_path / "log", durability="os") as log:
@@ -150,7 +150,7 @@ def test_many_records_go_where_the_partitioner_says(tmp_path: Path) -> None:
     assert placed == sorted((n, (n + shift) % 4) for n in range(500) for shift in range(2))
 
 
-def test_a_partitioner_is_asked_also_for_windowed_keys() -> None:
+def test_a_partitioner_is_called_for_windowed_keys_too() -> None:
     app = App("test")
     counts = app.stream("n", value=int).group_by_key().windowed_by(tumbling("1 s")).count(name="counts")
     counts.to_stream().to("out", partitioner=lambda key, _count, partitions: None if key.start else partitions - 1)

@@ -2,7 +2,7 @@ from millstream import App
 from millstream.testing import TestDriver
 
 
-def test_the_last_record_by_offset_is_the_row_whatever_its_timestamp() -> None:
+def test_the_last_record_by_offset_is_the_row_regardless_of_timestamps() -> None:
     app = App("test")
     app.stream("n", value=int).to_table(name="last").to_stream().to("out")
     with TestDriver(app) as driver:
@@ -14,7 +14,7 @@ def test_the_last_record_by_offset_is_the_row_whatever_its_timestamp() -> None:
         assert (row.value, row.timestamp) == (2, 5)
 
 
-def test_null_value_deletes_and_passes_as_a_tombstone() -> None:
+def test_a_null_value_deletes_the_row_and_is_forwarded_as_a_tombstone() -> None:
     app = App("test")
     app.stream("n", value=int).to_table(name="last").to_stream().to("out")
     with TestDriver(app) as driver:
@@ -33,7 +33,7 @@ def test_null_key_is_dropped_and_counted() -> None:
         assert driver.topic("out").read() == []
 
 
-def test_equal_rows_are_passed_on_again() -> None:
+def test_equal_rows_are_forwarded_again() -> None:
     app = App("test")
     app.stream("n", value=int).to_table().to_stream().to("out")
     with TestDriver(app) as driver:
@@ -41,7 +41,7 @@ def test_equal_rows_are_passed_on_again() -> None:
         assert driver.topic("out").read_values() == [1, 1]
 
 
-def test_a_re_keyed_stream_is_moved_first_and_headers_travel() -> None:
+def test_a_re_keyed_stream_is_repartitioned_first_with_its_headers() -> None:
     app = App("test")
     app.stream("words", value=str).select_key(lambda word: word[0]).to_table(name="last").to_stream().to("out")
     with TestDriver(app, partitions=3) as driver:

@@ -30,7 +30,7 @@ def test_null_values_reach_the_transformer_too() -> None:
         assert driver.topic("out").read_values() == ["k=x", "k=None"]
 
 
-def test_a_stored_result_is_computed_once_per_change_and_can_be_read() -> None:
+def test_a_stored_result_is_computed_once_per_change() -> None:
     app = App("test")
     best = app.table("t", value=str).transform_values(CountCalls, name="result")
     best.group_by(lambda v: v[0]).aggregate(str, lambda g, v: f"{g}+{v}", lambda g, v: f"{g}-{v}", name="g")
@@ -50,7 +50,7 @@ def test_a_result_that_is_not_stored_is_computed_for_new_and_then_for_old_values
         assert driver.table("g")["x"] == "+x#1-x#4+xy#3"
 
 
-def test_look_ups_compute_rows_that_are_not_stored_also_missing_ones() -> None:
+def test_lookups_compute_rows_that_are_not_stored_even_missing_ones() -> None:
     app = App("test")
     table = app.table("t", value=str).transform_values(Shown)
     app.stream("s", value=str).join(table, lambda left, right: f"{left}/{right}").to("out")
@@ -61,7 +61,7 @@ def test_look_ups_compute_rows_that_are_not_stored_also_missing_ones() -> None:
         assert driver.topic("out").read_values() == ["a/k=None", "b/k=x"]
 
 
-def test_look_ups_of_a_transformer_with_stores_are_refused() -> None:
+def test_lookups_of_a_transformer_with_stores_are_rejected() -> None:
     app = App("test")
     table = app.table("t", value=str).transform_values(CountCalls, name=None)
     app.stream("s", value=str).join(table.filter(lambda v: True), lambda left, right: left).to("out")
@@ -69,7 +69,7 @@ def test_look_ups_of_a_transformer_with_stores_are_refused() -> None:
         _ = app.plan
 
 
-def test_other_tables_are_read_and_share_the_tasks() -> None:
+def test_other_tables_can_be_read_and_are_in_the_same_task() -> None:
     class WithOther(ValueTransformer):
         stores = {"other": table_store("other")}
 
@@ -102,6 +102,6 @@ def test_errors_name_the_step() -> None:
             driver.topic("t").pipe("x", key="k")
 
 
-def test_it_wants_a_transformer() -> None:
+def test_objects_that_are_not_transformers_are_rejected() -> None:
     with pytest.raises(DefinitionError, match="expects a ValueTransformer"):
         App("test").table("t").transform_values(dict)  # type: ignore[arg-type]

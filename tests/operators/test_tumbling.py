@@ -23,7 +23,7 @@ def piped(app: App, *records: tuple[str | None, int]) -> list[tuple[str, int]]:
         return driver.topic("out").read_key_values()
 
 
-def test_a_record_belongs_to_the_window_that_begins_at_or_before_it() -> None:
+def test_a_record_belongs_to_the_window_that_starts_at_or_before_it() -> None:
     assert piped(counting(), ("a", 1), ("a", 9), ("a", 10)) == [("a@0", 1), ("a@0", 2), ("a@10", 1)]
 
 
@@ -35,7 +35,7 @@ def test_a_late_record_is_dropped_and_counted() -> None:
         assert driver.dropped == {"counts: late": 1}
 
 
-def test_time_moves_with_records_of_any_key_but_not_without_key() -> None:
+def test_records_of_any_key_advance_stream_time_but_not_those_without_key() -> None:
     assert piped(counting(), ("a", 1), (None, 50), ("a", 2)) == [("a@0", 1), ("a@0", 2)]
     assert piped(counting(), ("a", 1), ("b", 50), ("a", 2)) == [("a@0", 1), ("b@50", 1)]
 

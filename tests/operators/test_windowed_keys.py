@@ -65,7 +65,7 @@ def test_the_declared_key_is_inside_the_windows() -> None:
         assert driver.topic("out").read_raw()[0].key == INT64.encode(17) + bytes(8)
 
 
-def test_a_sink_behind_windows_needs_no_size() -> None:
+def test_a_sink_after_windows_needs_no_size() -> None:
     app = App("test")
     counts(app, tumbling("1 min")).filter(lambda n: n > 0).to_stream().to("out", key=time_windowed(str))
     with TestDriver(app) as driver:
@@ -127,7 +127,7 @@ def test_windowed_results_join_a_table_of_windowed_keys_partition_by_partition()
         assert driver.topic("out").read_map() == {Windowed(key, 0, MINUTE): [1, int(key[1:])] for key in KEYS}
 
 
-def test_a_rekeyed_stream_meets_a_table_of_windowed_keys() -> None:
+def test_a_rekeyed_stream_joins_a_table_of_windowed_keys() -> None:
     app = App("test")
     limits = app.table("limits", key=time_windowed(str, size="1 min"), value=int)
     stream = app.stream("in", value=str).select_key(lambda key: Windowed(key, 0, MINUTE))

@@ -1,4 +1,4 @@
-"""What the tests of tasks share: an app's tasks in this process, and a short way to write and read topics."""
+"""Fixtures for tests of tasks: a task environment in this process, and short ways to write and read topics."""
 
 from __future__ import annotations
 

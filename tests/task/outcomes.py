@@ -1,4 +1,4 @@
-"""Run an app's only task for some batches and return everything that it leaves behind, to compare ways to run it."""
+"""Run an app's only task for some batches and return all its effects, to compare ways to run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State grows with what is kept, not with what has passed: operators with a retention run over 100 times of it."""
+"""State is bounded by retention: operators run over 100 times their retention without growing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def waiting(stream: Stream, table: Table) -> None:
 
 
 class Dedupe(Processor):
-    stores = {"seen": window_store(retention="10 min")}  # as users write it
+    stores = {"seen": window_store(retention="10 min")}  # as in user code
 
     def process(self, record: Record) -> None:
         self.context.store("seen").put(record.key, record.value, record.timestamp)
@@ -113,14 +113,14 @@ OPERATORS: dict[str, Callable[[App], Any]] = {
 
 @pytest.mark.parametrize("caching", [True, False], ids=["caching", "every update"])
 @pytest.mark.parametrize("name", OPERATORS)
-def test_state_does_not_grow_with_what_has_passed(
+def test_state_does_not_grow_with_the_number_of_records(
     name: str, caching: bool, make_env: Callable[..., TaskEnvironment], log: EmbeddedLog
 ) -> None:
     app = App("bounded")
     OPERATORS[name](app)
     sizes = sizes_of(make_env(app, caching=caching), log)
-    steady = max(sizes[2:6])  # after a few retentions all is there that is ever kept at once
-    assert 0 < steady < KEYS * PER_BATCH / STEP * 8  # less than all windows of what two batches bring
+    steady = max(sizes[2:6])  # after a few retentions the state has its full size
+    assert 0 < steady < KEYS * PER_BATCH / STEP * 8  # less than all windows of two batches
     assert max(sizes[6:]) <= steady * 1.25, sizes
 
 

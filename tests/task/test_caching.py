@@ -1,4 +1,4 @@
-"""Caching: what a table passes on once per key and batch, and what that must not change."""
+"""Caching: a table forwards each key once per batch, without other effects."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ def run_all(env: TaskEnvironment, stop: int) -> None:
 
 
 @pytest.mark.parametrize(("caching", "expected"), [(False, [b"1", b"2", b"1", b"3"]), (True, [b"3", b"1"])])
-def test_off_passes_every_update_on_and_on_the_last_of_each_key(
+def test_without_caching_every_update_is_forwarded_with_it_the_last_of_each_key(
     make_env: MakeEnv, send: Send, read: Read, caching: bool, expected: list[bytes]
 ) -> None:
     app = App("test")
@@ -45,7 +45,7 @@ def test_a_row_added_and_deleted_within_a_batch_ends_as_a_tombstone(make_env: Ma
     assert read("out") == [None]
 
 
-def test_sessions_that_are_merged_within_a_batch_were_never_there(make_env: MakeEnv, send: Send, read: Read) -> None:
+def test_sessions_that_are_merged_within_a_batch_are_not_forwarded(make_env: MakeEnv, send: Send, read: Read) -> None:
     app = App("test")
     windows = app.stream("n", value=int).group_by_key().windowed_by(session(gap="1 min", grace="1 min"))
     windows.count(name="sessions").to_stream().to("out")
@@ -56,7 +56,7 @@ def test_sessions_that_are_merged_within_a_batch_were_never_there(make_env: Make
     assert read("out") == [b"3"]
 
 
-def test_tables_in_a_row_are_passed_on_in_the_order_of_the_plan(make_env: MakeEnv, send: Send, read: Read) -> None:
+def test_tables_are_flushed_in_the_order_of_the_plan(make_env: MakeEnv, send: Send, read: Read) -> None:
     app = App("test")
     first = app.stream("n", value=int).group_by_key().reduce(lambda left, right: left + right, name="sum")
     first.to_stream().group_by_key().count(name="updates").to_stream().to("out")
@@ -66,7 +66,7 @@ def test_tables_in_a_row_are_passed_on_in_the_order_of_the_plan(make_env: MakeEn
     assert read("out") == [b"1"]
 
 
-def test_a_join_sees_the_newest_row_whether_it_was_passed_on_or_not(make_env: MakeEnv, send: Send, read: Read) -> None:
+def test_a_join_sees_the_newest_row_even_if_it_was_not_forwarded_yet(make_env: MakeEnv, send: Send, read: Read) -> None:
     app = App("test")
     rows = app.stream("n", value=int).to_table(name="last")
     app.stream("ask", value=int).join(rows, lambda _, row: row).to("out")
@@ -85,7 +85,7 @@ def test_a_join_sees_the_newest_row_whether_it_was_passed_on_or_not(make_env: Ma
         (lambda grouped: grouped.windowed_by(session(gap="1 s")).count(), ()),
     ],
 )
-def test_what_was_held_back_carries_the_headers_of_the_last_update(
+def test_deferred_updates_have_the_headers_of_the_last_update(
     write: Callable[[GroupedStream], Table], expected: tuple[tuple[str, bytes], ...]
 ) -> None:
     app = App("test")

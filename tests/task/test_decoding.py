@@ -22,7 +22,7 @@ def outcome(decode: Any, *arguments: Any) -> Any:
 
 
 def check(serde: Serde, items: list[bytes | None]) -> None:
-    """A column must be decoded as its items are, or be refused if one of them is."""
+    """A column must be decoded like its items, or rejected if one of them is."""
     singly = outcome(lambda: [None if item is None else serde.decode(item) for item in items])
     assert outcome(column_decoder(serde), items) == singly
 
@@ -35,7 +35,7 @@ OBJECTS = st.dictionaries(st.text(max_size=3), st.text(max_size=5), max_size=2).
 
 @settings(deadline=None)
 @given(st.lists(PIECES | OBJECTS | st.none(), max_size=5))
-def test_json_is_read_as_it_stands_in_each_record_whatever_its_neighbours_are(items: list[bytes | None]) -> None:
+def test_json_is_decoded_as_in_each_single_record_whatever_its_neighbours_are(items: list[bytes | None]) -> None:
     check(JSON, items)
 
 
@@ -53,7 +53,7 @@ def test_json_is_read_as_it_stands_in_each_record_whatever_its_neighbours_are(it
         [],
     ],
 )
-def test_objects_are_checked_one_by_one_when_in_doubt(items: list[bytes | None]) -> None:
+def test_ambiguous_objects_are_decoded_one_by_one(items: list[bytes | None]) -> None:
     check(Json(Point), items)
     check(JSON, items)
 
@@ -65,12 +65,12 @@ def test_objects_are_checked_one_by_one_when_in_doubt(items: list[bytes | None])
         max_size=4,
     )
 )
-def test_text_is_refused_where_a_record_is_no_utf_8(items: list[bytes | None]) -> None:
+def test_text_that_is_not_valid_utf_8_is_rejected(items: list[bytes | None]) -> None:
     check(TEXT, items)
     check(READABLE, items)
 
 
-def test_other_serdes_are_asked_for_each_item() -> None:
+def test_other_serdes_decode_each_item() -> None:
     check(RAW, [b"a", None])
     check(INT64, [b"\0" * 8, None])
     check(INT64, [b"\0"])

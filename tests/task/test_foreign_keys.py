@@ -49,7 +49,7 @@ def make_env(log: EmbeddedLog, tmp_path: Path) -> Callable[[App], TaskEnvironmen
     return make_env
 
 
-def test_answers_go_back_to_as_many_tasks_as_the_left_side_has() -> None:
+def test_answers_return_to_the_tasks_of_the_left_side() -> None:
     layout = Layout.of(app(keeps_left=True).plan, COUNTS)
     partitions = {stage.name: count for stage, count in zip(layout.plan.stages, layout.partitions, strict=True)}
     assert partitions == {"left": 3, "right": 5, "joined-response": 3}
@@ -57,7 +57,7 @@ def test_answers_go_back_to_as_many_tasks_as_the_left_side_has() -> None:
 
 @pytest.mark.parametrize("keeps_left", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_tables_end_as_a_join_of_the_last_rows(
+def test_the_result_is_the_join_of_the_last_rows(
     seed: int, keeps_left: bool, log: EmbeddedLog, make_env: Callable[[App], TaskEnvironment]
 ) -> None:
     print(f"seed {seed}")

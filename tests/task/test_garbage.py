@@ -18,7 +18,7 @@ def _threshold() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-def test_the_collector_rests_meanwhile_and_is_put_back_after_an_error() -> None:
+def test_the_threshold_is_raised_during_a_batch_and_restored_after_an_error() -> None:
     collection = infrequent_collection()
     collection.__enter__()
     assert gc.get_threshold()[0] > 100_000
@@ -26,7 +26,7 @@ def test_the_collector_rests_meanwhile_and_is_put_back_after_an_error() -> None:
     assert gc.get_threshold() == (700, 10, 10)
 
 
-def test_two_at_once_leave_the_collector_as_it_was() -> None:
+def test_two_overlapping_batches_restore_the_threshold() -> None:
     first, second = infrequent_collection(), infrequent_collection()
     first.__enter__()
     second.__enter__()
@@ -35,13 +35,13 @@ def test_two_at_once_leave_the_collector_as_it_was() -> None:
     assert gc.get_threshold() == (700, 10, 10)
 
 
-def test_a_collector_that_the_user_has_turned_off_stays_off() -> None:
+def test_a_collector_that_the_user_has_disabled_stays_disabled() -> None:
     gc.set_threshold(0)
     with infrequent_collection():
         assert gc.get_threshold()[0] == 0
 
 
-def test_what_is_loaded_is_passed_over_and_what_comes_later_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loaded_objects_are_frozen_and_later_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage, "_calls", count())
     before = gc.get_freeze_count()
     try:

@@ -11,7 +11,7 @@ Chunks = list[list[int]]
 
 
 def feed(number: int, chunks: Chunks) -> Any:
-    """Yield chunks with these timestamps; each record's value tells its input and its place in it."""
+    """Yield chunks with these timestamps; each record's value is its input and its position there."""
     start = 0
     for times in chunks:
         rows = Rows([None] * len(times), [b""] * len(times), times, None)
@@ -36,7 +36,7 @@ def order(*inputs: Chunks) -> list[tuple[int, int]]:
 
 
 def check_positions(mixed: Interleaved) -> None:
-    """Each record must be found again in its chunk."""
+    """Check that each record can be located in its chunk."""
     for row, (number, value, timestamp) in enumerate(
         zip(mixed.input_numbers, mixed.values, mixed.timestamps, strict=True)
     ):
@@ -56,16 +56,16 @@ def test_on_a_tie_the_input_declared_first_goes_first() -> None:
     assert order([[1, 2, 2]], [[1, 2]]) == [(0, 0), (1, 0), (0, 1), (0, 2), (1, 1)]
 
 
-def test_each_input_keeps_its_order_also_out_of_time() -> None:
-    """A record behind one of the future waits with it, as in the queues of a Kafka Streams task."""
+def test_each_input_keeps_its_order_even_with_unordered_timestamps() -> None:
+    """A record waits for an earlier one with a later timestamp, as in the queues of a Kafka Streams task."""
     assert order([[9, 1]], [[2, 3]]) == [(1, 0), (1, 1), (0, 0), (0, 1)]
 
 
-def test_empty_inputs_and_chunks_are_passed_over() -> None:
+def test_empty_inputs_and_chunks_are_skipped() -> None:
     assert order([], [[]], [[], [5], [], [6]]) == [(2, 0), (2, 1)]
 
 
-def test_records_that_follow_each_other_come_in_one_run() -> None:
+def test_consecutive_records_of_an_input_form_one_slice() -> None:
     early, late = list(range(20)), list(range(50, 70))
     runs = list(merged([feed(0, [early + late]), feed(1, [list(range(30, 45)), [99]])]))
     assert not any(isinstance(run, Interleaved) for run in runs)
@@ -74,7 +74,7 @@ def test_records_that_follow_each_other_come_in_one_run() -> None:
 
 
 @given(st.lists(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=3), max_size=4))
-def test_merging_is_picking_the_head_with_the_smallest_time_again_and_again(inputs: list[Chunks]) -> None:
+def test_merging_always_takes_the_input_with_the_smallest_next_timestamp(inputs: list[Chunks]) -> None:
     queues = [[time for chunk in chunks for time in chunk] for chunks in inputs]
     expected, heads = [], [0] * len(queues)
     while waiting := [number for number, queue in enumerate(queues) if heads[number] < len(queue)]:

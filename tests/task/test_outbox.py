@@ -23,7 +23,7 @@ def outbox_blocks(keys: Keys, partitions: int, spread: int = 0) -> list[OutboxBl
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=3)), max_size=150), st.integers(1, 5), st.integers(0, 9))
-def test_records_lie_where_kafka_puts_them_in_order_and_whole(keys: Keys, partitions: int, spread: int) -> None:
+def test_records_are_in_the_partitions_of_kafka_in_order_and_complete(keys: Keys, partitions: int, spread: int) -> None:
     expected: dict[int, list[int]] = {}
     for number, key in enumerate(keys):
         partition = spread % partitions if key is None else partition_of(key, partitions)
@@ -38,12 +38,12 @@ def test_records_lie_where_kafka_puts_them_in_order_and_whole(keys: Keys, partit
         assert headers == [(("h", keys[number]),) if number % 3 == 0 else () for number in numbers]
 
 
-def test_nothing_makes_no_blocks() -> None:
+def test_an_empty_outbox_has_no_blocks() -> None:
     assert outbox_blocks([], 3) == []
 
 
 @given(st.lists(st.booleans(), max_size=12), st.integers(1, 3))
-def test_values_that_came_as_columns_and_single_ones_stay_in_order(as_columns: list[bool], partitions: int) -> None:
+def test_values_added_as_columns_and_singly_stay_in_order(as_columns: list[bool], partitions: int) -> None:
     box = Outbox()
     box.topics["out"] = columns = Columns()
     for at, packed in enumerate(as_columns):
@@ -66,7 +66,7 @@ def test_values_that_came_as_columns_and_single_ones_stay_in_order(as_columns: l
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9), st.text(max_size=2)), max_size=40), st.integers(1, 4))
-def test_over_an_edge_records_go_by_their_key_as_a_topic_would_hold_it(keys: list[object], tasks: int) -> None:
+def test_records_cross_an_edge_to_the_partition_that_a_topic_would_have(keys: list[object], tasks: int) -> None:
     box = Outbox()
     box.edges["edge"] = columns = EdgeColumns()
     numbers = columns.numbers(lambda key: str(key).encode())

@@ -1,4 +1,4 @@
-"""What becomes of records that cannot be processed: fail, skip or dead letter, for user code and for decoding."""
+"""Error policies: fail, skip or dead letter, for errors in user code and in decoding."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def letter(driver: TestDriver) -> Record:
     return dead_letter
 
 
-def test_fail_stops_at_the_record_and_says_where() -> None:
+def test_fail_stops_at_the_record_and_reports_its_position() -> None:
     with TestDriver(dividing()) as driver:
         driver.topic("n").pipe(5)
         with pytest.raises(
@@ -39,14 +39,14 @@ def test_fail_stops_at_the_record_and_says_where() -> None:
     assert 'on_error="dead_letter" or "skip"' in str(caught.value)
 
 
-def test_an_error_inside_of_a_package_is_shown_at_the_line_that_called_it() -> None:
+def test_an_error_inside_a_package_is_reported_at_the_line_that_called_it() -> None:
     app = App("test")
     app.stream("n", value=str).map_values(lambda text: json.loads(text)).to("out")
     with TestDriver(app) as driver, pytest.raises(ProcessingError, match=r"test_policy\.py:\d+ in <lambda>\)"):
         driver.topic("n").pipe("{")
 
 
-def test_an_error_of_a_builtin_has_no_line() -> None:
+def test_an_error_in_a_builtin_has_no_line() -> None:
     app = App("test")
     app.stream("n", value=str).map_values(int).to("out")
     with TestDriver(app) as driver, pytest.raises(ProcessingError) as caught:
@@ -54,7 +54,7 @@ def test_an_error_of_a_builtin_has_no_line() -> None:
     assert caught.value.facts["line"] is None
 
 
-def test_fail_writes_one_letter_if_a_topic_for_letters_is_named() -> None:
+def test_fail_writes_one_dead_letter_if_their_topic_is_configured() -> None:
     app = dividing(dead_letter_topic="morgue")
     with TestDriver(app) as driver:
         driver.topic("n").pipe(5)
@@ -67,14 +67,14 @@ def test_fail_writes_one_letter_if_a_topic_for_letters_is_named() -> None:
     assert dict(dead_letter.headers)["__streams.errors.offset"] == b"1"
 
 
-def test_fail_writes_the_letter_of_what_cannot_be_decoded_too() -> None:
+def test_fail_writes_the_dead_letter_of_a_record_that_cannot_be_decoded_too() -> None:
     with TestDriver(dividing(on_decode_error="fail", dead_letter_topic="morgue")) as driver:
         with pytest.raises(SerdeError, match="cannot be decoded"):
             driver.topic("n").pipe_raw(b"five")
         assert [record.value for record in driver.topic("morgue").read_raw()] == [b"five"]
 
 
-def test_letters_have_the_headers_with_which_the_record_arrived() -> None:
+def test_dead_letters_have_the_headers_with_which_the_record_arrived() -> None:
     app = App("test", config=Config(on_error="dead_letter"))
     sessions = app.stream("n", value=int).group_by_key().windowed_by(session(gap="1 s")).count()
     sessions.to_stream().map_values(lambda _: 1 // 0).to("out")
@@ -83,7 +83,7 @@ def test_letters_have_the_headers_with_which_the_record_arrived() -> None:
         assert letter(driver).headers[0] == ("h", b"1")
 
 
-def test_skip_goes_on_without_the_record_and_counts_it() -> None:
+def test_skip_continues_without_the_record_and_counts_it() -> None:
     with TestDriver(dividing(on_error="skip")) as driver:
         driver.topic("n").pipe(0)
         assert [(report.dropped, report.dead_letters) for report in driver.reports] == [({"divide: error": 1}, 0)]
@@ -92,7 +92,7 @@ def test_skip_goes_on_without_the_record_and_counts_it() -> None:
         assert driver.topics == ["n", "out"]
 
 
-def test_a_dead_letter_is_the_raw_record_with_its_headers_and_the_reasons() -> None:
+def test_a_dead_letter_is_the_raw_record_with_its_headers_and_the_error() -> None:
     with TestDriver(dividing(on_error="dead_letter")) as driver:
         driver.topic("n").pipe(5)
         driver.topic("n").pipe(0, key="k", timestamp=7, headers={"h": b"1"})
@@ -125,7 +125,7 @@ def test_the_innermost_step_fails_and_its_siblings_still_get_the_record() -> Non
     assert values == [[0], [], [0], [0]]
 
 
-def test_behind_a_re_keying_the_dead_letter_is_what_a_topic_would_hold() -> None:
+def test_after_a_repartition_the_dead_letter_is_encoded_as_in_a_topic() -> None:
     app = App("test", config=Config(on_error="dead_letter", dead_letter_topic="morgue"))
     app.stream("n", value=int).group_by(lambda n: f"key {n}").aggregate(lambda: 1, lambda _, n: 10 // n, name="divide")
     with TestDriver(app) as driver:
@@ -135,7 +135,7 @@ def test_behind_a_re_keying_the_dead_letter_is_what_a_topic_would_hold() -> None
     assert dict(dead_letter.headers)["__streams.errors.topic"] == b"divide-repartition"
 
 
-def test_with_caching_an_error_behind_a_table_happens_at_the_end_of_the_batch() -> None:
+def test_with_caching_an_error_after_a_table_occurs_at_the_end_of_the_batch() -> None:
     app = App("test", config=Config(on_error="dead_letter"))
     app.stream("n", value=int).group_by_key().count().to_stream().map_values(lambda count: 1 // 0).to("out")
     with TestDriver(app, caching=True) as driver:
@@ -147,7 +147,7 @@ def test_with_caching_an_error_behind_a_table_happens_at_the_end_of_the_batch() 
 
 
 @pytest.mark.parametrize("first", [False, True])
-def test_by_default_what_cannot_be_decoded_is_set_aside(first: bool) -> None:
+def test_by_default_records_that_cannot_be_decoded_become_dead_letters(first: bool) -> None:
     with TestDriver(dividing()) as driver:
         if not first:
             driver.topic("n").pipe(5)
@@ -159,7 +159,7 @@ def test_by_default_what_cannot_be_decoded_is_set_aside(first: bool) -> None:
     assert (dead_letter.key, dead_letter.value, dead_letter.timestamp) == (b"k", b"five", 4)
 
 
-def test_decoding_can_be_made_to_fail_or_skip() -> None:
+def test_decode_errors_can_fail_or_be_skipped() -> None:
     message = r"record n\[0\]@0 cannot be decoded as json:int.*dead_letter"
     with TestDriver(dividing(on_decode_error="fail")) as driver, pytest.raises(SerdeError, match=message):
         driver.topic("n").pipe_raw(b"five")
@@ -169,7 +169,7 @@ def test_decoding_can_be_made_to_fail_or_skip() -> None:
         assert driver.topics == ["n", "out"]
 
 
-def test_bad_keys_are_bad_records_too() -> None:
+def test_records_whose_key_cannot_be_decoded_are_bad_too() -> None:
     app = App("test")
     app.stream("n", key=int, value=int).to("out")
     with TestDriver(app) as driver:
@@ -178,7 +178,7 @@ def test_bad_keys_are_bad_records_too() -> None:
         assert driver.topic("out").read_key_values() == [(1, 2)]
 
 
-def test_what_cannot_be_encoded_goes_the_way_of_user_code() -> None:
+def test_the_error_policy_applies_to_records_that_cannot_be_encoded() -> None:
     app = App("test", config=Config(on_error="dead_letter"))
     app.stream("n", value=int).map_values(lambda n: object() if n == 0 else n).to("out", name="end")
     with TestDriver(app) as driver:
@@ -190,7 +190,7 @@ def test_what_cannot_be_encoded_goes_the_way_of_user_code() -> None:
     assert dict(dead_letter.headers)["__millstream.errors.node"] == b"end"
 
 
-def test_what_cannot_cross_an_edge_goes_the_way_of_user_code() -> None:
+def test_the_error_policy_applies_to_records_that_cannot_be_encoded_for_an_edge() -> None:
     app = App("test", config=Config(on_error="skip"))
     app.stream("n", value=int).map(lambda n: (object() if n == 0 else n, n)).group_by_key().reduce(max, name="largest")
     with TestDriver(app) as driver:

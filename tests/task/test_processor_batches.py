@@ -1,4 +1,4 @@
-"""Where batches begin and end changes nothing about what a processor does on stream time."""
+"""The boundaries of batches do not change what a processor does on stream time."""
 
 from __future__ import annotations
 

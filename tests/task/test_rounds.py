@@ -1,4 +1,4 @@
-"""A stage that meets what it feeds itself runs in rounds; a batch that is run again goes on at the right one."""
+"""A stage in a cycle runs in rounds; a batch that runs again continues at the right round."""
 
 import uuid
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def test_the_second_round_sees_the_state_of_the_first(app: App, make_env: MakeEn
     assert [value.split(b",")[0] for value in read("out")] == [b"[null", b"[null", b"[2"]
 
 
-def test_a_batch_that_is_done_is_served_again(app: App, make_env: MakeEnv, send: Send, read: Read) -> None:
+def test_a_batch_that_is_done_is_replayed(app: App, make_env: MakeEnv, send: Send, read: Read) -> None:
     env = make_env(app, caching=False)
     send("n", "1", "2")
     progress, _ = run(env, batch(1, 0, 2), Progress())
@@ -62,7 +62,7 @@ def test_a_batch_that_is_done_is_served_again(app: App, make_env: MakeEnv, send:
     assert (read("out"), read("counts")) == published
 
 
-def test_a_crash_between_two_rounds_costs_nothing(
+def test_a_crash_between_two_rounds_loses_nothing(
     app: App, make_env: MakeEnv, send: Send, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env = make_env(app, caching=False)
@@ -86,7 +86,7 @@ def test_a_crash_between_two_rounds_costs_nothing(
     assert progress.versions["n/0"] == StateVersion(1, reports[1].commit)
 
 
-def test_a_round_without_records_leaves_the_version_of_the_one_before(app: App, make_env: MakeEnv, send: Send) -> None:
+def test_a_round_without_records_keeps_the_version_of_the_previous_one(app: App, make_env: MakeEnv, send: Send) -> None:
     env = make_env(app)
     send("n", "0")
     progress, reports = run(env, batch(1, 0, 1), Progress())
@@ -98,8 +98,8 @@ def test_a_round_without_records_leaves_the_version_of_the_one_before(app: App, 
     assert report.version == 2
 
 
-def test_what_a_task_sends_keeps_its_order_over_rounds(make_env: MakeEnv, send: Send, read: Read) -> None:
-    """The second round sends a record with a smaller timestamp; it stays behind what the first round sent."""
+def test_records_of_a_task_keep_their_order_over_rounds(make_env: MakeEnv, send: Send, read: Read) -> None:
+    """The second round sends a record with a smaller timestamp; it stays after the records of the first round."""
     app = App("test")
     numbers = app.stream("n", value=int)
     both = numbers.join(

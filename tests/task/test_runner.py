@@ -19,8 +19,8 @@ def task_input(batch: int, stop: int, start: int = 0, expected: StateVersion | N
     return TaskInput(0, batch, 0, expected or StateVersion(), (Range("n", 0, start, stop),))
 
 
-def test_a_batch_that_is_run_again_is_served_again_and_not_processed(make_env: MakeEnv, send: Send, read: Read) -> None:
-    """The function gives another result each time it is called, so that a second call would show."""
+def test_a_batch_that_runs_again_is_replayed_and_not_processed(make_env: MakeEnv, send: Send, read: Read) -> None:
+    """The function returns another result for each call, so that a second call would be visible."""
     app = App("test")
     app.stream("n").map_values(lambda _: uuid.uuid4().hex).to("out")
     env = make_env(app)
@@ -34,7 +34,7 @@ def test_a_batch_that_is_run_again_is_served_again_and_not_processed(make_env: M
     assert len(published) == 2
 
 
-def test_blocks_for_another_stage_are_the_same_when_served_again(make_env: MakeEnv, send: Send) -> None:
+def test_blocks_for_another_stage_are_the_same_when_replayed(make_env: MakeEnv, send: Send) -> None:
     app = App("test")
     app.stream("n").group_by(lambda _: uuid.uuid4().hex).count()
     env = make_env(app)
@@ -45,7 +45,7 @@ def test_blocks_for_another_stage_are_the_same_when_served_again(make_env: MakeE
     assert again == first
 
 
-def test_results_that_were_not_published_before_a_crash_are_published_when_run_again(
+def test_results_not_published_before_a_crash_are_published_when_the_batch_runs_again(
     make_env: MakeEnv, send: Send, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = App("test")
@@ -73,7 +73,7 @@ def test_batches_follow_each_other(make_env: MakeEnv, send: Send, read: Read) ->
 
 
 @pytest.mark.parametrize("expected", [StateVersion(1, "another"), StateVersion(0, ""), StateVersion(3, "later")])
-def test_state_of_another_history_is_refused(make_env: MakeEnv, send: Send, expected: StateVersion) -> None:
+def test_state_of_another_history_is_rejected(make_env: MakeEnv, send: Send, expected: StateVersion) -> None:
     app = App("test")
     app.stream("n").group_by_key().count()
     env = make_env(app)
@@ -97,7 +97,7 @@ def test_a_batch_that_is_requested_after_it_was_marked_as_done_is_not_processed_
     assert (again.replayed, again.commit) == (True, first.commit)
 
 
-def test_a_batch_that_fails_leaves_nothing_behind(make_env: MakeEnv, send: Send, read: Read) -> None:
+def test_a_batch_that_fails_changes_nothing(make_env: MakeEnv, send: Send, read: Read) -> None:
     fail = True
 
     def sometimes(value: int) -> int:
@@ -117,7 +117,7 @@ def test_a_batch_that_fails_leaves_nothing_behind(make_env: MakeEnv, send: Send,
     assert (report.replayed, read("out")) == (False, [b"1", b"2", b"3"])
 
 
-def test_a_task_without_work_does_not_touch_its_state(make_env: MakeEnv) -> None:
+def test_a_task_without_input_does_not_open_its_state(make_env: MakeEnv) -> None:
     app = App("test")
     app.stream("n").group_by_key().count()
     env = make_env(app)
@@ -126,7 +126,7 @@ def test_a_task_without_work_does_not_touch_its_state(make_env: MakeEnv) -> None
     assert not env.state_dir.exists()
 
 
-def test_stream_time_goes_on_from_where_the_last_batch_left_it(make_env: MakeEnv, send: Send) -> None:
+def test_stream_time_continues_from_the_last_batch(make_env: MakeEnv, send: Send) -> None:
     app = App("test")
     app.stream("n", value=int, timestamp=lambda n: n).to("out")
     env = make_env(app)
@@ -136,7 +136,7 @@ def test_stream_time_goes_on_from_where_the_last_batch_left_it(make_env: MakeEnv
     assert (first.stream_time, second.stream_time) == (50, 50)
 
 
-def test_a_topic_that_may_not_be_made_is_named(make_env: MakeEnv, send: Send) -> None:
+def test_a_topic_that_may_not_be_created_is_reported(make_env: MakeEnv, send: Send) -> None:
     app = App("test")
     app.stream("n").to(lambda _: "unknown")
     env = make_env(app)

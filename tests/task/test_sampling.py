@@ -1,4 +1,4 @@
-"""Which batches are measured, what is seen of them, and that it changes nothing that a topology does."""
+"""Which batches are measured, what is measured, and that it has no effect on the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clock:
 def test_small_batches_are_measured_once_a_second() -> None:
     clock = Clock()
     sampling = Sampling(clock)
-    assert sampling.probe(SMALL) is None  # a run that is over at once is not slowed down
+    assert sampling.probe(SMALL) is None  # a short run is not slowed down
     clock.now += 1
     assert sampling.probe(SMALL) is not None
     sampling.note(0, 0.001)
@@ -41,7 +41,7 @@ def test_small_batches_are_measured_once_a_second() -> None:
     assert sampling.probe(SMALL) is not None
 
 
-def test_large_batches_wait_for_longer_and_in_proportion_to_what_measuring_takes() -> None:
+def test_large_batches_have_longer_pauses_in_proportion_to_the_cost_of_measuring() -> None:
     clock = Clock()
     sampling = Sampling(clock)
     clock.now += 9.9
@@ -57,7 +57,7 @@ def test_large_batches_wait_for_longer_and_in_proportion_to_what_measuring_takes
     assert sampling.probe(LARGE) is not None
 
 
-def test_each_task_has_its_own_rest() -> None:
+def test_each_task_has_its_own_pause() -> None:
     clock = Clock()
     sampling = Sampling(clock)
     clock.now += 1
@@ -96,7 +96,7 @@ def test_records_are_counted_on_every_edge(make_env: Callable[..., TaskEnvironme
         "twice>all": 10,
         "all>written": 15,
         "n>counts": 10,
-        "counts>counts.to_stream": 1,  # caching holds the others back
+        "counts>counts.to_stream": 1,  # caching defers the others
         "counts.to_stream>counts.sink": 1,
     }
     assert [record.value for record in seen.samples["twice>all"]] == ["5", "7", "7", "9", "9"]
@@ -116,7 +116,7 @@ def test_records_are_counted_on_every_edge(make_env: Callable[..., TaskEnvironme
     assert 0 < sum(seen.seconds.values()) <= report.seconds
 
 
-def test_a_measured_batch_writes_what_any_other_would(
+def test_measuring_does_not_change_the_output(
     make_env: Callable[..., TaskEnvironment], send: Send, read: Callable[[str], list[bytes]]
 ) -> None:
     written = []

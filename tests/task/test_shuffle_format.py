@@ -1,4 +1,4 @@
-"""What goes to another stage arrives there as it was, each record at the task of its key."""
+"""Shuffle data: records arrive unchanged at another stage, each at the task of its key."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ Sent = list[tuple[str | None, bytes | None, int, bool]]
     ),
     st.integers(1, 4),
 )
-def test_a_block_holds_the_records_of_its_task_in_their_order(sent: Sent, tasks: int) -> None:
+def test_a_block_contains_the_records_of_its_task_in_order(sent: Sent, tasks: int) -> None:
     columns = EdgeColumns()
     numbers = columns.numbers(str.encode)
     for key, value, timestamp, has_headers in sent:

@@ -77,7 +77,7 @@ def number(stored: dict[bytes, bytes], counter: int) -> int:
     return int(value)
 
 
-def test_rows_are_counted_right_after_the_bounds_are_removed() -> None:
+def test_rows_are_counted_correctly_after_the_bounds_are_removed() -> None:
     """The counters stay on disk, and are not counted as rows."""
     records = [(b"a", 1, 0), (b"b", 2, 0), (b"cc", 3, 0)]
     app = App("test", config=Config(output_prefix="test-"))

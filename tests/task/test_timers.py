@@ -1,4 +1,4 @@
-"""Timers of a task: it runs for them alone, and what a batch did is not done twice."""
+"""Timers of a task: it runs without records if one is due, and a batch is not applied twice."""
 
 import uuid
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def test_a_task_runs_for_a_timer_and_reports_when_the_next_is_due(make_env: Make
     assert len(read("out")) == 1
 
 
-def test_without_a_timer_that_is_due_nothing_is_opened(make_env: MakeEnv) -> None:
+def test_without_a_due_timer_the_state_is_not_opened(make_env: MakeEnv) -> None:
     app = App("test")
     app.stream("n").process(Tick, name="ticks").to("out")
     env = make_env(app)
@@ -45,7 +45,7 @@ def test_without_a_timer_that_is_due_nothing_is_opened(make_env: MakeEnv) -> Non
     assert not env.state_dir.exists()
 
 
-def test_a_batch_of_timers_that_is_run_again_is_served_again(make_env: MakeEnv, read: Read) -> None:
+def test_a_batch_of_timers_that_runs_again_is_replayed(make_env: MakeEnv, read: Read) -> None:
     app = App("test")
     app.stream("n").process(Tick, name="ticks").to("out")
     env = make_env(app)
