@@ -135,16 +135,26 @@ def test_an_exception_in_a_callback_is_logged(log: EmbeddedLog, caplog: pytest.L
         ({"value": object()}, SerdeError, "cannot encode value <object"),
         ({"key": object()}, SerdeError, "cannot encode key <object"),
         ({"timestamp": 1.5}, DefinitionError, "timestamp 1.5 is not a whole number"),
+        ({"timestamp": 2**63}, DefinitionError, "timestamp 9223372036854775808 is out of range"),
+        ({"timestamp": -1}, DefinitionError, "timestamp -1 is out of range"),
+        ({"headers": {"attempt": 3}}, DefinitionError, "header 'attempt' has a value of type int"),
+        ({"headers": [(b"a", b"x")]}, DefinitionError, "a header's name is of type bytes"),
+        ({"headers": {"\ud800": b""}}, DefinitionError, "cannot be encoded as UTF-8"),
+        ({"headers": {"a": "\ud800"}}, DefinitionError, "cannot be encoded as UTF-8"),
+        ({"headers": [("a", b"b", b"c")]}, DefinitionError, "not pairs of a name and a value"),
+        ({"headers": 5}, DefinitionError, "not pairs of a name and a value"),
+        ({"headers": {"a": b"x" * 1000}}, RecordTooLargeError, "too large for topic 'lines'"),
     ],
 )
 def test_an_invalid_record_is_rejected_by_send(
     log: EmbeddedLog, arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with Producer(log) as producer:
+        producer.send("lines", "before")
         with pytest.raises(error, match=message):
             producer.send(**{"topic": "lines", **arguments})
         producer.send("lines", "good")
-    assert [record.value for record in read_all(log)] == ["good"]
+    assert sorted(record.value for record in read_all(log)) == ["before", "good"]
 
 
 def test_a_full_buffer_blocks_until_there_is_space(log: EmbeddedLog) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import repeat
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeAlias
 
 from millstream.broker import Membership, SupportsMembership
 from millstream.durations import Duration, milliseconds
-from millstream.errors import BrokerError, DefinitionError, OffsetOutOfRangeError, RebalancedError, SerdeError
-from millstream.foundation.blocks import headers_of
+from millstream.errors import BrokerError, DefinitionError, OffsetOutOfRangeError, RebalancedError
+from millstream.foundation.record_decoding import RecordDecoder
 from millstream.foundation.type_variables import TextKey, Value
 from millstream.records import Record, TopicPartition
-from millstream.serdes import JSON, RAW, TEXT, Serde, SerdeLike, serde_for
+from millstream.serdes import JSON, TEXT, SerdeLike, serde_for
 from millstream.windowed_serdes import reading_serde
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class Consumer(Generic[TextKey, Value]):
             raise DefinitionError(f"auto_offset_reset is {auto_offset_reset!r}", hint="use 'earliest' or 'latest'")
         self._broker = broker
         self._topics = (topics,) if isinstance(topics, str) else tuple(topics)
-        self._decoding = _Decoding(reading_serde(key) or TEXT, serde_for(value) or JSON)
+        self._decoding = RecordDecoder(reading_serde(key) or TEXT, serde_for(value) or JSON)
         self._reset: Reset = auto_offset_reset
         self._auto_commit = auto_commit and group is not None
         self._commit_seconds = milliseconds(commit_every) / 1000
@@ -295,7 +294,7 @@ class Consumer(Generic[TextKey, Value]):
 class _Cursor:
     """The position of a consumer in a partition."""
 
-    def __init__(self, broker: Broker, partition: TopicPartition, position: int, decoding: _Decoding) -> None:
+    def __init__(self, broker: Broker, partition: TopicPartition, position: int, decoding: RecordDecoder) -> None:
         self.partition = partition
         self.position = position
         self._broker = broker
@@ -338,55 +337,6 @@ class _Cursor:
             if self._end > self.position:
                 self._chunks = self._broker.read(topic, partition, self.position, self._end)
                 self._chunk = next(self._chunks, None)
-
-
-class _Decoding:
-    """Decodes columns of bytes to records."""
-
-    def __init__(self, key: Serde, value: Serde) -> None:
-        self._serdes = (key, value)
-
-    def records(
-        self, partition: TopicPartition, block: Any, offsets: Sequence[int]
-    ) -> tuple[list[Record], SerdeError | None]:
-        """Return the records up to the first that cannot be decoded, and its error."""
-        keys, values = block.column(0).to_pylist(), block.column(1).to_pylist()
-        error = None
-        for part, column, serde in zip(("key", "value"), (keys, values), self._serdes, strict=True):
-            if serde is not RAW:
-                del column[len(keys) :]  # values after a bad key are not decoded
-                error = _decode(column, serde, part, partition, offsets) or error
-        headers = headers_of(block)
-        columns = [offsets, keys, values, block.column(2).to_pylist()]
-        if headers is not None:
-            columns.append(headers)
-        return list(map(Record, repeat(partition.topic), repeat(partition.partition), *columns)), error
-
-
-def _decode(
-    column: list[Any], serde: Serde, part: str, partition: TopicPartition, offsets: Sequence[int]
-) -> SerdeError | None:
-    """Decode a column in place; cut it at the first failure, so that ``map`` cuts the other columns there too."""
-    decode: Callable[[bytes], Any] = serde.decode
-    decoded: list[Any] = []
-    try:
-        decoded.extend(None if data is None else decode(data) for data in column)
-    except Exception as cause:
-        row = len(decoded)
-        data = column[row]
-        column[:] = decoded
-        error = SerdeError(
-            f"cannot decode the {part} of {partition.topic}[{partition.partition}]@{offsets[row]} "
-            f"as {serde.name}: {cause} in {data!r:.80}",
-            hint=f"read it with {part}=bytes, or skip it with seek",
-            topic=partition.topic,
-            partition=partition.partition,
-            offset=offsets[row],
-        )
-        error.__cause__ = cause
-        return error
-    column[:] = decoded
-    return None
 
 
 def _seconds(wait: Wait) -> float:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
+from millstream.foundation.headers import HeadersLike
 from millstream.foundation.names import check_name, snake_case
 from millstream.foundation.type_variables import Key, KeyIn, Result, T, Value, ValueIn
 from millstream.records import Headers, Record
@@ -212,13 +213,13 @@ class ProcessorContext(Protocol[KeyIn, ValueIn]):
         key: KeyIn = SAME,
         value: ValueIn = SAME,
         timestamp: int = SAME,
-        headers: Headers = SAME,
+        headers: HeadersLike = SAME,
         to: str | None = None,
     ) -> None:
         """Forward a record, with the given parts replaced; without ``record`` a new one.
 
         A new record has no headers, and the timestamp of the current record or punctuation. ``to`` names the only
-        following step that gets it; by default all of them do.
+        following step that gets it; by default all of them do. Headers are pairs or a dict; text is encoded.
         """
 
     def schedule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias
@@ -24,17 +24,16 @@ from millstream.errors import (
     SerdeError,
 )
 from millstream.foundation.blocks import block_of, take_rows
+from millstream.foundation.headers import HeadersLike, check_timestamp, header_pairs, headers_size
 from millstream.foundation.partitioning import partitions_of
 from millstream.foundation.type_variables import Key, Value
 from millstream.serdes import JSON, READABLE, SerdeLike, encode_error, route_encoder, serde_for
-from millstream.timestamps import not_whole
 
 if TYPE_CHECKING:
     from millstream.broker import Broker
     from millstream.records import Headers
 
 WhenFull: TypeAlias = Literal["block", "raise", "drop"]
-HeadersLike: TypeAlias = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 
 _log = logging.getLogger(__name__)
 _OVERHEAD = 64  # approximate bytes of a waiting record besides its key and value
@@ -148,8 +147,11 @@ class Producer(Generic[Key, Value]):
         size = (len(packed_key) if packed_key else 0) + (len(packed) if packed else 0)
         if timestamp is None:
             timestamp = time_ns() // 1_000_000
-        elif type(timestamp) is not int:
-            raise not_whole(timestamp)
+        else:
+            check_timestamp(timestamp)
+        pairs = header_pairs(headers) if headers else ()
+        if pairs:
+            size += headers_size(pairs)
         with self._lock:
             if self._error is not None or self._closed:
                 self._raise()
@@ -160,8 +162,8 @@ class Producer(Generic[Key, Value]):
                 if not self._make_room(size):
                     return
                 batch = self._filling.get(topic) or self._begin(topic)
-            if headers is not None or partition is not None or on_delivery is not None or route is not None:
-                batch.add_options(headers, partition, on_delivery, route)
+            if pairs or partition is not None or on_delivery is not None or route is not None:
+                batch.add_options(pairs, partition, on_delivery, route)
             batch.keys.append(packed_key)
             batch.values.append(packed)
             batch.timestamps.append(timestamp)
@@ -319,14 +321,13 @@ class _Batch:
 
     def add_options(
         self,
-        headers: HeadersLike | None,
+        pairs: Headers,
         partition: int | None,
         on_delivery: OnDelivery | None,
         route: bytes | None,
     ) -> None:
         """Keep the options of the next row."""
         row = len(self.keys)
-        pairs = _pairs(headers) if headers else ()
         if partition is not None:
             if not 0 <= partition < self.topic.partitions:
                 raise BrokerError(
@@ -388,11 +389,6 @@ class _Batch:
                     first = None if self.offsets is None else self.offsets[number]
                     offset = None if first is None or first < 0 else first + index
                     yield row, Delivery(output.topic, output.partition, offset)
-
-
-def _pairs(headers: HeadersLike) -> Headers:
-    given = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in given)
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

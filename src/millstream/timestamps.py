@@ -28,11 +28,6 @@ Part: TypeAlias = str | Callable[[Any], Any]
 """A field of the value by name, or a function of the value."""
 
 
-def not_whole(timestamp: object) -> DefinitionError:
-    """Return the error for a timestamp that is not a whole number."""
-    return DefinitionError(f"timestamp {timestamp!r} is not a whole number", hint="pass milliseconds since 1970")
-
-
 def timestamp_source(given: TimestampLike) -> Function | Clock:
     """Return the checked ``timestamp=`` of a source."""
     if isinstance(given, str):

@@ -48,3 +48,11 @@ def test_many_small_records_may_exceed_the_limit_of_a_record(kafka: KafkaBroker,
 def test_a_missing_topic_is_named(kafka: KafkaBroker) -> None:
     with pytest.raises(UnknownTopicError, match="'nowhere'"):
         kafka.append([Output("nowhere", 0, block_of([None], [b"x"], [0]))])
+
+
+def test_a_partition_that_was_added_can_be_written_at_once(kafka: KafkaBroker, name: str) -> None:
+    kafka.create_topic(name, TopicConfig(partitions=1))
+    block = block_of([None], [b"x"], [0])
+    kafka.append([Output(name, 0, block)])  # now the client knows the partitions of the topic
+    kafka.alter_topic(name, partitions=4)
+    assert kafka.append([Output(name, 3, block)]) == [0]

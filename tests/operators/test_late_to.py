@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from millstream import App, hopping, join_window, session, sliding, tumbling
+from millstream.config import Config
 from millstream.testing import TestDriver
 
 SECONDS = 1_000
@@ -74,3 +75,13 @@ def test_joins_send_records_that_are_too_late_for_a_partner() -> None:
         driver.topic("right").pipe("d", key="k", timestamp=95 * SECONDS)
         assert [record.value for record in driver.topic("late").read_raw()] == [b"c"]
         assert driver.topic("out").read_values() == ["bd", "ad"]
+
+
+def test_a_late_record_that_is_too_large_with_its_headers_is_a_dead_letter() -> None:
+    app = App("test", config=Config(on_error="dead_letter"))
+    app.stream("n", value=str).group_by_key().windowed_by(tumbling("10 s"), late_to="late").count(name="counts")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe("x", key="k", timestamp=30 * SECONDS)
+        driver.topic("n").pipe("x" * 1_048_500, "y", key="k", timestamp=7 * SECONDS)
+        assert [record.value for record in driver.topic("late").read_raw()] == [b"y"]
+        assert [len(letter.value or b"") for letter in driver.topic("test.dead-letters").read_raw()] == [1_048_500]

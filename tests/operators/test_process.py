@@ -185,7 +185,7 @@ def test_an_invalid_timestamp_cannot_be_forwarded(timestamp: Any) -> None:
     app.stream("n", value=int).process(Wrong).to("out")
     with (
         TestDriver(app) as driver,
-        pytest.raises(ProcessingError, match=rf"cannot forward a record with timestamp {timestamp}"),
+        pytest.raises(ProcessingError, match=rf"timestamp {timestamp} is "),
     ):
         driver.topic("n").pipe(1)
 

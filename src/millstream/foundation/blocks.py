@@ -14,10 +14,10 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
+from millstream.foundation.headers import pack_headers, unpack_headers
 from millstream.records import Headers
 
 Block: TypeAlias = pa.RecordBatch
@@ -60,10 +60,6 @@ def take_items(items: Sequence[T], indexes: Sequence[int]) -> list[T]:
     return list(itemgetter(*indexes)(items)) if len(indexes) > 1 else [items[index] for index in indexes]
 
 
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(Headers).decode
-
-
 def block_of(
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None] | Column,
@@ -71,7 +67,9 @@ def block_of(
     headers: Sequence[Headers] | None = None,
 ) -> Block:
     """Build a block from columns; ``headers=None`` means that no record has headers."""
-    packed = pa.nulls(len(keys), _BINARY) if headers is None else binary_column(_pack_headers(headers))
+    packed = (
+        pa.nulls(len(keys), _BINARY) if headers is None else binary_column([pack_headers(pairs) for pairs in headers])
+    )
     columns = [binary_column(keys), binary_column(values), int_column(timestamps), packed]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
@@ -140,16 +138,12 @@ def concat_columns(columns: list[Column]) -> Column:
     return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
 
 
-def _pack_headers(headers: Iterable[Headers]) -> list[bytes | None]:
-    return [_pack(pairs) if pairs else None for pairs in headers]
-
-
 def headers_of(block: Block) -> list[Headers] | None:
-    """Return the headers of each record, or None if no record has headers."""
+    """Return the headers of each record, ``InvalidHeaders`` if they cannot be decoded; None if no record has any."""
     column = block.column(3)
     if column.null_count == len(column):
         return None
-    return [() if packed is None else _unpack(packed) for packed in column.to_pylist()]
+    return [() if packed is None else unpack_headers(packed) for packed in column.to_pylist()]
 
 
 def rows_of(block: Block) -> Rows:

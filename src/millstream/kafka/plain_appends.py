@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from millstream.broker import Acks, Output
 from millstream.errors import BrokerUnavailableError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _DELIVERY_SECONDS = 60.0
 _POLL_SECONDS = 0.1
+_METADATA_SECONDS = 10.0
 UNKNOWN_OFFSET = -1
 _WITHOUT_ACKS = {"enable.idempotence": False, "acks": "0"}
 _WITH_ACKS = {"message.timeout.ms": int(_DELIVERY_SECONDS * 1000)}
@@ -45,7 +46,7 @@ class PlainAppender:
         for output, delivery in zip(outputs, deliveries, strict=True):
             delivery.expected = len(output.block)
             with translate_kafka_errors(f"write to topic {output.topic!r}", output.topic):
-                enqueue(producer, output, delivery if waits_for_acks else None)
+                _enqueue(producer, output, delivery if waits_for_acks else None)
         if not waits_for_acks:
             producer.poll(0)
             return [UNKNOWN_OFFSET] * len(outputs)
@@ -78,6 +79,17 @@ class PlainAppender:
                     f"records were not acknowledged within {_DELIVERY_SECONDS:.0f} s",
                     hint="check that Kafka is running",
                 )
+
+
+def _enqueue(producer: Producer, output: Output, on_delivery: _Delivery | None) -> None:
+    """Queue a block; if the client does not know its partition, which may be new, refresh the client's metadata."""
+    try:
+        enqueue(producer, output, on_delivery)
+    except KafkaException as error:  # raised for the first record, so none of the block is queued
+        if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+            raise
+        producer.list_topics(output.topic, _METADATA_SECONDS)
+        enqueue(producer, output, on_delivery)
 
 
 class _Delivery:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from millstream.durations import Duration
 from millstream.errors import DefinitionError, ProcessingError
+from millstream.foundation.headers import HeadersLike, check_timestamp, header_pairs
 from millstream.operators.attached import AttachedStores
 from millstream.operators.runtime import Process as Forward
 from millstream.operators.runtime import Runtime, operator
@@ -66,7 +67,7 @@ class StepContext:
         key: Any = SAME,
         value: Any = SAME,
         timestamp: int = SAME,
-        headers: Headers = SAME,
+        headers: HeadersLike = SAME,
         to: str | None = None,
     ) -> None:
         """Forward a record."""
@@ -83,15 +84,17 @@ class StepContext:
                 timestamp = record.timestamp
             if headers is SAME:
                 headers = record.headers
-        if type(timestamp) is not int or timestamp < 0 or (self._keeps_key and key != self.key):
-            raise self._forward_error(key, timestamp)
+        check_timestamp(timestamp)
+        if self._keeps_key and key != self.key:
+            raise self._forward_error(key)
         reader = self._all_children if to is None else self._child(to)
         current = self._current
+        pairs: Any = header_pairs(headers) if headers and headers is not current.headers else headers
         try:
-            if not headers and not current.has_headers:
+            if not pairs and not current.has_headers:
                 reader(key, value, timestamp)
                 return
-            saved = current.override_headers(tuple(headers))
+            saved = current.override_headers(pairs or ())
             try:
                 reader(key, value, timestamp)
             finally:
@@ -138,11 +141,7 @@ class StepContext:
             )
         return self._children[name]
 
-    def _forward_error(self, key: Any, timestamp: int) -> DefinitionError:
-        if type(timestamp) is not int or timestamp < 0:
-            return DefinitionError(
-                f"cannot forward a record with timestamp {timestamp!r}", hint="use whole milliseconds, 0 or more"
-            )
+    def _forward_error(self, key: Any) -> DefinitionError:
         if self.key is NO_KEY:
             return DefinitionError(
                 f"{self.node!r} keeps keys, so it cannot forward without a current record", hint="use process()"

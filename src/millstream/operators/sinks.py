@@ -7,6 +7,7 @@ from typing import Any
 
 from millstream.errors import BrokerError, MillstreamError, RecordTooLargeError, SerdeError
 from millstream.foundation.blocks import Column, column_from_lines, max_item_length
+from millstream.foundation.headers import headers_size
 from millstream.foundation.names import check_name
 from millstream.foundation.object_codec import PRESENCE_CODEC, encode_key, hashable_keys, value_codec
 from millstream.functions import Function
@@ -41,6 +42,8 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
                 _check_bytes(key_serde, route)
                 _check_bytes(value_serde, data)
             size = (0 if route is None else len(route)) + (0 if data is None else len(data))
+            if context.has_headers:
+                size += headers_size(context.headers)
             if size > columns.max_record_bytes or (route is None and columns.needs_key):
                 raise _rejection(columns, size)
             target = None if choose_target is None else choose_target(key, value, columns.partitions)

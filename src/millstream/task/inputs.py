@@ -9,6 +9,7 @@ import numpy as np
 
 from millstream.errors import SerdeError
 from millstream.foundation.blocks import Rows
+from millstream.foundation.headers import InvalidHeaders
 from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.task.decoding import column_decoder
@@ -86,6 +87,11 @@ def _identity(key: Any) -> Any:
     return key
 
 
+def _check_headers(headers: list[Headers]) -> None:
+    if InvalidHeaders in map(type, headers):
+        raise SerdeError("its headers are invalid")
+
+
 class Decoder:
     """Decodes the records of one input for operators; without a ``key`` serde keys are decoded already."""
 
@@ -110,6 +116,8 @@ class Decoder:
         """Decode all records in one pass; only if that fails, find the bad ones one by one."""
         decoded = DecodedChunk(topic, partition, rows, offsets, self._topic_serdes)
         try:
+            if rows.headers is not None:
+                _check_headers(rows.headers)
             decoded.keys, decoded.values = self._keys(rows.keys), self._values(rows.values)
         except Exception:
             decoded = self._decode_singly(decoded, rows.keys, rows.values)
@@ -121,6 +129,8 @@ class Decoder:
         bad: set[int] = set()
         for row, (raw_key, raw_value) in enumerate(zip(keys, values, strict=True)):
             try:
+                if decoded.rows.headers is not None:
+                    _check_headers(decoded.rows.headers[row : row + 1])
                 decoded.keys[row] = None if raw_key is None else self._key(raw_key)
                 decoded.values[row] = None if raw_value is None else self._value(raw_value)
             except Exception as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
 from millstream.foundation.blocks import rows_of
+from millstream.foundation.headers import headers_size
 from millstream.foundation.transactions import Transaction
 from millstream.operators.build import EntryPoint, build
 from millstream.operators.runtime import Columns, EdgeColumns
@@ -176,13 +177,16 @@ class TaskRun:
 
     def send_late(self, node: Node, topic: str, windows: Sequence[Windowed] = ()) -> None:
         columns, (key, value) = self.to_topic(topic), self.context.raw
-        size = len(key or b"") + len(value or b"")
+        headers = (*self.context.source_headers, *late_headers(node, self.context, windows))
+        size = len(key or b"") + len(value or b"") + headers_size(headers)
         if size > columns.max_record_bytes:
-            raise RecordTooLargeError.of(topic, size, columns.max_record_bytes)
+            error = RecordTooLargeError.of(topic, size, columns.max_record_bytes)
+            return self.handle_error(node, error, None)
         columns.keys.append(key)
         columns.values.append(value)
         columns.timestamps.append(self.context.timestamp)
-        columns.set_headers((*self.context.source_headers, *late_headers(node, self.context, windows)))
+        columns.set_headers(headers)
+        return None
 
     def drop(self, node: Node, reason: str) -> None:
         self.drops[f"{node.name}: {reason}"] += 1

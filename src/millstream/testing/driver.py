@@ -17,6 +17,7 @@ from millstream.broker import Output, TopicConfig
 from millstream.durations import Duration, milliseconds
 from millstream.errors import UnknownTableError
 from millstream.foundation.blocks import block_of, headers_of
+from millstream.foundation.headers import TIMESTAMP_LIMIT, check_timestamp
 from millstream.foundation.partitioning import partition_of
 from millstream.foundation.paths import state_dir
 from millstream.foundation.storage import close_environments
@@ -34,7 +35,6 @@ from millstream.task.report import TaskReport
 from millstream.testing.bench import scratch_directory
 from millstream.testing.filling import fill
 from millstream.testing.topic import Piped, TestTopic
-from millstream.timestamps import not_whole
 
 _METRICS = ("records_in", "records_out", "dead_letters")
 
@@ -159,8 +159,8 @@ class TestDriver:
 
     def _append(self, topic: str, record: Piped, key: Serde, value: Serde) -> None:
         item_key, item, timestamp, headers = record
-        if type(timestamp) is not int:
-            raise not_whole(timestamp)
+        if type(timestamp) is not int or timestamp >= TIMESTAMP_LIMIT:  # negative ones test on_invalid=
+            check_timestamp(timestamp)
         if topic in self._plan.stamped_topics:
             timestamp = self.wall_clock
         if topic not in self.topics and self._is_read(topic):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic
 
 from millstream.durations import Duration, milliseconds
+from millstream.foundation.headers import HeadersLike, header_pairs
 from millstream.foundation.type_variables import Key, Value
 from millstream.records import Headers, Record
 from millstream.serdes import RAW, Serde, SerdeLike, serde_for
@@ -47,13 +48,13 @@ class TestTopic(Generic[Key, Value]):
         key: Key | None = None,
         timestamp: int | None = None,
         advance: Duration = "0 ms",
-        headers: Mapping[str, bytes] | Headers = (),
+        headers: HeadersLike = (),
     ) -> None:
         """Append records and process each of them to the end.
 
         All have the ``timestamp``, or each is ``advance`` later than the one before.
         """
-        pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers
+        pairs = header_pairs(headers)
         step = milliseconds(advance)
         for number, value in enumerate(values):
             at = self._next_time() if timestamp is None else timestamp + number * step
