@@ -104,7 +104,7 @@ def test_an_append_to_a_topic_deleted_in_the_meantime_is_refused(log: EmbeddedLo
 
 
 def test_a_topic_half_deleted_by_a_crash_can_be_created_again(log: EmbeddedLog, topic: str, tmp_path: Path) -> None:
-    log._catalog._remove_directory(topic)  # the process dies before the catalog deletes it
+    log._catalog._remove_directory(topic, None)  # the process dies before the catalog deletes it
     with pytest.raises(UnknownTopicError):
         log.offsets(topic)
     log.create_topic(topic, TopicConfig(partitions=1))

@@ -16,7 +16,7 @@ from uuid import uuid4
 import msgspec
 
 from millstream.broker import TopicConfig, apply_config_changes, check_config
-from millstream.errors import TopicExistsError, UnknownTopicError
+from millstream.errors import DamagedError, TopicExistsError, UnknownTopicError
 from millstream.foundation.names import check_name
 from millstream.foundation.storage import Environment, close_environments, open_environment
 from millstream.foundation.transactions import Database, Transaction
@@ -24,6 +24,7 @@ from millstream.log.topic import Topic
 from millstream.log.waiting import notify
 
 META_DATABASES = ("topics", "groups", "committed", "identity")
+_TRASH = ".deleted-"
 _CLUSTER_ID = b"cluster-id"
 
 
@@ -51,8 +52,37 @@ class Catalog:
     def meta(self) -> Environment:
         """The environment shared by topics and groups."""
         if self._meta is None or not self._meta.is_open:
-            self._meta = open_environment(self._root / "meta", META_DATABASES, sync=self._sync)
+            lost = next(self._topic_directories(), None) if self._is_new() else None
+            if lost is not None and self._is_new():  # no other process has created it and its first topic meanwhile
+                raise self._lost_catalog(lost)
+            meta = open_environment(self._root / "meta", META_DATABASES, sync=self._sync)
+            self._check_not_replaced(meta)
+            self._meta = meta
         return self._meta
+
+    def _is_new(self) -> bool:
+        return not (self._root / "meta" / "data.mdb").exists()
+
+    def _check_not_replaced(self, meta: Environment) -> None:
+        """Refuse an empty catalog beside topics with records: it was created after the real catalog was lost."""
+        with meta.read() as txn:
+            is_empty = txn.stat(meta.databases["topics"])["entries"] == 0
+        lost = next(filter(self._has_records, self._topic_directories() if is_empty else ()), None)
+        if lost is not None:
+            raise self._lost_catalog(lost)
+
+    def _topic_directories(self) -> Iterator[Path]:
+        return (data.parent for data in (self._root / "topics").glob("[!.]*/data.mdb"))
+
+    def _has_records(self, directory: Path) -> bool:
+        return Topic.content(directory, sync=self._sync).has_records
+
+    def _lost_catalog(self, directory: Path) -> DamagedError:
+        return DamagedError(
+            f"{str(self._root / 'meta')!r} has lost its topics, but {str(directory)!r} exists",
+            hint=f"restore the directory {self._root.name!r} from a backup; to start over, remove it yourself",
+            path=str(self._root / "meta"),
+        )
 
     def cluster_id(self) -> str:
         """Return the random id of the log, which is created on first use."""
@@ -108,7 +138,7 @@ class Catalog:
             if stored is not None and self._is_complete(name, _unpack(stored)):
                 raise TopicExistsError(f"topic {name!r} already exists", hint="choose another name", topic=name)
             entry = _Entry(uuid4().hex, config)
-            self._remove_directory(name)
+            self._remove_directory(name, None if stored is None else _unpack(stored).id)
             Topic(name, entry.id, config, self._directory(name), sync=self._sync).initialize()
             txn.put(name.encode(), _pack(entry), db=topics)
 
@@ -135,15 +165,18 @@ class Catalog:
         meta = self.meta
 
         def change(txn: Transaction) -> None:
-            if not txn.delete(name.encode(), db=meta.databases["topics"]):
+            stored = txn.get(name.encode(), db=meta.databases["topics"])
+            if stored is None:
                 raise self._unknown_topic(name)
+            entry = _unpack(stored)
+            txn.delete(name.encode(), db=meta.databases["topics"])
             for key in list(_committed_keys(txn, meta.databases["committed"], name)):
                 txn.delete(key, db=meta.databases["committed"])
-            self._remove_directory(name)
+            self._remove_directory(name, entry.id)
 
         meta.update(change)
         self._topics.pop(name, None)
-        for trash in (self._root / "topics").glob(".*"):
+        for trash in (self._root / "topics").glob(f"{_TRASH}*"):
             shutil.rmtree(trash, ignore_errors=True)
 
     def close(self) -> None:
@@ -157,13 +190,20 @@ class Catalog:
     def _is_complete(self, name: str, entry: _Entry) -> bool:
         return Topic(name, entry.id, entry.config, self._directory(name), sync=self._sync).exists()
 
-    def _remove_directory(self, name: str) -> None:
-        """Remove a topic's directory and notify every process that has it open."""
+    def _remove_directory(self, name: str, id: str | None) -> None:
+        """Remove the directory of the topic with this id and notify every process that has it open.
+
+        A crash during ``create`` or ``delete`` leaves a directory without records or without an id; it is removed too.
+        A directory with the records of another topic is not: the catalog was lost or replaced.
+        """
         directory = self._directory(name)
         if not directory.exists():
             return
+        content = Topic.content(directory, sync=self._sync)
+        if content.has_records and content.id not in (None, id):
+            raise self._lost_catalog(directory)
         Topic.invalidate(directory, sync=self._sync)
-        trash = directory.with_name(f".{uuid4().hex}")
+        trash = directory.with_name(f"{_TRASH}{uuid4().hex}")
         directory.rename(trash)
         notify(trash / "waiters")  # a waiter that wakes up checks the directory
 

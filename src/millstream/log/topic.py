@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from millstream.broker import Offsets
 from millstream.errors import UnknownTopicError
@@ -30,6 +30,13 @@ T = TypeVar("T")
 CLEAN_AFTER_BLOBS = 256
 CLEAN_AFTER_MS = 300_000
 _CLEAN_OVERSIZED_AFTER_BLOBS = 8
+
+
+class TopicContent(NamedTuple):
+    """What a directory of a topic holds; a deleted topic has no id."""
+
+    id: str | None
+    has_records: bool
 
 
 class Topic:
@@ -68,6 +75,15 @@ class Topic:
         opened = _open(directory, sync)
         opened.update(lambda txn: txn.delete(ID_KEY, db=opened.databases["bounds"]))
         opened.close()
+
+    @staticmethod
+    def content(directory: Path, *, sync: bool) -> TopicContent:
+        """Return what a directory holds, whether or not the catalog has the topic."""
+        opened = _open(directory, sync)
+        with opened.read() as txn:
+            stored = txn.get(ID_KEY, db=opened.databases["bounds"])
+            entries = txn.stat(opened.databases["blobs"])["entries"]
+        return TopicContent(None if stored is None else stored.decode(), entries > 0)
 
     def has_directory(self) -> bool:
         """Whether the directory exists; it may belong to a later topic with the same name."""
