@@ -68,13 +68,17 @@ def _plan_of(case: Case) -> Plan | None:
 
 
 def has_single_input(case: Case) -> bool:
-    """Whether a case can be replayed as one batch: it has one input topic, and each of its stages one input."""
+    """Whether a case can be replayed as one batch: it has one input topic, and each of its stages one input and task.
+
+    Several tasks write to a topic in an order that differs from the order of a replay record by record.
+    """
     if (
         case.config
         or case.queries
         or case.headers
         or case.expect.error
         or case.expect.final
+        or any(node.get("partitions", 1) != 1 for node in case.topology)
         or _unsupported_reason(case)
     ):
         return False
