@@ -25,7 +25,8 @@
     │   ├── UpgradeError                      the topology has changed incompatibly with its state
     │   ├── PartitionsAddedError              a source topic has partitions that no task reads
     │   └── UnknownTableError (LookupError)   the table does not exist
-    └── EngineError                           Spark could not run the batch (retryable)
+    ├── EngineError                           Spark could not run the batch (retryable)
+    └── InternalError                         an unexpected error ended the run
 
 A message is one lower-case sentence with the offending value, then ``; `` and what to do. Facts are attributes, so
 that programs need not parse the message.
@@ -223,3 +224,9 @@ class EngineError(MillstreamError):
 
     code = "engine"
     retryable = True
+
+
+class InternalError(MillstreamError):
+    """An unexpected error ended the run; its cause is the original exception."""
+
+    code = "internal"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from millstream.batch.supervisor import Supervisor, kind_of
 from millstream.errors import (
     BrokerUnavailableError,
     EngineError,
+    InternalError,
     MillstreamError,
     ProcessingError,
     SerdeError,
@@ -33,7 +35,7 @@ Topic = Callable[..., str]
 class Engine:
     """Fails with each of the given errors first, then runs batches."""
 
-    def __init__(self, *failures: MillstreamError) -> None:
+    def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
         self.ran: list[int] = []
 
@@ -119,6 +121,24 @@ def test_an_error_that_no_attempt_can_fix_ends_the_run_at_once(
     with pytest.raises(type(error), match=error.message):
         supervise(engine).run()
     assert len(engine.failures) == 1
+
+
+def test_an_unexpected_exception_ends_the_run_with_one_report(
+    supervise: Callable[[Engine], Supervisor], tmp_path: Path
+) -> None:
+    engine = Engine(UnboundLocalError("variable 'sock'"), EngineError("never raised"))
+    with pytest.raises(InternalError, match="an unexpected error ended the run: UnboundLocalError: variable 'sock'"):
+        supervise(engine).run()
+    failure = Journal(tmp_path / "journal").history.failure()
+    assert failure is not None
+    assert (failure.kind, failure.code, failure.goes_on) == ("state", "internal", False)
+    assert "UnboundLocalError" in failure.stack
+
+
+def test_a_lack_of_file_descriptors_is_retried(supervise: Callable[[Engine], Supervisor]) -> None:
+    engine = Engine(OSError(errno.EMFILE, "Too many open files"), OSError(errno.EMFILE, "Too many open files"))
+    supervise(engine).run("caught-up")
+    assert engine.ran == [1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", [BrokerUnavailableError, StorageFullError])

@@ -1,4 +1,5 @@
 import http.client
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from millstream.broker import Output, TopicConfig
 from millstream.errors import DefinitionError
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
+from millstream.metrics import prometheus
 from millstream.metrics.prometheus import MetricsServer, metrics_text
 
 
@@ -69,3 +71,19 @@ def test_a_used_port_is_reported(server: MetricsServer, data_dir: Path) -> None:
     port = int(server.url.split(":")[2].split("/")[0])
     with pytest.raises(DefinitionError, match=f"port {port} cannot be used for metrics: Address already in use"):
         MetricsServer(data_dir, port)
+
+
+def connect(server: MetricsServer) -> socket.socket:
+    host, _, port = server.url.split("/")[2].partition(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def test_idle_connections_are_limited_and_time_out(server: MetricsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prometheus._Handler, "timeout", 1.0)
+    idle = [connect(server) for _ in range(prometheus.MAX_CONNECTIONS)]
+    with connect(server) as rejected:
+        assert rejected.recv(1) == b""  # closed at once
+    for connection in idle:
+        assert connection.recv(1) == b""  # closed after the timeout
+        connection.close()
+    assert answer(server)[0] == 200

@@ -3,6 +3,8 @@
     infrastructure (Spark, a broker, the disk)   retry after a growing pause, with jitter
     user code (a function, a serde)              end the run; the error policy of the app has already been applied
     state, format, definition                    end the run: no attempt could succeed
+    any other exception                          end the run with an InternalError; an OSError, such as too many open
+                                                 files, is infrastructure
 
 A batch that fails three times with the same error ends the run too.
 """
@@ -10,6 +12,7 @@ A batch that fails three times with the same error ends the run too.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import random
 import re
@@ -27,6 +30,7 @@ from millstream.batch.loop import BatchLoop, Until
 from millstream.errors import (
     BrokerUnavailableError,
     EngineError,
+    InternalError,
     MillstreamError,
     PartitionsAddedError,
     ProcessingError,
@@ -79,7 +83,7 @@ class Supervisor:
 
     def run(self, until: Until = "stopped") -> None:
         """Run until the loop ends, or an error ends the run."""
-        with contextlib.suppress(MillstreamError):
+        with contextlib.suppress(MillstreamError, OSError):
             self._journal.set_failure(None)
         while True:
             try:
@@ -87,8 +91,8 @@ class Supervisor:
                 return
             except PartitionsAddedError as error:
                 pause = self._adopt_partitions(error, until)
-            except MillstreamError as error:
-                pause = self._pause_after(error, until)
+            except Exception as error:
+                pause = self._pause_after(_as_millstream_error(error), until)
             if self._stopping.wait(pause):
                 return
 
@@ -132,7 +136,7 @@ class Supervisor:
     def _current_batch(self) -> int:
         try:
             progress, planned = self._journal.read()
-        except MillstreamError:
+        except (MillstreamError, OSError):
             return self._batch
         return planned.number if planned is not None else progress.done + 1
 
@@ -163,10 +167,29 @@ class Supervisor:
         level = logging.WARNING if retries else logging.ERROR
         facts = {"app": self._app, "batch": report.batch, "kind": kind, "attempt": attempts, "error": report.message}
         log_event(_log, level, "failed, retrying" if retries else "failed, stopping", facts)
-        with contextlib.suppress(MillstreamError):  # if the disk is full, there is only the log
+        with contextlib.suppress(MillstreamError, OSError):  # if the disk is full, there is only the log
             self._journal.set_failure(report)
 
 
 def _signature(error: MillstreamError) -> str:
     """Return an error without its numbers, such as ports, processes and tasks."""
     return f"{error.code}: {re.sub(r'[0-9]+', '#', error.message)}"
+
+
+def _as_millstream_error(error: Exception) -> MillstreamError:
+    """Return the error itself, or one that describes an exception that no other part has translated."""
+    if isinstance(error, MillstreamError):
+        return error
+    text = f"{type(error).__name__}: {error}".partition("\n")[0]
+    translated: MillstreamError
+    if isinstance(error, OSError):
+        is_out_of_files = error.errno in (errno.EMFILE, errno.ENFILE)
+        hint = "raise the limit of open files: ulimit -n" if is_out_of_files else "the batch is run again"
+        translated = EngineError(f"the system refused a call: {text}", hint=hint)
+    else:
+        translated = InternalError(
+            f"an unexpected error ended the run: {text}",
+            hint="no batch is lost; report it with the stack of this error",
+        )
+    translated.__cause__ = error
+    return translated

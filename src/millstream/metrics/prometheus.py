@@ -15,6 +15,7 @@ from millstream.foundation.paths import app_names
 from millstream.views.status import AppStatus, StageStatus, status_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MAX_CONNECTIONS = 16
 _LOOPBACK = "127.0.0.1"
 _OWN_NAMES = {_LOOPBACK, "localhost"}
 
@@ -94,7 +95,7 @@ class MetricsServer:
             directory = data_dir
 
         try:
-            self._server = ThreadingHTTPServer((_LOOPBACK, port), Handler)
+            self._server = _BoundedServer((_LOOPBACK, port), Handler)
         except OSError as error:
             raise DefinitionError(
                 f"port {port} cannot be used for metrics: {error.strerror}", hint="choose another with metrics_port"
@@ -113,7 +114,28 @@ class MetricsServer:
         self._thread.join()
 
 
+class _BoundedServer(ThreadingHTTPServer):
+    """Closes connections above a limit, so that idle ones cannot use up the threads and files of the app."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._slots.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+
 class _Handler(BaseHTTPRequestHandler):
+    timeout = 10.0  # seconds without a byte from the client
     directory: Path
 
     def do_GET(self) -> None:  # the name that http.server calls

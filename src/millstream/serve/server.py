@@ -15,6 +15,7 @@ import uvicorn
 
 from millstream.errors import DefinitionError, StateError
 from millstream.serve.alert_watch import AlertWatch
+from millstream.serve.connections import MAX_CONNECTIONS, LimitedProtocol
 from millstream.serve.data_directory import DataDirectory
 from millstream.serve.guard import Credentials
 from millstream.serve.rates import Rates
@@ -27,7 +28,6 @@ _PORT_ATTEMPTS = 20
 TOKEN_FILE = "web-token"  # noqa: S105  a name
 TOKEN_VARIABLE = "MILLSTREAM_WEB_TOKEN"  # noqa: S105  a name
 _HEADER_BYTES = 32_768
-_MAX_CONNECTIONS = 256
 
 
 class WebAddress(NamedTuple):
@@ -84,9 +84,8 @@ class WebServer:
                 access_log=False,
                 log_config=None,
                 lifespan="off",
-                limit_concurrency=_MAX_CONNECTIONS,
                 h11_max_incomplete_event_size=_HEADER_BYTES,
-                http="h11",
+                http=LimitedProtocol,
                 ws="none",
                 server_header=False,
                 timeout_graceful_shutdown=1,
@@ -146,7 +145,7 @@ def _bind(address: WebAddress) -> socket.socket:
             try:
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 bound.bind((address.host, port))
-                bound.listen(_MAX_CONNECTIONS)
+                bound.listen(MAX_CONNECTIONS)
             except OSError:
                 bound.close()
                 raise

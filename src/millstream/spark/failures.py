@@ -60,14 +60,18 @@ def explained(error: Exception) -> EngineError:
     elif "SPARK_JOB_CANCELLED" in text:
         reason = "it took longer than stuck_after and was cancelled"
     return EngineError(
-        f"Spark could not run a batch: {reason[:300] or type(error).__name__}", hint="the batch is run again"
+        f"Spark could not run a batch: {reason[:300] or f'{type(error).__name__}: {error}'[:300]}",
+        hint="the batch is run again",
     )
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate errors of PySpark and Py4J into an EngineError."""
+    """Translate errors of PySpark, Py4J and the system into an EngineError."""
     try:
         yield
-    except (Py4JError, PySparkException, ConnectionError) as error:
+    except MillstreamError:
+        raise
+    except (Py4JError, PySparkException, OSError, EOFError, UnboundLocalError) as error:
+        # PySpark raises UnboundLocalError if it cannot open a socket to the JVM
         raise explained(error) from error

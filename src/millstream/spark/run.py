@@ -29,6 +29,7 @@ from millstream.broker import Broker
 from millstream.broker_urls import open_broker
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError
+from millstream.foundation.open_files import raise_open_file_limit
 from millstream.foundation.paths import activity_file, journal_dir, lease_file, lock_file, state_dir
 from millstream.foundation.storage import FileLock, make_private_directory, translate_storage_errors
 from millstream.metrics.prometheus import MetricsServer
@@ -77,6 +78,7 @@ class SparkRun:
         reset: Collection[str] = (),
     ) -> SparkRun:
         """Acquire the app's lock, lay out its tasks, start Spark and the loop."""
+        raise_open_file_limit()
         trigger = trigger or Trigger()
         with translate_storage_errors(spec.data_dir):
             make_private_directory(spec.data_dir)

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from millstream.batch.app_spec import AppSettings
 from millstream.errors import EngineError
+from millstream.foundation.open_files import raise_open_file_limit
 from millstream.spark.datasource import FORMAT, register
 from millstream.spark.stderr_filter import filtered_stderr
 
@@ -55,6 +56,7 @@ _SETTINGS = {
 }
 _LOCAL_SETTINGS = {"spark.authenticate": "true"}
 """Refuse other users of this host at Spark's ports. Local mode makes its own secret; a cluster needs a shared one."""
+_MIN_OPEN_FILES = 512
 _lock = threading.Lock()
 
 
@@ -63,6 +65,7 @@ def spark_context(master: str, settings: Mapping[str, str]) -> SparkContext:
     with _lock:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        _check_open_files()
         _forget_if_dead()
         conf = SparkConf(loadDefaults=True).setMaster(master)
         defaults = {**_SETTINGS, **(_LOCAL_SETTINGS if is_local(master) else {})}
@@ -77,6 +80,16 @@ def spark_context(master: str, settings: Mapping[str, str]) -> SparkContext:
                 hint="it needs Java 17 or newer; check `java -version` and JAVA_HOME",
             ) from error
         return context
+
+
+def _check_open_files() -> None:
+    """Refuse a limit of open files with which the JVM fails in confusing ways."""
+    limit = raise_open_file_limit()
+    if limit < _MIN_OPEN_FILES:
+        raise EngineError(
+            f"Spark does not start: a process can open only {limit} files, and Spark needs {_MIN_OPEN_FILES}",
+            hint="raise the limit, for example: ulimit -n 4096",
+        )
 
 
 def is_local(master: str) -> bool:
