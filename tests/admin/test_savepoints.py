@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,13 +12,14 @@ from millstream import App
 from millstream.admin.savepoints import (
     create_savepoint,
     delete_savepoint,
+    finish_restore,
     restore_savepoint,
     savepoints_of,
 )
 from millstream.batch.batch_lock import BatchLock
 from millstream.batch.journal import Journal
 from millstream.broker import Output, TopicConfig
-from millstream.errors import InvalidNameError, StateError
+from millstream.errors import DamagedError, InvalidNameError, StateError
 from millstream.foundation.blocks import block_of
 from millstream.foundation.paths import app_dir, app_names, journal_dir, lock_file
 from millstream.foundation.storage import FileLock, close_environments
@@ -153,3 +155,57 @@ def test_a_failed_copy_leaves_no_files(feed: Feed, tmp_path: Path, monkeypatch: 
     assert list((tmp_path / "saved" / "test").iterdir()) == []
     assert app_names(tmp_path) == ["test"]
     assert Journal(journal_dir(tmp_path, "test")).read()[0].done == 1
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: it skips the error handling that a kill skips."""
+
+
+@pytest.mark.parametrize("can_exchange", [True, False], ids=["exchange", "renames"])
+@pytest.mark.parametrize("step", range(12))
+def test_a_kill_at_any_step_of_a_restore_leaves_the_old_or_the_new_state(
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, can_exchange: bool
+) -> None:
+    feed("a")
+    create_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
+    feed("a")
+    close_environments(tmp_path)
+    steps = iter(range(100))
+    rename, copytree, rmtree = Path.rename, shutil.copytree, shutil.rmtree
+
+    def stop_before(call: Callable[..., object]) -> Callable[..., object]:
+        def called(*args: object, **options: object) -> object:
+            if next(steps) >= step:  # a dead process does not clean up either
+                raise Killed
+            return call(*args, **options)
+
+        return called
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", stop_before(rename))
+        patch.setattr(shutil, "copytree", stop_before(copytree))
+        patch.setattr(shutil, "rmtree", stop_before(rmtree))
+        if not can_exchange:
+            patch.setattr("millstream.admin.savepoints.try_exchange", lambda *_: False)
+        try:
+            restore_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
+            was_killed = False
+        except Killed:
+            was_killed = True
+    close_environments(tmp_path)
+    finish_restore(tmp_path, "test")
+    assert counts(tmp_path) in ([{"a": 1}, {"a": 2}] if was_killed else [{"a": 1}])
+    close_environments(tmp_path)
+    restore_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
+    assert counts(tmp_path) == {"a": 1}
+
+
+def test_a_damaged_savepoint_is_not_restored(feed: Feed, tmp_path: Path) -> None:
+    feed("a")
+    create_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
+    close_environments(tmp_path)
+    data = next((tmp_path / "saved" / "test" / "monday" / "state").rglob("data.mdb"))
+    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+    with pytest.raises(DamagedError):
+        restore_savepoint(tmp_path, "test", "monday", tmp_path / "saved")
+    assert counts(tmp_path) == {"a": 1}

@@ -20,6 +20,8 @@ from millstream.batch.batch import Progress
 from millstream.batch.batch_lock import BatchLock
 from millstream.batch.journal import Journal
 from millstream.errors import StateError
+from millstream.foundation.data_file import check_structure
+from millstream.foundation.exchange import try_exchange
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_dir, journal_dir, lock_file, state_dir
 from millstream.foundation.storage import (
@@ -109,26 +111,56 @@ def delete_savepoint(directory: Path, app: str, name: str) -> None:
 
 
 def restore_savepoint(data_dir: Path, app: str, name: str, directory: Path) -> Savepoint:
-    """Replace journal and state of a stopped app with those of a savepoint."""
+    """Replace journal and state of a stopped app with those of a savepoint.
+
+    They are built beside the app and switched by a rename: a kill at any time leaves the old or the new app.
+    """
     source = _existing(directory, app, name)
-    root = app_dir(data_dir, app)
+    finish_restore(data_dir, app)
     lock = FileLock(lock_file(data_dir, app))
     if not lock.acquire(timeout=0.1):
         raise StateError(f"app {app!r} is running (process {lock.holder()})", hint="stop it first")
-    restored = data_dir / "restoring" / f"{app}-{uuid.uuid4().hex[:8]}"
+    draft = data_dir / "restoring" / "drafts" / f"{app}-{uuid.uuid4().hex[:8]}"
     try:
-        with translate_storage_errors(root):
-            make_private_directory(restored.parent)
-            shutil.copytree(source, restored, ignore=shutil.ignore_patterns(_MANIFEST, "lock.mdb"))
-            journal = Journal(restored / "journal")
+        with translate_storage_errors(app_dir(data_dir, app)):
+            make_private_directory(draft.parent)
+            shutil.copytree(source, draft, ignore=shutil.ignore_patterns(_MANIFEST, "lock.mdb"))
+            for file in draft.glob("**/data.mdb"):
+                check_structure(file.parent)
+            journal = Journal(draft / "journal")
             journal.start_lineage()
             journal.close()  # its files are moved below
-            remove_app(data_dir, app)
-            restored.rename(root)
+            _switch(data_dir, app, draft)
     finally:
-        shutil.rmtree(restored, ignore_errors=True)
         lock.release()
+        shutil.rmtree(draft, ignore_errors=True)
     return msgspec.json.decode((source / _MANIFEST).read_bytes(), type=Savepoint)
+
+
+def _switch(data_dir: Path, app: str, draft: Path) -> None:
+    """Put a complete copy in the position of the app, and remove the old app."""
+    root, ready = app_dir(data_dir, app), _ready(data_dir, app)
+    make_private_directory(ready.parent)
+    shutil.rmtree(ready, ignore_errors=True)
+    draft.rename(ready)
+    close_environments(root)
+    if not try_exchange(ready, root):
+        remove_app(data_dir, app)  # if the process dies here, the next start finishes the restore
+        finish_restore(data_dir, app)
+    shutil.rmtree(ready, ignore_errors=True)
+
+
+def finish_restore(data_dir: Path, app: str) -> None:
+    """Finish a restore that died while it switched to the new state; called before an app starts."""
+    root, ready = app_dir(data_dir, app), _ready(data_dir, app)
+    if ready.exists() and not root.exists():
+        with translate_storage_errors(root):
+            make_private_directory(root.parent)
+            ready.rename(root)
+
+
+def _ready(data_dir: Path, app: str) -> Path:
+    return data_dir / "restoring" / "ready" / check_name("app", app)
 
 
 def remove_app(data_dir: Path, app: str) -> None:

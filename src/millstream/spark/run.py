@@ -12,6 +12,7 @@ from typing import Any
 from pyspark import SparkContext
 
 from millstream.admin.inputs import bind_inputs, check_cluster
+from millstream.admin.savepoints import finish_restore
 from millstream.admin.upgrade import upgrade
 from millstream.batch.activity import Activity, HeartbeatFile
 from millstream.batch.app_spec import AppSettings, AppSpec
@@ -165,6 +166,7 @@ def stop_spark() -> None:
 
 
 def _acquire_lock(app: AppSettings) -> FileLock:
+    finish_restore(app.data_dir, app.id)
     lock = FileLock(lock_file(app.data_dir, app.id))
     if not lock.acquire(timeout=0.1):
         raise AlreadyRunningError(
