@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from millstream import App, Config, Processor, Record, hopping, key_value_store, punctuate, tumbling
+from millstream import App, Config, Processor, Record, Windowed, hopping, key_value_store, punctuate, tumbling
 
 
 class Ride(msgspec.Struct):
@@ -54,7 +54,7 @@ minutes = App("minutes", config=Config(partitions=2))
     .windowed_by(hopping("20 ms", every="10 ms", grace="1 h"))
     .count(name="rides_per_window")
     .to_stream()
-    .to("window-counts")
+    .to("window-counts", key=Windowed)
 )
 
 windows = App("windows", config=Config(partitions=2))

@@ -10,6 +10,7 @@ from typing import Literal
 from millstream.batch.app_spec import AppSpec
 from millstream.broker import Broker, TopicConfig
 from millstream.errors import DefinitionError, UnknownTopicError
+from millstream.foundation.names import is_valid_name
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
 from millstream.task.policy import Policies
@@ -23,7 +24,7 @@ def matching_topics(plan: Plan, broker: Broker, *, exclude: str) -> dict[str, in
     patterns = [source for source in plan.sources if source.pattern is not None]
     matching: dict[str, int] = {}
     for topic in broker.topic_names() if patterns else ():
-        if topic != exclude and any(source.reads(topic) for source in patterns):
+        if topic != exclude and is_valid_name(topic) and any(source.reads(topic) for source in patterns):
             try:
                 matching[topic] = broker.topic(topic).partitions
             except UnknownTopicError:

@@ -6,13 +6,14 @@ import time
 from collections.abc import Generator, Iterator
 
 from millstream.broker import Broker
+from millstream.cli.output import show_message
 from millstream.consumer import Consumer
 from millstream.records import Record
 
 _SESSION = "1 min"
 _POLL_SECONDS = 0.25
 _ROUND_RECORDS = 10_000
-_REBALANCE_SECONDS = 3.0  # how long to wait for partitions that other members have to release first
+_REBALANCE_SECONDS = 30.0  # how long to wait for partitions: Kafka takes seconds, and members may have to release them
 
 
 def group_rounds(
@@ -41,4 +42,6 @@ def group_rounds(
             left -= 0 if limit is None else len(records)
             is_rebalancing = not consumer.assignment and time.monotonic() < deadline
             if not follow and not is_rebalancing and not any(consumer.lag().values()):
+                if not consumer.assignment:
+                    show_message(f"group {group!r} has assigned no partition to this member; others read all of them")
                 return
