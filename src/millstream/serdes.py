@@ -15,6 +15,8 @@ import msgspec
 from msgspec import inspect
 
 from millstream.errors import DefinitionError, SerdeError
+from millstream.foundation.nesting import can_nest, limit_json_depth, limit_msgpack_depth
+from millstream.foundation.text import error_text, shown
 from millstream.foundation.type_variables import T, T_in, T_out
 
 
@@ -45,13 +47,13 @@ SerdeLike: TypeAlias = type[T] | Serde[T] | None
 
 
 class Json(Generic[T]):
-    """JSON by msgspec, untyped or checked against a type while decoding.
+    """JSON by msgspec, untyped or checked against a type while decoding, nested up to 64 levels deep.
 
     >>> Json(int).decode(b"3"), Json().encode({"a": [1, None]})
     (3, b'{"a":[1,null]}')
     """
 
-    __slots__ = ("decode", "decode_lines", "encode", "encode_lines", "type")
+    __slots__ = ("decode", "decode_lines", "encode", "encode_lines", "has_depth_limit", "type")
 
     @overload
     def __init__(self, type: type[T]) -> None: ...
@@ -62,7 +64,8 @@ class Json(Generic[T]):
         self.type = type
         self.encode: Encoder[T] = encoder.encode
         self.encode_lines: Callable[[list[T]], bytes] = encoder.encode_lines
-        self.decode: Decoder[T] = decoder.decode
+        self.has_depth_limit = can_nest(type)  # other types limit the depth themselves
+        self.decode: Decoder[T] = limit_json_depth(decoder.decode, type) if self.has_depth_limit else decoder.decode
         self.decode_lines: Callable[[bytes], list[T]] = decoder.decode_lines
 
     @property
@@ -73,8 +76,15 @@ class Json(Generic[T]):
         return Json, (self.type,)
 
 
+def _refuse_extension(code: int, _data: memoryview) -> Any:
+    raise ValueError(f"MessagePack extension {code} is unknown")
+
+
 class MessagePack(Generic[T]):
-    """MessagePack by msgspec, untyped or checked against a type while decoding."""
+    """MessagePack by msgspec, untyped or checked against a type while decoding, nested up to 64 levels deep.
+
+    Extensions, other than timestamps, are refused unless the type declares ``msgspec.msgpack.Ext``.
+    """
 
     __slots__ = ("decode", "encode", "type")
 
@@ -85,7 +95,8 @@ class MessagePack(Generic[T]):
     def __init__(self, type: Any = Any) -> None:
         self.type = type
         self.encode: Encoder[T] = msgspec.msgpack.Encoder().encode
-        self.decode: Decoder[T] = msgspec.msgpack.Decoder(type).decode
+        decode = msgspec.msgpack.Decoder(type, ext_hook=_refuse_extension).decode
+        self.decode: Decoder[T] = limit_msgpack_depth(decode, type) if can_nest(type) else decode
 
     @property
     def name(self) -> str:
@@ -186,7 +197,7 @@ def serde_for(declared: SerdeLike) -> Serde | None:
 def encode_error(part: str, value: object, serde: Serde, cause: Exception) -> SerdeError:
     """Return the error for a key or value that its serde cannot encode."""
     return SerdeError(
-        f"cannot encode {part} {value!r:.80} as {serde.name}: {cause}",
+        f"cannot encode {part} {shown(value):.80} as {serde.name}: {error_text(cause)}",
         hint="declare the type where the record is produced, for example value=MyType",
         serde=serde.name,
     )

@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
 from millstream.errors import DefinitionError
+from millstream.foundation.headers import TIMESTAMP_LIMIT
+from millstream.foundation.text import shown
 from millstream.foundation.type_variables import V2
 from millstream.functions import AnyFunction, Context, Function, KeyedFunction, ValueFunction, by_arity
 
@@ -79,13 +81,16 @@ def _getter(part: Part) -> Callable[[Any], Any]:
 
 
 def milliseconds_of(moment: Any) -> int:
-    """Return a datetime or a number as milliseconds since 1970; -1 for None and NaN."""
+    """Return a datetime or a number as milliseconds since 1970; -1 for None, NaN and times that cannot be stored."""
     if isinstance(moment, int):
-        return moment
+        return moment if moment < TIMESTAMP_LIMIT else -1
     if moment is None or moment != moment:  # NaN differs from itself
         return -1
     if isinstance(moment, float):
-        return int(moment)
+        return int(moment) if moment < TIMESTAMP_LIMIT else -1
     if isinstance(moment, datetime):
-        return round(moment.timestamp() * 1000)
-    raise TypeError(f"{moment!r:.60} is not a timestamp: return a datetime or milliseconds since 1970")
+        try:
+            return round(moment.timestamp() * 1000)
+        except (OverflowError, ValueError):  # without a time zone, the first and last days cannot be converted
+            return -1
+    raise TypeError(f"{shown(moment):.60} is not a timestamp: return a datetime or milliseconds since 1970")

@@ -39,7 +39,8 @@ _BUILTIN = {
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 _pack: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 _prefixes: dict[type, bytes] = {}
-_decoders: dict[bytes, Callable[[bytes], Any]] = {}
+_JSON_PREFIX = _TYPE_MARKER + len(b"json").to_bytes(2, "big") + b"json"
+_decoders: dict[bytes, Callable[[bytes], Any]] = {b"json": msgspec.json.decode}
 
 
 class ObjectCodec:
@@ -63,7 +64,13 @@ class ObjectCodec:
         except OverflowError:  # MessagePack integers have at most 64 bits
             return _encode_big_int(value) if kind is int else _pack(_to_packable(value))
         items = _to_packable(value) if kind in _COLLECTIONS else value
-        return (_prefixes.get(kind) or _prefix_of(kind)) + _pack(items)
+        prefix = _prefixes.get(kind) or _prefix_of(kind)
+        try:
+            return prefix + _pack(items)
+        except OverflowError:
+            if kind is not datetime.datetime:
+                raise
+            return prefix + _pack(value.isoformat())  # its UTC is not a date
 
     @staticmethod
     def decode(data: bytes) -> Any:
@@ -166,10 +173,35 @@ def _decoder(kind: Any) -> Callable[[bytes], Any]:
     return msgspec.msgpack.Decoder(kind).decode
 
 
+class TypedCodec(MessagePack[Any]):
+    """MessagePack of a declared type; JSON after a marker for what MessagePack cannot represent.
+
+    These are integers of more than 64 bits, and times whose UTC is before the year 1 or after the year 9999.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, type: Any) -> None:
+        super().__init__(type)
+        decode, decode_json = msgspec.msgpack.Decoder(type).decode, msgspec.json.Decoder(type).decode
+
+        def encode(value: Any) -> bytes:
+            try:
+                return _pack(value)
+            except (OverflowError, ValueError):
+                return _JSON_PREFIX + msgspec.json.encode(value)
+
+        self.encode = encode
+        self.decode = lambda data: decode(data) if data[:1] != _TYPE_MARKER else decode_json(data[len(_JSON_PREFIX) :])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TypedCodec, (self.type,)
+
+
 def value_codec(declared: Serde | None) -> Serde:
     """Return the codec for stored values of a declared serde; typed MessagePack is faster than JSON."""
     if isinstance(declared, Json | MessagePack) and declared.type is not Any:
-        return MessagePack(declared.type)
+        return TypedCodec(declared.type)
     return declared if isinstance(declared, type(TEXT) | type(RAW) | Binary) else OBJECT_CODEC
 
 

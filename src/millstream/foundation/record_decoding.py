@@ -9,6 +9,7 @@ from typing import Any
 from millstream.errors import SerdeError
 from millstream.foundation.blocks import headers_of
 from millstream.foundation.headers import InvalidHeaders
+from millstream.foundation.text import error_text
 from millstream.records import Headers, Record, TopicPartition
 from millstream.serdes import RAW, Serde
 
@@ -69,7 +70,7 @@ def _decode(
         column[:] = decoded
         error = SerdeError(
             f"cannot decode the {part} of {partition.topic}[{partition.partition}]@{offsets[row]} "
-            f"as {serde.name}: {cause} in {data!r:.80}",
+            f"as {serde.name}: {error_text(cause)} in {data!r:.80}",
             hint=f"read it with {part}=bytes, or skip it with seek",
             topic=partition.topic,
             partition=partition.partition,

@@ -23,6 +23,28 @@ def printable(text: str) -> str:
     return UNSAFE_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
+def shown(value: object) -> str:
+    r"""Return the repr of any object for an error message; never raises, and can be encoded as UTF-8.
+
+    >>> shown("\ud800")
+    "'\\ud800'"
+    """
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"<{type(value).__name__}: its repr raises {type(error).__name__}>"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def error_text(error: BaseException) -> str:
+    """Return the message of an error; never raises, and can be encoded as UTF-8."""
+    try:
+        text = str(error)
+    except Exception as problem:
+        text = f"<{type(error).__name__}: its message raises {type(problem).__name__}>"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def bytes_to_text(data: bytes | None) -> str:
     r"""Return bytes as readable text, escaped where they are not UTF-8 or not printable.
 

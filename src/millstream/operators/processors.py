@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from millstream.durations import Duration
 from millstream.errors import DefinitionError, ProcessingError
 from millstream.foundation.headers import HeadersLike, check_timestamp, header_pairs
+from millstream.foundation.text import error_text, shown
 from millstream.operators.attached import AttachedStores
 from millstream.operators.runtime import Process as Forward
 from millstream.operators.runtime import Runtime, operator
@@ -147,7 +148,8 @@ class StepContext:
                 f"{self.node!r} keeps keys, so it cannot forward without a current record", hint="use process()"
             )
         return DefinitionError(
-            f"{self.node!r} keeps keys, so it cannot forward {key!r:.60} for {self.key!r:.60}", hint="use process()"
+            f"{self.node!r} keeps keys, so it cannot forward {shown(key):.60} for {shown(self.key):.60}",
+            hint="use process()",
         )
 
     def _set_engine_error(self, error: Exception) -> None:
@@ -165,7 +167,7 @@ def create_step(node: Process | ProcessValues | TransformValues, context: StepCo
         if context.engine_error is not None:
             raise context.engine_error from None
         raise ProcessingError(
-            f"the processor of {node.name!r} could not start a batch: {type(error).__name__}: {error}",
+            f"the processor of {node.name!r} could not start a batch: {type(error).__name__}: {error_text(error)}",
             hint="check its __init__ and init",
             node=node.name,
         ) from error

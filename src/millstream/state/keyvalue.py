@@ -11,6 +11,7 @@ import msgspec
 
 from millstream.errors import SerdeError
 from millstream.foundation.object_codec import decode_key, encode_key, hashable_keys
+from millstream.foundation.text import error_text, shown
 from millstream.foundation.transactions import Database, Transaction
 from millstream.records import Headers
 from millstream.serdes import Serde
@@ -151,7 +152,7 @@ class KeyValueStore:
 
     def _serde_error(self, verb: str, key: Any, error: Exception) -> SerdeError:
         return SerdeError(
-            f"row {key!r:.60} of table {self._name!r} cannot be {verb} as {self._serde.name}: {error}",
+            f"row {shown(key):.60} of table {self._name!r} cannot be {verb} as {self._serde.name}: {error_text(error)}",
             hint="declare the type of the table's values with value=, for example value=MyType",
             table=self._name,
         )

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from millstream.foundation.nesting import MAX_DEPTH, MIN_DEEP_BYTES
 from millstream.foundation.object_codec import PRESENCE_CODEC
 from millstream.serdes import Json, Readable, Serde, Text
 
@@ -59,10 +62,24 @@ def _json_decoder(serde: Json) -> ColumnDecoder:
         lines = _join_lines(items)
         if lines is None or not _are_objects(lines, len(items)):
             return decode_singly(items)
+        if serde.has_depth_limit and _can_be_deep(items, lines):
+            return decode_singly(items)
         objects = decode_lines(lines)
         return objects if len(objects) == len(items) else decode_singly(items)
 
     return decode
+
+
+def _can_be_deep(items: Column, lines: bytes) -> bool:
+    """Whether one of the JSON texts in ``items``, joined as ``lines``, has enough brackets to be nested too deeply."""
+    longest = max(map(len, items))  # type: ignore[arg-type]
+    if longest < MIN_DEEP_BYTES:
+        return False
+    opening = (np.frombuffer(lines, np.uint8) & 0xDF) == ord("[")  # this bit distinguishes [ and {
+    if np.count_nonzero(opening) < MAX_DEPTH + len(items):  # every item has at least one
+        return False
+    positions = np.flatnonzero(opening)
+    return bool((positions[MAX_DEPTH:] - positions[:-MAX_DEPTH]).min() < longest)
 
 
 def _are_objects(lines: bytes, count: int) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from millstream.errors import SerdeError
 from millstream.foundation.blocks import Rows
 from millstream.foundation.headers import InvalidHeaders
+from millstream.foundation.text import error_text
 from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.task.decoding import column_decoder
@@ -141,7 +142,7 @@ class Decoder:
     def _decode_error(self, decoded: DecodedChunk, row: int, cause: Exception) -> SerdeError:
         position = f"{decoded.topic}[{decoded.partition}]@{decoded.offsets[row]}"
         error = SerdeError(
-            f"record {position} cannot be decoded as {self._value_serde.name}: {cause}",
+            f"record {position} cannot be decoded as {self._value_serde.name}: {error_text(cause)}",
             hint='see `millstream consume --help` to look at it; on_decode_error="dead_letter" lets the app continue',
             topic=decoded.topic,
             partition=decoded.partition,

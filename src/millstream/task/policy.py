@@ -10,6 +10,7 @@ import msgspec
 
 from millstream.config import Config
 from millstream.errors import MillstreamError
+from millstream.foundation.text import error_text
 from millstream.operators.runtime import Columns
 from millstream.plan.node import Node
 from millstream.records import Headers, Windowed
@@ -67,10 +68,13 @@ def late_headers(node: Node, context: CurrentRecord, windows: Sequence[Windowed]
 def error_headers(error: BaseException, topic: str, partition: int, offset: int, stage: str, node: str) -> Headers:
     """Return the headers that say why a record became a dead letter; the first six are named as in Kafka Streams."""
     cause = error.__cause__ or error
-    stack = "".join(traceback.format_exception(cause))
+    try:
+        stack = "".join(traceback.format_exception(cause))
+    except Exception:  # user code may define what formatting calls
+        stack = ""
     facts = {
         "__streams.errors.exception": f"{type(cause).__module__}.{type(cause).__qualname__}",
-        "__streams.errors.message": str(cause),
+        "__streams.errors.message": error_text(cause),
         "__streams.errors.stacktrace": stack,
         "__streams.errors.topic": topic or None,  # a timer has no record
         "__streams.errors.partition": str(partition),
@@ -78,4 +82,6 @@ def error_headers(error: BaseException, topic: str, partition: int, offset: int,
         "__millstream.errors.stage": stage,
         "__millstream.errors.node": node,
     }
-    return tuple((name, None if text is None else text.encode()) for name, text in facts.items())
+    return tuple(
+        (name, None if text is None else text.encode("utf-8", "backslashreplace")) for name, text in facts.items()
+    )

@@ -12,6 +12,7 @@ from typing import Any
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
 from millstream.foundation.blocks import rows_of
 from millstream.foundation.headers import headers_size
+from millstream.foundation.text import error_text, shown
 from millstream.foundation.transactions import Transaction
 from millstream.operators.build import EntryPoint, build
 from millstream.operators.runtime import Columns, EdgeColumns
@@ -195,7 +196,7 @@ class TaskRun:
         line = line_of(error)
         at_line = "" if line is None else f" ({line})"
         problem = ProcessingError(
-            f"node {node.name!r} failed {self._location(key)}: {type(error).__name__}: {error}{at_line}",
+            f"node {node.name!r} failed {self._location(key)}: {type(error).__name__}: {error_text(error)}{at_line}",
             hint=f"this part of the batch was not applied and runs again at the next start; {_POLICY_HINT}",
             node=node.name,
             topic=self.context.topic,
@@ -208,7 +209,7 @@ class TaskRun:
         self._apply_error_policy(self._env.policies.on_error, problem, node, raw, headers)
 
     def _location(self, key: Any) -> str:
-        return f"at {self.context}" if self.context.chunk is None else f"on {self.context} (key {key!r:.60})"
+        return f"at {self.context}" if self.context.chunk is None else f"on {self.context} (key {shown(key):.60})"
 
     # Processing
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from millstream.errors import ProcessingError
+from millstream.foundation.headers import TIMESTAMP_LIMIT
 from millstream.functions import Function
 from millstream.plan.sources import Source
 from millstream.records import Headers
@@ -62,7 +63,8 @@ class TimestampAssigner:
         else:
             compute = function.bind(None)  # type: ignore[arg-type]  # no context is needed below three arguments
             times = [compute(key, value) for key, value in zip(chunk.keys, chunk.values, strict=True)]
-        return times if all(type(time) is int for time in times) else [milliseconds_of(time) for time in times]
+        is_valid = all(type(time) is int for time in times) and max(times, default=0) < TIMESTAMP_LIMIT
+        return times if is_valid else [milliseconds_of(time) for time in times]
 
     def _assign_singly(self, chunk: DecodedChunk) -> set[int]:
         left_out: set[int] = set()
