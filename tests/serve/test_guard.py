@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.serve.conftest import Served, serving
+from starlette.testclient import TestClient
+from tests.serve.conftest import HOST, Served, serving
 
-from millstream.serve.guard import MAX_BODY_BYTES
+from millstream.serve.guard import MAX_BODY_BYTES, Credentials
 from millstream.serve.pages.routes import _PAGES
 from millstream.serve.static import NAMES
 from millstream.serve.web import OPERATIONS
@@ -56,7 +57,6 @@ def test_an_allowed_host_name_is_accepted(filled_dir: Path) -> None:
 def test_nothing_can_be_read_without_the_token(closed: Served, path: str) -> None:
     for headers in (
         {},
-        {"Authorization": "Bearer wrong"},
         {"Authorization": f"Basic {TOKEN}"},
         {"Cookie": "millstream=x"},
     ):
@@ -96,6 +96,54 @@ def test_failed_logins_are_limited(filled_dir: Path) -> None:
     right = {"token": TOKEN, "csrf": closed.credentials.csrf}
     assert closed.client.post("/login", data=right, follow_redirects=False).status_code == 429
     closed.site.directory.close()
+
+
+def from_address(served: Served, address: str) -> TestClient:
+    """Return a client of the same site at another address."""
+    return TestClient(served.client.app, base_url=HOST, client=(address, 50000))
+
+
+def test_wrong_bearer_tokens_are_limited_by_address(filled_dir: Path) -> None:
+    closed = serving(filled_dir, TOKEN)
+    wrong, right = {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {TOKEN}"}
+    statuses = [closed.client.get("/api/topics", headers=wrong).status_code for _ in range(6)]
+    assert statuses == [401] * 5 + [429]
+    assert closed.client.get("/api/topics", headers=right).status_code == 429
+    assert from_address(closed, "10.0.0.7").get("/api/topics", headers=right).status_code == 200
+    closed.site.directory.close()
+
+
+def test_failed_logins_of_another_address_do_not_keep_the_owner_out(filled_dir: Path) -> None:
+    closed = serving(filled_dir, TOKEN)
+    form = {"token": "wrong", "csrf": closed.credentials.csrf}
+    attacker = from_address(closed, "10.0.0.66")
+    assert [attacker.post("/login", data=form).status_code for _ in range(6)][-1] == 429
+    right = {"token": TOKEN, "csrf": closed.credentials.csrf}
+    assert closed.client.post("/login", data=right, follow_redirects=False).status_code == 303
+    closed.site.directory.close()
+
+
+def test_the_login_page_does_not_reveal_anything_derived_from_the_token() -> None:
+    first, second = Credentials(TOKEN), Credentials(TOKEN)
+    assert first.csrf != second.csrf
+    assert first.cookie != second.cookie
+
+
+def test_another_authorization_scheme_does_not_replace_the_csrf_token(own: Served) -> None:
+    closed = serving(own.data_dir, TOKEN)
+    closed.client.cookies.set("millstream", closed.credentials.cookie)
+    response = closed.client.post("/api/topics", json={"topic": "evil"}, headers={"Authorization": "Basic x"})
+    closed.site.directory.close()
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "csrf")
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_the_api_cannot_be_read_by_other_sites(served: Served, site: str) -> None:
+    assert served.client.get("/api/topics", headers={"Sec-Fetch-Site": site}).status_code == 403
+    assert served.client.get("/api/topics", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+    assert served.client.get("/topics", headers={"Sec-Fetch-Site": site}).status_code == 200  # a link to a page
+    image = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "image"}
+    assert served.client.get("/topics", headers=image).status_code == 403
 
 
 def test_a_cross_site_login_is_rejected(closed: Served) -> None:

@@ -76,6 +76,14 @@ def test_a_token_of_the_environment_is_required_on_loopback_too(
     server.close()
 
 
+def test_a_short_token_is_refused_for_an_address_that_is_open_to_the_network(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "hunter2")
+    with pytest.raises(DefinitionError, match=r"has 7 characters, and .* is open to the network"):
+        WebServer(data_dir, address=WebAddress("0.0.0.0", 0))
+
+
 def test_a_used_port_is_an_error_or_the_next_one_is_used(data_dir: Path) -> None:
     first = WebServer(data_dir)
     second = WebServer(data_dir)

@@ -11,8 +11,7 @@ import ipaddress
 import re
 import secrets
 import time
-from collections import deque
-from hashlib import sha256
+from collections import OrderedDict, deque
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -27,6 +26,7 @@ CSRF_HEADER = "x-csrf-token"
 MAX_BODY_BYTES = 2 * 1024 * 1024
 _MAX_URL_BYTES = 16_384
 _LOGIN_TRIES, _LOGIN_SECONDS = 5, 60.0
+_MAX_ADDRESSES = 10_000
 _PORT = re.compile(r":\d{1,5}$")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'{style}; img-src 'self'; connect-src 'self'; "
@@ -43,57 +43,59 @@ _HEADERS = {
 
 
 class Credentials:
-    """The secrets of one server: the access token, if one is required, and what is derived from it."""
+    """The secrets of one server: the access token, if one is required, and random ones for forms and cookies.
+
+    Forms and cookies must not be derived from the token: a login page would then let anyone test guesses offline.
+    """
 
     def __init__(self, token: str | None) -> None:
         self.token = token
-        self._secret = (token or secrets.token_urlsafe(32)).encode()
-
-    def _derive(self, purpose: str) -> str:
-        """Return a secret for one purpose, from which the token cannot be computed."""
-        return hmac.new(self._secret, purpose.encode(), sha256).hexdigest()
-
-    @property
-    def csrf(self) -> str:
-        return self._derive("csrf")
-
-    @property
-    def cookie(self) -> str:
-        return self._derive("cookie")
+        self.csrf = secrets.token_hex(32)
+        self.cookie = secrets.token_hex(32)
 
     def is_authorized(self, headers: Headers) -> bool:
         """Whether a request carries the token or the cookie that the login set."""
         if self.token is None:
             return True
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return hmac.compare_digest(given.strip().encode(), self.token.encode())
+        bearer = _bearer(headers)
+        if bearer is not None:
+            return hmac.compare_digest(bearer.encode(), self.token.encode())
         return hmac.compare_digest(_cookie(headers).encode(), self.cookie.encode())
 
     def is_bearer(self, headers: Headers) -> bool:
         """Whether a request carries the token itself, which no other site can make a browser send."""
-        return self.token is not None and "authorization" in headers and self.is_authorized(headers)
+        return self.token is not None and _bearer(headers) is not None and self.is_authorized(headers)
 
 
 class LoginLimit:
-    """Limits how many wrong tokens can be tried per minute."""
+    """Limits how many wrong tokens can be tried per minute from an address; other addresses are not affected."""
 
     def __init__(self) -> None:
-        self._failures: deque[float] = deque(maxlen=_LOGIN_TRIES)
+        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def is_reached(self) -> bool:
-        return len(self._failures) == _LOGIN_TRIES and time.monotonic() - self._failures[0] < _LOGIN_SECONDS
+    def is_reached(self, scope: Scope) -> bool:
+        """Whether the client has to wait."""
+        failures = self._failures.get(_client_address(scope), ())
+        return len(failures) == _LOGIN_TRIES and time.monotonic() - failures[0] < _LOGIN_SECONDS
 
-    def record_failure(self) -> None:
-        self._failures.append(time.monotonic())
+    def record_failure(self, scope: Scope) -> None:
+        """Count a wrong token."""
+        address = _client_address(scope)
+        self._failures.setdefault(address, deque(maxlen=_LOGIN_TRIES)).append(time.monotonic())
+        self._failures.move_to_end(address)
+        if len(self._failures) > _MAX_ADDRESSES:
+            self._failures.popitem(last=False)
 
 
 class Guard:
     """Middleware around the complete site."""
 
-    def __init__(self, app: ASGIApp, *, credentials: Credentials, hosts: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, app: ASGIApp, *, credentials: Credentials, limit: LoginLimit, hosts: frozenset[str] = frozenset()
+    ) -> None:
         self._app = app
         self._credentials = credentials
+        self._limit = limit
         self._hosts = hosts | {"localhost"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,12 +124,25 @@ class Guard:
                 413, "too_large", f"a request body can have {MAX_BODY_BYTES} bytes", "send smaller requests"
             )
         is_login = scope["path"] == "/login" and scope["method"] == "POST"
-        if not is_login and not self._credentials.is_authorized(headers):
+        rejection = None if is_login else self._token_rejection(scope, headers)
+        if rejection is not None:
+            return rejection
+        if _is_cross_site_read(scope, headers):
+            return error_response(403, "origin", "cross-site requests are not allowed", "use the dashboard itself")
+        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+            return self._write_rejection(scope, headers, is_login)
+        return None
+
+    def _token_rejection(self, scope: Scope, headers: Headers) -> Response | None:
+        has_bearer = self._credentials.token is not None and _bearer(headers) is not None
+        if has_bearer and self._limit.is_reached(scope):
+            return error_response(429, "token", "too many failed attempts", "wait a minute")
+        if not self._credentials.is_authorized(headers):
+            if has_bearer:
+                self._limit.record_failure(scope)
             if scope["path"].startswith("/api/") or scope["method"] != "GET":
                 return error_response(401, "token", "a token is required", "send Authorization: Bearer TOKEN")
             return login_page(self._credentials.csrf)
-        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
-            return self._write_rejection(scope, headers, is_login)
         return None
 
     def _write_rejection(self, scope: Scope, headers: Headers, is_login: bool) -> Response | None:
@@ -179,6 +194,23 @@ def _with_security_headers(send: Send, path: str, style: str) -> Send:
         await send(message)
 
     return secured_send
+
+
+def _bearer(headers: Headers) -> str | None:
+    """Return the token of an Authorization header, None without one or with another scheme."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else None
+
+
+def _is_cross_site_read(scope: Scope, headers: Headers) -> bool:
+    """Whether another site makes a browser read from us; it may only link to our pages."""
+    is_link = headers.get("sec-fetch-dest", "document") == "document" and not scope["path"].startswith("/api/")
+    return headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_link
+
+
+def _client_address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _content_length(headers: Headers) -> int:

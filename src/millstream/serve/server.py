@@ -27,6 +27,7 @@ FIRST_PORT = 8484
 _PORT_ATTEMPTS = 20
 TOKEN_FILE = "web-token"  # noqa: S105  a name
 TOKEN_VARIABLE = "MILLSTREAM_WEB_TOKEN"  # noqa: S105  a name
+_MIN_TOKEN_LENGTH = 32
 _HEADER_BYTES = 32_768
 
 
@@ -72,11 +73,12 @@ class WebServer:
     ) -> None:
         address = address or WebAddress()
         self._directory = DataDirectory(data_dir, broker_url)
-        self._socket = _bind(address)
         self.token_file: Path | None = None
+        token = self._token(address)
+        self._socket = _bind(address)
         self._watch = AlertWatch(self._directory)
         site = Site(self._directory, Rates(), self._watch)
-        credentials = Credentials(self._token(address))
+        credentials = Credentials(token)
         names = [*hosts, *([] if _is_ip_address(address.host) else [address.host])]
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -98,6 +100,11 @@ class WebServer:
     def _token(self, address: WebAddress) -> str | None:
         """Return the required token: from the environment, else a new one, or None on loopback."""
         token = os.environ.get(TOKEN_VARIABLE)
+        if token and not address.is_loopback and len(token) < _MIN_TOKEN_LENGTH:
+            raise DefinitionError(
+                f"the token in {TOKEN_VARIABLE} has {len(token)} characters, and {address.host} is open to the network",
+                hint=f"use at least {_MIN_TOKEN_LENGTH}, for example the output of: openssl rand -hex 32",
+            )
         if token:
             return token
         if address.is_loopback:

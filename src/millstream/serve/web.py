@@ -49,16 +49,17 @@ def site_app(site: Site, credentials: Credentials, hosts: Sequence[str] = ()) ->
     async def csrf(_: Request) -> Response:
         return PlainTextResponse(credentials.csrf)
 
+    limit = LoginLimit()
     routes = [
         Route("/api/openapi.json", openapi, methods=["GET"]),
         Route("/api/csrf", csrf, methods=["GET"]),
         *(operation.route(site) for operation in OPERATIONS),
-        *_login_routes(credentials),
+        *_login_routes(credentials, limit),
         *static_routes(),
         *page_routes(site, credentials),
     ]
     inner = Starlette(routes=routes, exception_handlers={HTTPException: _http_error, Exception: _internal_error})
-    return Guard(inner, credentials=credentials, hosts=frozenset(host.lower() for host in hosts))
+    return Guard(inner, credentials=credentials, limit=limit, hosts=frozenset(host.lower() for host in hosts))
 
 
 @cache
@@ -66,21 +67,19 @@ def _document() -> dict[str, Any]:
     return openapi_document(OPERATIONS)
 
 
-def _login_routes(credentials: Credentials) -> list[Route]:
-    limit = LoginLimit()
-
+def _login_routes(credentials: Credentials, limit: LoginLimit) -> list[Route]:
     async def login(request: Request) -> Response:
         if credentials.token is None:
             return RedirectResponse("/", 303)
         body = await request.body()
         form = parse_qs(body[:_LOGIN_BYTES].decode("utf-8", "replace"))
         token, csrf = form.get("token", [""])[0], form.get("csrf", [""])[0]
-        if limit.is_reached():
+        if limit.is_reached(request.scope):
             return login_page(credentials.csrf, "Too many failed attempts; wait a minute.", 429)
         if not hmac.compare_digest(csrf.encode(), credentials.csrf.encode()):
             return login_page(credentials.csrf, "The server has restarted since this form was loaded; try again.", 403)
         if not hmac.compare_digest(token.strip().encode(), credentials.token.encode()):
-            limit.record_failure()
+            limit.record_failure(request.scope)
             return login_page(credentials.csrf, "The token is wrong.", 401)
         response = RedirectResponse("/", 303)
         response.set_cookie(
