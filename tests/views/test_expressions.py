@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from millstream.errors import DefinitionError
 from millstream.records import Record
+from millstream.views import expressions
 from millstream.views.expressions import predicate
 
 RIDE = Record(
@@ -59,3 +60,23 @@ def test_any_text_is_an_expression_or_rejected(text: str) -> None:
     except DefinitionError:
         return
     assert is_match(RIDE) in (True, False)
+
+
+def test_a_value_is_parsed_once_however_often_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes | None] = []
+
+    def parse(record: Record) -> dict[str, int]:
+        parsed.append(record.value)
+        return {"a": 1}
+
+    monkeypatch.setitem(expressions._FIELDS, "value", parse)
+    is_match = expressions.predicate(" or ".join(["value.b"] * 40))
+    assert not is_match(Record("t", 0, 0, None, b"{}", 0))
+    assert parsed == [b"{}"]
+
+
+def test_a_number_out_of_range_is_infinite_and_other_digits_are_rejected() -> None:
+    assert not expressions.predicate("value > 1e999")(Record("t", 0, 0, None, b"5", 0))
+    assert expressions.predicate("value < 1e999")(Record("t", 0, 0, None, b"5", 0))
+    with pytest.raises(DefinitionError):
+        expressions.predicate("value > 1\u0663")

@@ -75,8 +75,10 @@ class LoginLimit:
 
     def is_reached(self, scope: Scope) -> bool:
         """Whether the client has to wait."""
-        failures = self._failures.get(_client_address(scope), ())
-        return len(failures) == _LOGIN_TRIES and time.monotonic() - failures[0] < _LOGIN_SECONDS
+        failures = self._failures.get(_client_address(scope))
+        if failures is None or len(failures) < _LOGIN_TRIES:
+            return False
+        return time.monotonic() - failures[0] < _LOGIN_SECONDS
 
     def record_failure(self, scope: Scope) -> None:
         """Count a wrong token."""

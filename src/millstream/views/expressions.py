@@ -19,12 +19,11 @@ from millstream.foundation.text import decode_text, parse_json
 from millstream.records import Record
 
 Predicate: TypeAlias = Callable[[Record], bool]
-_Getter: TypeAlias = Callable[[Record], Any]
 
 _MAX_LENGTH = 1000
 _MAX_DEPTH = 30
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'[^']*')|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?)|"""
+    r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'[^']*')|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)|"""
     r"""(?P<word>[A-Za-z_][\w-]*)|(?P<sign><=|>=|==|!=|[=<>().\[\]]))"""
 )
 _CONSTANTS = {"true": True, "false": False, "null": None}
@@ -53,7 +52,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "startswith": _text_only(str.startswith),
     "endswith": _text_only(str.endswith),
 }
-_FIELDS: dict[str, _Getter] = {
+_FIELDS: dict[str, Callable[[Record], Any]] = {
     "key": lambda record: decode_text(record.key),
     "value": lambda record: parse_json(record.value),
     "timestamp": lambda record: record.timestamp,
@@ -61,6 +60,25 @@ _FIELDS: dict[str, _Getter] = {
     "partition": lambda record: record.partition,
     "headers": lambda record: {name: decode_text(value) for name, value in record.headers},
 }
+
+
+class _Fields:
+    """The fields of a record, each decoded at most once, however often an expression uses it."""
+
+    __slots__ = ("_decoded", "_record")
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._decoded: dict[str, Any] = {}
+
+    def get(self, name: str) -> Any:
+        if name not in self._decoded:
+            self._decoded[name] = _FIELDS[name](self._record)
+        return self._decoded[name]
+
+
+_Condition: TypeAlias = Callable[[_Fields], bool]
+_Getter: TypeAlias = Callable[[_Fields], Any]
 
 
 def predicate(text: str) -> Predicate:
@@ -76,7 +94,7 @@ def predicate(text: str) -> Predicate:
     parsed = parser.disjunction(0)
     if parser.token[0] != "end":
         parser.reject("and, or, or the end")
-    return parsed
+    return lambda record: parsed(_Fields(record))
 
 
 class _Parser:
@@ -95,24 +113,24 @@ class _Parser:
             hint="for example: value.amount >= 40 and key startswith 'a'",
         )
 
-    def disjunction(self, depth: int) -> Predicate:
+    def disjunction(self, depth: int) -> _Condition:
         terms = [self._conjunction(depth)]
         while self._accept("or"):
             terms.append(self._conjunction(depth))
-        return terms[0] if len(terms) == 1 else lambda record: any(term(record) for term in terms)
+        return terms[0] if len(terms) == 1 else lambda fields: any(term(fields) for term in terms)
 
-    def _conjunction(self, depth: int) -> Predicate:
+    def _conjunction(self, depth: int) -> _Condition:
         terms = [self._term(depth)]
         while self._accept("and"):
             terms.append(self._term(depth))
-        return terms[0] if len(terms) == 1 else lambda record: all(term(record) for term in terms)
+        return terms[0] if len(terms) == 1 else lambda fields: all(term(fields) for term in terms)
 
-    def _term(self, depth: int) -> Predicate:
+    def _term(self, depth: int) -> _Condition:
         if depth > _MAX_DEPTH:
             self.reject("a less deeply nested expression")
         if self._accept("not"):
             negated = self._term(depth + 1)
-            return lambda record: not negated(record)
+            return lambda fields: not negated(fields)
         if self._accept("("):
             grouped = self.disjunction(depth + 1)
             if not self._accept(")"):
@@ -120,16 +138,16 @@ class _Parser:
             return grouped
         return self._comparison()
 
-    def _comparison(self) -> Predicate:
+    def _comparison(self) -> _Condition:
         get = self._field()
         word = self.token[1]
         if self.token[0] not in ("word", "sign") or word not in _OPERATORS:
-            return lambda record: get(record) is not _MISSING
+            return lambda fields: get(fields) is not _MISSING
         self._next()
         compare, literal = _OPERATORS[word], self._literal()
 
-        def is_true(record: Record) -> bool:
-            value = get(record)
+        def is_true(fields: _Fields) -> bool:
+            value = get(fields)
             try:
                 return value is not _MISSING and bool(compare(value, literal))
             except TypeError:
@@ -145,8 +163,9 @@ class _Parser:
         path: list[Any] = []
         while self.token[1] in (".", "[") and self.token[0] == "sign":
             path.append(self._step())
-        start = _FIELDS[name]
-        return (lambda record: _nested(start(record), path)) if path else start
+        if path:
+            return lambda fields: _nested(fields.get(name), path)
+        return lambda fields: fields.get(name)
 
     def _step(self) -> Any:
         in_brackets = self.token[1] == "["
@@ -163,7 +182,10 @@ class _Parser:
         kind, text = self.token
         if kind == "number":
             self._next()
-            return msgspec.json.decode(text.encode()) if re.fullmatch(r"-?(0|[1-9].*|0\..*)", text) else float(text)
+            try:
+                return msgspec.json.decode(text.encode()) if re.fullmatch(r"-?(0|[1-9].*|0\..*)", text) else float(text)
+            except msgspec.DecodeError:  # out of range
+                return float(text)
         if kind == "text":
             self._next()
             return _unquoted(text)

@@ -19,11 +19,16 @@ from millstream.views.records import beginning_offsets, end_offsets, offsets_for
 Direction = Literal["older", "newer"]
 _CURSOR = re.compile(r"\d{1,6}:\d{1,18}(,\d{1,6}:\d{1,18})*")
 _FIRST_STEP, _MAX_STEP = 200, 10_000
-_CHECK_EVERY = 256
+_SEARCH_BYTES = 64 * 1024 * 1024
+_STEPS_BYTES = 16 * 1024 * 1024
+"""The most bytes that the current steps of all partitions hold, when reading backwards."""
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Records in search order; the search continues at ``positions``; ``scanned`` is the number of records read."""
+    """Records in search order; the search continues at ``positions``; ``scanned`` is the number of records read.
+
+    ``has_timed_out`` also means that the search has read as many bytes as one search may read.
+    """
 
     records: list[Record]
     positions: dict[TopicPartition, int]
@@ -73,7 +78,10 @@ def search(
     seconds: float,
     predicate: Callable[[Record], bool] | None = None,
 ) -> SearchResult:
-    """Return up to ``limit`` matching records, sorted by timestamp as far as the order in each partition allows."""
+    """Return up to ``limit`` matching records, sorted by timestamp as far as the order in each partition allows.
+
+    A search ends after ``seconds``, or after it has read 64 MiB.
+    """
     topic = next(iter(positions)).topic
     offsets = broker.offsets(topic)
     bounds = {partition: offsets[partition.partition] for partition in positions}
@@ -83,22 +91,23 @@ def search(
     }
     is_backwards = direction == "older"
     sequences = [
-        _read_backwards(broker, partition, bounds[partition].begin, offset)
+        _read_backwards(broker, partition, bounds[partition].begin, offset, _STEPS_BYTES // len(reached))
         if is_backwards
         else read_range(broker, partition, offset, bounds[partition].end)
         for partition, offset in reached.items()
     ]
     deadline = time.monotonic() + seconds
     matches: list[Record] = []
-    scanned, has_timed_out = 0, False
+    scanned, scanned_bytes, has_timed_out = 0, 0, False
     for record in heapq.merge(*sequences, key=lambda record: -record.timestamp if is_backwards else record.timestamp):
         scanned += 1
+        scanned_bytes += _size(record)
         reached[TopicPartition(topic, record.partition)] = record.offset if is_backwards else record.offset + 1
         if predicate is None or predicate(record):
             matches.append(record)
         if len(matches) == limit:
             break
-        if scanned % _CHECK_EVERY == 0 and time.monotonic() > deadline:
+        if scanned_bytes > _SEARCH_BYTES or time.monotonic() > deadline:
             has_timed_out = True
             break
     ends = {partition: bounds[partition].begin if is_backwards else bounds[partition].end for partition in reached}
@@ -112,10 +121,37 @@ def search(
     )
 
 
-def _read_backwards(broker: Broker, partition: TopicPartition, begin: int, end: int) -> Iterator[Record]:
-    """Yield the records before ``end`` from the last to the first."""
+def _read_backwards(
+    broker: Broker, partition: TopicPartition, begin: int, end: int, max_bytes: int
+) -> Iterator[Record]:
+    """Yield the records before ``end`` from the last to the first, in steps of up to ``max_bytes`` or one record."""
     step = _FIRST_STEP
     while end > begin:
         start = max(begin, end - step)
-        yield from reversed(list(read_range(broker, partition, start, end)))
-        end, step = start, min(2 * step, _MAX_STEP)
+        records, size = _read_step(broker, partition, start, end, max_bytes)
+        if records is None:
+            step = max(1, (end - start) // 4)
+            continue
+        yield from reversed(records)
+        end = start
+        if size < max_bytes // 4:
+            step = min(2 * step, _MAX_STEP)
+
+
+def _read_step(
+    broker: Broker, partition: TopicPartition, start: int, end: int, max_bytes: int
+) -> tuple[list[Record] | None, int]:
+    """Return the records of a range with their size; None instead of several records that are too large together."""
+    records: list[Record] = []
+    size = 0
+    for record in read_range(broker, partition, start, end):
+        size += _size(record)
+        if size > max_bytes and end - start > 1:
+            return None, size
+        records.append(record)
+    return records, size
+
+
+def _size(record: Record) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
