@@ -7,19 +7,22 @@ batch has exactly one. Any process on the host can read the history, while the a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
 from millstream.batch.report import BatchReport, Totals
 from millstream.foundation.storage import Environment
+from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Transaction
 from millstream.operators.probe import Measured
 from millstream.task.report import TaskReport
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 HISTORY = "history"
 """Name of the database, in the environment of the journal."""
@@ -54,11 +57,23 @@ class Minute(msgspec.Struct, frozen=True):
     totals: Totals
 
 
+def _decoded_entries(read: Callable[Concatenate[History, P], T]) -> Callable[Concatenate[History, P], T]:
+    """Translate the errors of a method that decodes entries."""
+
+    @wraps(read)
+    def translated(history: History, /, *args: P.args, **options: P.kwargs) -> T:
+        with decoding(history.path):
+            return read(history, *args, **options)
+
+    return translated
+
+
 class History:
     """Reads and writes the history inside the journal's environment."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
+        self.path = environment.path
 
     @property
     def _database(self) -> Any:
@@ -99,6 +114,7 @@ class History:
         else:
             txn.put(_FAILURE, _encode(failure), db=self._database)
 
+    @_decoded_entries
     def failure(self) -> FailureReport | None:
         """Return the last failure of the current or last run; None if a batch was done since."""
         with self._snapshot() as txn:
@@ -108,12 +124,14 @@ class History:
             return None
         return failure
 
+    @_decoded_entries
     def totals(self) -> Totals:
         """Return the sums since the app's first batch."""
         with self._snapshot() as txn:
             stored = None if txn is None else txn.get(_TOTALS, db=self._database)
         return _decoded(stored, Totals) or Totals()
 
+    @_decoded_entries
     def batches(self, limit: int = BATCHES_KEPT, *, after: int = 0) -> list[BatchReport]:
         """Return the newest reports, oldest first; with ``after`` only those of later batches."""
         reports: list[BatchReport] = []
@@ -128,6 +146,7 @@ class History:
                 has_entry = cursor.prev()
         return reports[::-1]
 
+    @_decoded_entries
     def minutes(self, since: int = 0) -> list[Minute]:
         """Return the sums by minute since a wall-clock time (milliseconds), oldest first, without idle minutes."""
         return [
@@ -135,10 +154,12 @@ class History:
             for key, value in self._all(_MINUTE, (since // _MINUTE_MS).to_bytes(8))
         ]
 
+    @_decoded_entries
     def tasks(self) -> dict[str, TaskReport]:
         """Return the last report of each task that had work, by its name ``stage/partition``."""
         return {key.decode(): msgspec.msgpack.decode(value, type=TaskReport) for key, value in self._all(_TASK)}
 
+    @_decoded_entries
     def steps(self) -> dict[str, Measured]:
         """Return the records and time of each step by stage, from the latest batches that were measured."""
         return {key.decode(): msgspec.msgpack.decode(value, type=Measured) for key, value in self._all(_STEPS)}

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,8 +19,11 @@ from millstream.batch.batch import Batch, Progress
 from millstream.batch.history import HISTORY, FailureReport, History
 from millstream.batch.report import BatchReport
 from millstream.foundation.storage import Environment, open_environment
+from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Transaction
 from millstream.state.redo import TaskCommit, pack_commits, redo, unpack_commits
+
+T = TypeVar("T")
 
 _JOURNAL = "journal"
 _PENDING = "unsettled"  # the name of the database on disk
@@ -76,10 +79,14 @@ class Journal:
         """Return the progress of the app, and the batch that was planned but is not done."""
         with self._environment.read() as txn:
             progress, planned = txn.get(_PROGRESS, db=self._database), txn.get(_PLANNED, db=self._database)
-        return (
-            Progress() if progress is None else msgspec.json.decode(progress, type=Progress),
-            None if planned is None else msgspec.json.decode(planned, type=Batch),
-        )
+        return self._decode(progress, Progress) or Progress(), self._decode(planned, Batch)
+
+    def _decode(self, stored: bytes | None, kind: type[T]) -> T | None:
+        """Return a stored entry, or None if there is none."""
+        if stored is None:
+            return None
+        with decoding(self.path):
+            return msgspec.json.decode(stored, type=kind)
 
     def write(self, progress: Progress, planned: Batch | None, report: BatchReport | None = None) -> None:
         """Store everything in one commit: the progress, the next batch and, if a batch was done, its report."""
@@ -111,16 +118,22 @@ class Journal:
         else:
             txn.put(_PLANNED, msgspec.json.encode(planned), db=self._database)
         if report is not None:
-            self.history.add(txn, report)
+            with decoding(self.path):
+                self.history.add(txn, report)
 
     def _delete_pending(self, txn: Transaction, committed: int) -> None:
         with txn.cursor(db=self._pending) as cursor:
             while cursor.first() and int.from_bytes(cursor.key()) <= committed:
                 cursor.delete()
 
+    def has_pending(self) -> bool:
+        """Whether commits of tasks are not in their states yet."""
+        with self._environment.read() as txn:
+            return bool(self._pending is not None and txn.stat(self._pending)["entries"])
+
     def replay_commits(self, state_dir: Path) -> None:
         """Apply the pending commits to the states of the tasks, as needed after a resident task has died."""
-        with self._environment.read() as txn, txn.cursor(db=self._pending) as cursor:
+        with decoding(self.path), self._environment.read() as txn, txn.cursor(db=self._pending) as cursor:
             commits = [commit for _, data in cursor for commit in unpack_commits(data)]
         if commits:
             redo(state_dir, commits, sync=self._durable)
@@ -134,7 +147,7 @@ class Journal:
         """Return what the positions refer to, or None if the app has not started yet."""
         with self._environment.read() as txn:
             stored = txn.get(_INPUTS, db=self._database)
-        return None if stored is None else msgspec.json.decode(stored, type=Inputs)
+        return self._decode(stored, Inputs)
 
     def remember_inputs(self, inputs: Inputs) -> None:
         """Store what the positions refer to."""
@@ -150,7 +163,8 @@ class Journal:
                 txn.put(_LINEAGE, stored, db=self._database)
             return bytes(stored)
 
-        return self._environment.update(change).decode()
+        with decoding(self.path):
+            return self._environment.update(change).decode()
 
     def start_lineage(self) -> None:
         """Start a new history, so that new output is not taken for duplicates of older output."""
@@ -170,7 +184,7 @@ class Journal:
 
         def change(txn: Transaction) -> None:
             stored = txn.get(_CATALOG, db=self._database)
-            before = None if stored is None else msgspec.json.decode(stored, type=dict[str, Any]).get("plan")
+            before = (self._decode(stored, dict[str, Any]) or {}).get("plan")
             if before != catalog.get("plan"):
                 deploy = Deploy(at=time.time_ns() // 1_000_000, before=before)
                 txn.put(_DEPLOYED, msgspec.json.encode(deploy), db=self._database)
@@ -185,7 +199,7 @@ class Journal:
         """Return the migration that still has to be done to the state."""
         with self._environment.read() as txn:
             stored = txn.get(_MIGRATION, db=self._database)
-        return NO_MIGRATION if stored is None else msgspec.json.decode(stored, type=StateMigration)
+        return self._decode(stored, StateMigration) or NO_MIGRATION
 
     def finish_migration(self) -> None:
         """Store that the migration is done."""
@@ -195,11 +209,11 @@ class Journal:
         """Return when the plan last changed, and the plan before."""
         with self._environment.read() as txn:
             stored = txn.get(_DEPLOYED, db=self._database)
-        return None if stored is None else msgspec.json.decode(stored, type=Deploy)
+        return self._decode(stored, Deploy)
 
     def catalog(self) -> dict[str, Any]:
         """Return the catalog."""
-        return msgspec.json.decode(self.encoded_catalog(), type=dict[str, Any])
+        return self._decode(self.encoded_catalog(), dict[str, Any]) or {}
 
     def encoded_catalog(self) -> bytes:
         """Return the catalog as JSON, which is fast to compare."""

@@ -32,6 +32,7 @@ COMMANDS = {
     "rescale": LazyCommand("millstream.cli.rescale:rescale", "Change the number of partitions of an app."),
     "replay": LazyCommand("millstream.cli.replay:replay", "Run a new version of an app beside the old one."),
     "savepoints": LazyCommand("millstream.cli.savepoints:savepoints", "Copy and restore the state of an app."),
+    "doctor": LazyCommand("millstream.cli.doctor:doctor", "Check the files of a data directory."),
     "dlq": LazyCommand("millstream.cli.dlq:dlq", "Show and replay dead letters."),
     "init": LazyCommand("millstream.cli.init:init", "Create a project with an app, a test and a README."),
     "datagen": LazyCommand("millstream.cli.datagen:datagen", "Write generated records to a topic."),

@@ -15,6 +15,8 @@ from pathlib import Path
 from struct import Struct, error
 from typing import Any, NamedTuple
 
+import lmdb
+
 from millstream.errors import DamagedError
 
 _HEADER = Struct("<QHHHH")
@@ -81,6 +83,27 @@ def check_file(directory: Path, environment: Any) -> None:
             expected = (environment.info()["last_pgno"] + 1) * page_bytes
             size = (directory / "data.mdb").stat().st_size
             is_checked = _SMALL_BYTES < size >= expected or check_structure(directory, txn.id()) is not None
+
+
+def check_environment(directory: Path, *, is_live: bool = True) -> int:
+    """Follow all pages of an environment that other processes may write to, and return their number.
+
+    A copy is not live: it is checked without a lock file, which would be created in it.
+    """
+    path = directory / "data.mdb"
+    check_not_empty(directory)
+    try:
+        environment = lmdb.open(str(directory), readonly=True, create=False, lock=is_live, max_readers=1024)
+    except lmdb.Error as problem:
+        raise damaged(path, str(problem)) from problem
+    try:
+        pages = None
+        while pages is None:
+            with environment.begin() as txn:
+                pages = check_structure(directory, txn.id())
+        return pages
+    finally:
+        environment.close()
 
 
 def check_structure(directory: Path, commit: int | None = None) -> int | None:

@@ -19,6 +19,7 @@ from millstream.broker import TopicConfig, apply_config_changes, check_config
 from millstream.errors import DamagedError, TopicExistsError, UnknownTopicError
 from millstream.foundation.names import check_name
 from millstream.foundation.storage import Environment, close_environments, open_environment
+from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Database, Transaction
 from millstream.log.topic import Topic
 from millstream.log.waiting import notify
@@ -99,7 +100,7 @@ class Catalog:
     def names(self) -> list[str]:
         """Return the names of all topics in order."""
         meta = self.meta
-        with meta.read() as txn, txn.cursor(db=meta.databases["topics"]) as cursor:
+        with decoding(meta.path), meta.read() as txn, txn.cursor(db=meta.databases["topics"]) as cursor:
             return [key.decode() for key in cursor.iternext(values=False)]
 
     def get(self, name: str) -> Topic:
@@ -118,7 +119,7 @@ class Catalog:
             stored = txn.get(check_name("topic", name).encode(), db=meta.databases["topics"])
         if stored is None:
             raise self._unknown_topic(name)
-        entry = _unpack(stored)
+        entry = self._entry(stored)
         topic = self._topics.get(name)
         if topic is None or topic.id != entry.id or topic.config != entry.config:
             topic = self._topics[name] = Topic(name, entry.id, entry.config, self._directory(name), sync=self._sync)
@@ -135,10 +136,10 @@ class Catalog:
         def change(txn: Transaction) -> None:
             topics = meta.databases["topics"]
             stored = txn.get(name.encode(), db=topics)
-            if stored is not None and self._is_complete(name, _unpack(stored)):
+            if stored is not None and self._is_complete(name, self._entry(stored)):
                 raise TopicExistsError(f"topic {name!r} already exists", hint="choose another name", topic=name)
             entry = _Entry(uuid4().hex, config)
-            self._remove_directory(name, None if stored is None else _unpack(stored).id)
+            self._remove_directory(name, None if stored is None else self._entry(stored).id)
             Topic(name, entry.id, config, self._directory(name), sync=self._sync).initialize()
             txn.put(name.encode(), _pack(entry), db=topics)
 
@@ -153,7 +154,7 @@ class Catalog:
             stored = txn.get(name.encode(), db=meta.databases["topics"])
             if stored is None:
                 raise self._unknown_topic(name)
-            entry = _unpack(stored)
+            entry = self._entry(stored)
             config = apply_config_changes(name, entry.config, changes)
             txn.put(name.encode(), _pack(_Entry(entry.id, config)), db=meta.databases["topics"])
 
@@ -168,7 +169,7 @@ class Catalog:
             stored = txn.get(name.encode(), db=meta.databases["topics"])
             if stored is None:
                 raise self._unknown_topic(name)
-            entry = _unpack(stored)
+            entry = self._entry(stored)
             txn.delete(name.encode(), db=meta.databases["topics"])
             for key in list(_committed_keys(txn, meta.databases["committed"], name)):
                 txn.delete(key, db=meta.databases["committed"])
@@ -183,6 +184,10 @@ class Catalog:
         """Close the environments of the log directory in this process."""
         self._topics.clear()
         close_environments(self._root)
+
+    def _entry(self, stored: bytes) -> _Entry:
+        with decoding(self._root / "meta"):
+            return _unpack(stored)
 
     def _directory(self, name: str) -> Path:
         return self._root / "topics" / check_name("topic", name)

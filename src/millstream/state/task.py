@@ -11,6 +11,7 @@ import msgspec
 
 from millstream.errors import StateError
 from millstream.foundation.storage import Environment, open_environment
+from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Database, Transaction
 from millstream.state.recording import RecordedTransaction
 
@@ -78,7 +79,10 @@ class TaskState:
     def version(self, txn: Transaction) -> StateVersion:
         """Return the version that a transaction sees."""
         stored = txn.get(_VERSION, db=self._environment.databases[_META])
-        return StateVersion() if stored is None else msgspec.msgpack.decode(stored, type=StateVersion)
+        if stored is None:
+            return StateVersion()
+        with decoding(self.path):
+            return msgspec.msgpack.decode(stored, type=StateVersion)
 
     def has_applied(self, stored: StateVersion, batch: int, round: int, expected: StateVersion) -> bool:
         """Whether the state already contains a round of a batch; raises if another lineage has written the state."""
@@ -109,7 +113,10 @@ class TaskState:
     def latest_times(self, txn: Transaction) -> dict[str, int]:
         """Return the latest times of inputs that need them, by partition."""
         stored = txn.get(_LATEST, db=self._environment.databases[_META])
-        return {} if stored is None else msgspec.msgpack.decode(stored, type=dict[str, int])
+        if stored is None:
+            return {}
+        with decoding(self.path):
+            return msgspec.msgpack.decode(stored, type=dict[str, int])
 
     def save_latest_times(self, txn: Transaction, latest: dict[str, int]) -> None:
         """Store the latest times of inputs, if there are any."""
