@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import smtplib
+import ssl
 import urllib.request
 from email.message import EmailMessage
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
@@ -47,17 +49,51 @@ def _call_webhook(url: str, event: AlertEvent) -> str:
 
 def _send_mail(address: str, event: AlertEvent) -> str:
     """Send a mail through the server named in the environment: ``smtp://USER:PASSWORD@HOST:PORT``."""
-    server = urlsplit(os.environ.get(SMTP_VARIABLE) or "smtp://localhost:25")
+    server = _mail_server()
+    if server is None:
+        return f"could not be sent: {SMTP_VARIABLE} is not a valid URL; use smtp://USER:PASSWORD@HOST:PORT"
     message = EmailMessage()
     message["From"] = f"millstream@{os.uname().nodename}"
     message["To"] = printable(address)
     message["Subject"] = printable(f"{'alert' if event.is_raised else 'resolved'}: {event.rule} ({event.app})")
     message.set_content(event.message)
-    kind = smtplib.SMTP_SSL if server.scheme == "smtps" else smtplib.SMTP
-    with kind(server.hostname or "localhost", server.port or 0, timeout=_TIMEOUT_SECONDS) as connection:
-        if server.scheme == "smtp" and connection.has_extn("starttls"):
-            connection.starttls()
+    with _connect(server) as connection:
         if server.username:
+            if not isinstance(connection.sock, ssl.SSLSocket) and not _is_loopback(connection):
+                return f"could not be sent: {server.hostname} does not offer TLS, so the password was not sent"
             connection.login(unquote(server.username), unquote(server.password or ""))
         connection.send_message(message)
     return printable(f"mailed to {address}")
+
+
+def _mail_server() -> SplitResult | None:
+    """Parse the URL of the mail server; an error of the parser could show parts of the password, so None instead."""
+    try:
+        server = urlsplit(os.environ.get(SMTP_VARIABLE) or "smtp://localhost:25")
+        is_valid = server.port != 0 and server.scheme in ("smtp", "smtps") and bool(server.hostname)
+    except ValueError:
+        return None
+    has_more = server.path not in ("", "/") or server.query or server.fragment  # such as a "/" in the password
+    return server if is_valid and not has_more else None
+
+
+def _connect(server: SplitResult) -> smtplib.SMTP:
+    """Connect with TLS if the server offers it; its certificate must be valid."""
+    context = ssl.create_default_context()
+    host, port = server.hostname or "", server.port or 0
+    if server.scheme == "smtps":
+        return smtplib.SMTP_SSL(host, port, timeout=_TIMEOUT_SECONDS, context=context)
+    connection = smtplib.SMTP(host, port, timeout=_TIMEOUT_SECONDS)
+    try:
+        connection.ehlo()
+        if connection.has_extn("starttls"):
+            connection.starttls(context=context)
+            connection.ehlo()
+    except Exception:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_loopback(connection: smtplib.SMTP) -> bool:
+    return connection.sock is not None and ipaddress.ip_address(connection.sock.getpeername()[0]).is_loopback
