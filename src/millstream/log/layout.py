@@ -14,6 +14,7 @@ ID_KEY = b"id"
 
 _KEY = struct.Struct(">IQ")
 _SPAN = struct.Struct(">IQqqqqQB")
+_CHECKSUM = struct.Struct(">I")
 _BOUNDS = struct.Struct(">QQQqQqQQ")
 _PARTITION = struct.Struct(">I")
 _SEQUENCE = struct.Struct(">q")
@@ -36,6 +37,8 @@ class Span(NamedTuple):
     appended: int
     bytes: int
     sparse: bool
+    checksum: int | None = None
+    """CRC-32 of the blob; None for a blob of an earlier version, whose index entry ends before it."""
 
 
 class Bounds(NamedTuple):
@@ -80,7 +83,7 @@ def unpack_sequence(data: bytes) -> int:
 
 
 def pack_span(span: Span) -> bytes:
-    return _SPAN.pack(
+    packed = _SPAN.pack(
         span.records,
         span.next_offset,
         span.first_time,
@@ -90,11 +93,13 @@ def pack_span(span: Span) -> bytes:
         span.bytes,
         _SPARSE if span.sparse else 0,
     )
+    return packed if span.checksum is None else packed + _CHECKSUM.pack(span.checksum)
 
 
 def unpack_span(base: int, data: bytes) -> Span:
-    count, next_offset, first, last, peak, appended, size, flags = _SPAN.unpack(data)
-    return Span(base, next_offset, count, first, last, peak, appended, size, bool(flags & _SPARSE))
+    count, next_offset, first, last, peak, appended, size, flags = _SPAN.unpack_from(data)
+    checksum = _CHECKSUM.unpack_from(data, _SPAN.size)[0] if len(data) > _SPAN.size else None
+    return Span(base, next_offset, count, first, last, peak, appended, size, bool(flags & _SPARSE), checksum)
 
 
 def pack_bounds(bounds: Bounds) -> bytes:

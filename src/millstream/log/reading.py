@@ -55,7 +55,7 @@ def view_chunks(topic: Topic, partition: int, start: int, end: int) -> Iterator[
     with topic.snapshot(buffers=True) as snapshot:
         check_start(snapshot, topic.name, partition, start)
         spans = _spans_between(snapshot, partition, start, end)
-        fetched = ((span, snapshot.blob(partition, span.base)) for span in spans)
+        fetched = ((span, snapshot.blob(partition, span)) for span in spans)
         yield (RecordChunk(*piece) for piece in _pieces(fetched, start, end))
 
 
@@ -65,7 +65,7 @@ def offset_at(topic: Topic, partition: int, timestamp: int) -> int | None:
         bounds = snapshot.bounds(partition)
         for span in snapshot.spans(partition, _first_candidate(snapshot, partition, bounds, timestamp)):
             if span.last_time >= timestamp:
-                for piece in _pieces([(span, snapshot.blob(partition, span.base))], bounds.begin, bounds.end):
+                for piece in _pieces([(span, snapshot.blob(partition, span))], bounds.begin, bounds.end):
                     rows = np.flatnonzero(piece.block.column(2).to_numpy() >= timestamp)
                     if len(rows):
                         return int(piece.offsets[int(rows[0])])
@@ -94,7 +94,7 @@ def check_start(snapshot: Snapshot, topic: str, partition: int, start: int) -> N
 
 def block_at(snapshot: Snapshot, partition: int, span: Span) -> Block:
     """Return a stored block, with its offsets if they have gaps."""
-    return from_bytes(snapshot.blob(partition, span.base), _schema(span))
+    return from_bytes(snapshot.blob(partition, span), _schema(span))
 
 
 def _schema(span: Span) -> Any:
@@ -111,7 +111,7 @@ def _spans_between(snapshot: Snapshot, partition: int, start: int, end: int) -> 
 def _fetch(snapshot: Snapshot, partition: int, start: int, end: int) -> Iterator[tuple[Span, bytes]]:
     size = records = 0
     for span in _spans_between(snapshot, partition, start, end):
-        yield span, snapshot.blob(partition, span.base)
+        yield span, snapshot.blob(partition, span)
         size += span.bytes
         records += span.records
         if size >= _FETCH_BYTES or records >= _FETCH_RECORDS:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from millstream.errors import OffsetOutOfRangeError
+from millstream.foundation.data_file import damaged
 from millstream.foundation.transactions import Transaction
 from millstream.log.layout import (
     Bounds,
@@ -25,8 +28,9 @@ from millstream.log.layout import (
 class Snapshot:
     """The databases of a topic in one transaction."""
 
-    def __init__(self, txn: Transaction, databases: dict[str, Any]) -> None:
+    def __init__(self, txn: Transaction, databases: dict[str, Any], path: Path) -> None:
         self.txn = txn
+        self._path = path
         self._blobs = databases["blobs"]
         self._index = databases["index"]
         self._producers = databases["producers"]
@@ -41,13 +45,19 @@ class Snapshot:
     def spans(self, partition: int, start: int) -> Iterator[Span]:
         return spans(self.txn, self._index, partition, start)
 
-    def blob(self, partition: int, base: int) -> Any:
-        return self.txn.get(blob_key(partition, base), db=self._blobs)
+    def blob(self, partition: int, span: Span) -> Any:
+        """Return a blob; one that is missing or does not match its checksum is an error, never a value."""
+        data: Any = self.txn.get(blob_key(partition, span.base), db=self._blobs)
+        if data is None or (span.checksum is not None and crc32(data) != span.checksum):
+            offsets = f"offsets {span.base} to {span.next_offset - 1} of partition {partition}"
+            reason = "are missing" if data is None else "do not match their checksum"
+            raise damaged(self._path / "data.mdb", f"the records with {offsets} {reason}")
+        return data
 
     def put_blob(self, partition: int, span: Span, data: bytes) -> None:
         key = blob_key(partition, span.base)
         self.txn.put(key, data, db=self._blobs)
-        self.txn.put(key, pack_span(span), db=self._index)
+        self.txn.put(key, pack_span(span._replace(checksum=crc32(data))), db=self._index)
 
     def delete_blob(self, partition: int, base: int) -> None:
         key = blob_key(partition, base)

@@ -106,7 +106,7 @@ class Topic:
         """Open a snapshot of the topic; keep it short."""
         opened = self.environment
         with opened.read(buffers=buffers) as txn:
-            yield Snapshot(txn, opened.databases)
+            yield Snapshot(txn, opened.databases, self.directory)
 
     def update(self, change: Callable[[Snapshot], T]) -> T:
         """Change the topic in one transaction, unless it has been deleted."""
@@ -119,7 +119,7 @@ class Topic:
                     hint=f"create it: millstream topics create {self.name}",
                     topic=self.name,
                 )
-            return change(Snapshot(txn, opened.databases))
+            return change(Snapshot(txn, opened.databases, self.directory))
 
         return opened.update(checked)
 
