@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millstream import App
+from millstream.errors import DefinitionError
 from millstream.windows import TimeWindows, UnlimitedWindows
 
 
@@ -27,3 +32,16 @@ def test_an_unlimited_window_divides_time_in_two() -> None:
 
 def test_windows_longer_than_the_range_of_timestamps_are_one_span() -> None:
     assert TimeWindows(1 << 70, 1 << 70, 0).interval_number(np.array([0, 1 << 62])).tolist() == [0, 0]
+
+
+def test_a_duration_is_not_accepted_as_a_window() -> None:
+    stream = App("a").stream("in", value=str)
+    duration: Any = "5 min"
+    for define in (
+        lambda: stream.group_by_key().windowed_by(duration),
+        lambda: stream.group_by_key().cogroup(lambda total, value: total).windowed_by(duration),
+    ):
+        with pytest.raises(DefinitionError, match=r"windowed_by\(\) expects a window, not '5 min'"):
+            define()
+    with pytest.raises(DefinitionError, match="within= expects a window, not '5 min'"):
+        stream.join(stream, lambda left, right: left, within=duration)

@@ -211,3 +211,17 @@ def _not_negative(name: str, duration: Duration) -> int:
     if length < 0:
         raise DefinitionError(f"{name} {duration!r} of a window is negative", hint="use 0 ms or more")
     return length
+
+
+def check_windows(windows: object) -> None:
+    """Reject what is not a window, such as a duration."""
+    if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows):
+        raise DefinitionError(
+            f"windowed_by() expects a window, not {windows!r}", hint='pass for example tumbling("5 min")'
+        )
+
+
+def check_join_window(within: object) -> None:
+    """Reject what is not a window of a join, such as a duration."""
+    if not isinstance(within, JoinWindow):
+        raise DefinitionError(f"within= expects a window, not {within!r}", hint='pass within=join_window("10 s")')

@@ -131,3 +131,10 @@ def _run_in_another_process(directory: Path, code: str) -> None:
         f"with EmbeddedLog(Path({str(directory)!r})) as log: {code}"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_topic_that_was_created_meanwhile_is_not_suggested_for_itself(tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("lines", TopicConfig(partitions=1))
+        error = log._catalog._unknown_topic("lines")
+    assert "did you mean" not in str(error)

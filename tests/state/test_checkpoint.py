@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from millstream.errors import DefinitionError, StateError, StorageError
 from millstream.foundation.storage import close_environments
-from millstream.state.checkpoint import Checkpoint, TaskCheckpoint
+from millstream.state.checkpoint import Checkpoint, CheckpointFile, TaskCheckpoint
 from millstream.state.recording import Changes
 from millstream.state.task import StateVersion, TaskState
 
@@ -146,3 +146,10 @@ def test_the_rows_are_the_same_whichever_host_runs_a_batch(
         expected = {key: value for key, value in {**expected, **rows}.items() if key not in deleted}
     assert last.rows() == expected
     close_environments(directory)
+
+
+def test_a_local_checkpoint_can_only_be_read_by_its_owner(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    checkpoint.of_task("words/0")._write(CheckpointFile("delta", 1, 0, "c1", ""), b"data")
+    files = [path for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    assert {path.parent.stat().st_mode & 0o777 for path in files} == {0o700}

@@ -16,7 +16,7 @@ from millstream.plan.stateful import Aggregate, WindowedAggregate
 from millstream.plan.topology import Draft
 from millstream.records import Windowed
 from millstream.serdes import SerdeLike, serde_for
-from millstream.windows import Windows
+from millstream.windows import Windows, check_windows
 
 if TYPE_CHECKING:
     from millstream.dsl.grouped import GroupedStream
@@ -44,6 +44,7 @@ class CogroupedStream(Verbs, Generic[K, Value]):
 
     def windowed_by(self, windows: Windows, *, late_to: str | None = None) -> WindowedCogroup[K, Value]:
         """Aggregate by key and window; records that are too late also go to the topic ``late_to``."""
+        check_windows(windows)
         return WindowedCogroup(self, windows, late_to)
 
     def aggregate(

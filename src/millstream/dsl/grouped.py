@@ -18,7 +18,7 @@ from millstream.functions import Adder, AnyFunction, Function, KeyedAdder, by_ar
 from millstream.plan.stateful import Aggregate, Count, Reduce
 from millstream.plan.stateless import MapValues
 from millstream.serdes import SerdeLike, serde_for
-from millstream.windows import Windows
+from millstream.windows import Windows, check_windows
 
 _ADDER = {2: "(aggregate, value)", 3: "(key, aggregate, value)"}
 _REDUCER = {2: "(result so far, value)", 3: "(key, result so far, value)"}
@@ -112,6 +112,7 @@ class GroupedStream(Handle[K, V], ReadyAggregations[K, V, K]):
         Records that are too late for a window are counted and, with ``late_to``, sent to that topic unchanged, with
         headers that name the window they missed.
         """
+        check_windows(windows)
         return WindowedStream(self._draft, self._node, windows, _late_to=late_to)
 
     @overload

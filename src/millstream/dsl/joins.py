@@ -15,7 +15,7 @@ from millstream.plan.node import Node
 from millstream.plan.sources import GlobalTableSource
 from millstream.plan.stateful import StreamTableJoin
 from millstream.serdes import SerdeLike, serde_for
-from millstream.windows import JoinWindow
+from millstream.windows import JoinWindow, check_join_window
 
 Kind: TypeAlias = Literal["inner", "left", "outer"]
 _WITH_TABLE = {2: "(stream value, table value)", 3: "(key, stream value, table value)"}
@@ -60,6 +60,7 @@ def join_node(stream: Handle, kind: Kind, other: Handle, joiner: AnyFunction, se
             f"{verb}() of two streams needs a window",
             hint='pass within=join_window("10 s")',
         )
+    check_join_window(settings.within)
     return StreamStreamJoin(
         left=stream._node,
         right=other._node,

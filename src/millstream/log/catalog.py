@@ -213,7 +213,7 @@ class Catalog:
         notify(trash / "waiters")  # a waiter that wakes up checks the directory
 
     def _unknown_topic(self, name: str) -> UnknownTopicError:
-        matches = get_close_matches(name, self.names(), 1)
+        matches = get_close_matches(name, [topic for topic in self.names() if topic != name], 1)  # it may exist by now
         suggestion = f"did you mean {matches[0]!r}? or " if matches else ""
         return UnknownTopicError(
             f"there is no topic {name!r}", hint=f"{suggestion}create it: millstream topics create {name}", topic=name

@@ -130,11 +130,13 @@ class TaskCheckpoint:
         is_atomic = self._file_system.type_name in _ATOMIC_ON_CLOSE
         path = target if is_atomic else f"{self._directory}/.{file.name}"
         try:
-            self._file_system.create_dir(self._directory, recursive=True)
-            with self._file_system.open_output_stream(path, compression=None) as stream:
-                stream.write(data)
             if self._file_system.type_name == "local":
-                _fsync(path)
+                Path(self._directory).mkdir(0o700, parents=True, exist_ok=True)
+                _write_private(path, data)
+            else:
+                self._file_system.create_dir(self._directory, recursive=True)
+                with self._file_system.open_output_stream(path, compression=None) as stream:
+                    stream.write(data)
             if path != target:
                 self._file_system.move(path, target)
         except (OSError, pa.ArrowException) as error:
@@ -157,12 +159,13 @@ def _file_system(uri: str) -> tuple[Any, str]:
     return resolved
 
 
-def _fsync(path: str) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+def _write_private(path: str, data: bytes) -> None:
+    """Write a file that only its owner can read, and wait until it is on disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
 
 
 def _target_commit(files: list[CheckpointFile], expected: StateVersion, batch: int) -> str:
