@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -107,3 +109,76 @@ def test_invalid_schemas_are_refused(registry: Registry) -> None:
     for schema in ("{", '{"type": "record", "name": "X"}', {"type": "nonsense", "name": "X"}):
         with pytest.raises(DefinitionError, match="schema"):
             Avro(schema, SchemaRegistry(registry.url))
+
+
+LIST = {
+    "type": "record",
+    "name": "Node",
+    "fields": [{"name": "number", "type": "int"}, {"name": "next", "type": ["null", "Node"], "default": None}],
+}
+
+
+def test_a_recursive_value_is_read_up_to_a_depth(registry: Registry) -> None:
+    serde = Avro(LIST, SchemaRegistry(registry.url))
+    value: Any = None
+    for number in range(60):
+        value = {"number": number, "next": value}
+    assert serde.decode(serde.encode(value)) == value
+    with pytest.raises(SerdeError, match="nested more than 64 levels deep"):
+        serde.decode(bytes([0, 0, 0, 0, 1]) + b"\x02" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "items",
+    ["null", {"type": "fixed", "name": "Nothing", "size": 0}, {"type": "record", "name": "Empty", "fields": []}],
+)
+def test_items_without_a_size_are_bounded_by_the_bytes(registry: Registry, items: Any) -> None:
+    schema = {"type": "record", "name": "Many", "fields": [{"name": "all", "type": {"type": "array", "items": items}}]}
+    serde = Avro(schema, SchemaRegistry(registry.url))
+    empty = serde.encode({"all": []})
+    assert serde.decode(empty) == {"all": []}
+    for block in (b"\x80\x80\x80\x80\x10", b"\xff\xff\xff\xff\x0f\x00"):  # 2**31 items, without and with a size
+        with pytest.raises(SerdeError, match="more items than there are bytes"):
+            serde.decode(empty[:5] + block + b"\x00")
+
+
+def test_a_recursive_schema_with_all_types_is_read_as_written(registry: Registry) -> None:
+    fields: list[dict[str, Any]] = [
+        {"name": "next", "type": ["null", "everything.All"]},
+        {"name": "map", "type": {"type": "map", "values": ["null", "double", "All"]}},
+        {"name": "list", "type": {"type": "array", "items": {"type": "enum", "name": "E", "symbols": ["A", "B"]}}},
+        {"name": "fixed", "type": {"type": "fixed", "name": "F", "size": 2}},
+        {"name": "plain", "type": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}},
+        {"name": "day", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        *({"name": f"_{kind}", "type": kind} for kind in ("boolean", "float", "long", "string", "bytes", "null")),
+    ]
+    schema = {"type": "record", "name": "All", "namespace": "everything", "fields": fields}
+    inner: dict[str, Any] = {
+        "next": None,
+        "map": {"a": None, "b": 0.5},
+        "list": ["A", "B"],
+        "fixed": b"xy",
+        "plain": Decimal("1.25"),
+        "day": datetime(2026, 1, 2, tzinfo=UTC),
+        "_boolean": True,
+        "_float": 0.5,
+        "_long": -5,
+        "_string": "é",
+        "_bytes": b"z",
+        "_null": None,
+    }
+    serde = Avro(schema, SchemaRegistry(registry.url))
+    value = {**inner, "next": inner, "map": {"c": inner}}
+    data = serde.encode(value)
+    assert serde.decode(data) == value
+    for end in range(5, len(data)):
+        with pytest.raises(SerdeError):
+            serde.decode(data[:end])
+
+
+def test_a_schema_that_does_not_exist_is_requested_once(registry: Registry) -> None:
+    serde = Avro(RIDE, SchemaRegistry(registry.url))
+    for _ in range(5):
+        with pytest.raises(SerdeError, match="does not have the schema with id 77"):
+            serde.decode(bytes([0, 0, 0, 0, 77, 14]))
+    assert registry.requests == ["GET /schemas/ids/77"]

@@ -74,3 +74,10 @@ def test_invalid_messages_are_refused(registry: Registry) -> None:
 def test_a_registry_can_be_pickled(registry: Registry) -> None:
     copy = pickle.loads(pickle.dumps(SchemaRegistry(registry.url)))
     assert copy.url == registry.url
+
+
+@pytest.mark.parametrize("path", [b"\xff" * 1_000_000, b"\xce\x01" + b"\x02" * 103], ids=["number", "indexes"])
+def test_the_path_of_a_message_is_bounded(registry: Registry, path: bytes) -> None:
+    serde = Protobuf(OLD, SchemaRegistry(registry.url))
+    with pytest.raises(SerdeError, match="the path of the message has"):
+        serde.decode(bytes([0, 0, 0, 0, 1]) + path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -12,7 +13,10 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from tests.serve.conftest import HOSTILE, Served
 
+from millstream.broker import Output
+from millstream.foundation.blocks import block_of
 from millstream.foundation.text import printable
+from millstream.log import EmbeddedLog
 from millstream.serve.api.tables import _escape_formula
 from millstream.serve.api.topics import Done
 from millstream.serve.operations import Operation
@@ -117,3 +121,13 @@ def test_an_error_cannot_inject_lines_into_the_log(served: Served, caplog: pytes
     assert "\n" not in record.getMessage()
     assert "\x1b" not in record.getMessage()
     assert printable("a\nb") == r"a\nb"
+
+
+def test_deep_json_and_odd_numbers_are_not_internal_errors(own: Served, tmp_path: Path) -> None:
+    deep = [b"[" * depth + b"]" * depth for depth in (65, 980, 990)]
+    with EmbeddedLog(tmp_path / "data") as log:
+        log.append([Output("lines", 0, block_of([None] * 3, deep, [0] * 3))])
+    records = own.client.get("/api/topics/lines/records").json()["records"]
+    assert sorted(len(record["value"]) for record in records) == [130, 1960, 1980]
+    for text, status in (("value > 1e999", 200), ("value > 1\u0663", 400)):
+        assert own.client.get("/api/topics/lines/records", params={"where": text}).status_code == status

@@ -80,3 +80,20 @@ def test_a_number_out_of_range_is_infinite_and_other_digits_are_rejected() -> No
     assert expressions.predicate("value < 1e999")(Record("t", 0, 0, None, b"5", 0))
     with pytest.raises(DefinitionError):
         expressions.predicate("value > 1\u0663")
+
+
+@pytest.mark.parametrize("text", ["value.amount < 1e999", "value.amount > -1e999", "value.amount > 007"])
+def test_any_number_can_be_compared(text: str) -> None:
+    assert predicate(text)(RIDE)
+
+
+@pytest.mark.parametrize("text", ["value.amount > 1\u0663", "value.tags[\u0661]"])
+def test_digits_of_other_scripts_are_refused(text: str) -> None:
+    with pytest.raises(DefinitionError, match="is expected"):
+        predicate(text)
+
+
+@pytest.mark.parametrize("depth", [65, 980, 100_000])
+def test_json_that_is_nested_too_deeply_is_text(depth: int) -> None:
+    record = Record("rides", 1, 17, b"r1", b"[" * depth + b"]" * depth, 99)
+    assert predicate("value startswith '[['")(record)

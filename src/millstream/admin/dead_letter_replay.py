@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from millstream.broker import Broker, Output
-from millstream.errors import UnknownTopicError
+from millstream.errors import InvalidNameError, UnknownTopicError
 from millstream.foundation.blocks import block_of
 from millstream.records import TopicPartition
 from millstream.views.dead_letters import DeadLetter
@@ -69,7 +69,7 @@ def _output(broker: Broker, letter: DeadLetter) -> Output | None:
     """Return the original record for its original topic; None if the record came from inside the app."""
     try:
         partitions = broker.topic(letter.topic).partitions if letter.topic else 0
-    except UnknownTopicError:
+    except (UnknownTopicError, InvalidNameError):  # anyone who can write to the topic can forge its headers
         return None
     if not 0 <= letter.origin_partition < partitions:
         return None

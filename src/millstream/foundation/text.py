@@ -8,9 +8,12 @@ from typing import Any
 
 import msgspec
 
+from millstream.foundation.nesting import limit_json_depth
+
 # control characters, line and paragraph separators, bidirectional control characters, lone surrogates
 _BEYOND_ASCII = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 UNSAFE_CHARACTERS = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
+_decode_json = limit_json_depth(msgspec.json.decode, Any)
 _UNSAFE_IN_JSON = re.compile(f"[{_BEYOND_ASCII}]")  # JSON escapes the others already
 
 
@@ -80,10 +83,10 @@ def format_count(number: int, noun: str) -> str:
 
 
 def parse_json(data: bytes | None) -> Any:
-    """Return the value that JSON text encodes; other bytes as text or base64."""
+    """Return the value that JSON text encodes; other bytes, and data that is nested too deeply, as text or base64."""
     try:
-        return None if data is None else msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None if data is None else _decode_json(data)
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return decode_text(data)
 
 

@@ -9,10 +9,12 @@ import msgspec
 
 from millstream.errors import DefinitionError, SerdeError
 from millstream.foundation.type_variables import T
+from millstream.schemas.avro_guard import AvroGuard
 from millstream.schemas.framing import add_schema_id, split_schema_id
 from millstream.schemas.registry import Schema, SchemaRegistry
 
 _MAX_DEPTH = 64
+_MAX_SCHEMAS = 1_000
 
 
 class Avro(Generic[T]):
@@ -58,7 +60,7 @@ class Avro(Generic[T]):
         self._registry = registry
         self._type = type
         self._canonical = Schema(msgspec.json.encode(source).decode())
-        self._writer_schemas: dict[int, Any] = {}
+        self._writer_schemas: dict[int, tuple[Any, AvroGuard | None]] = {}
         self.subject = subject or _full_name(source)
         self._reader, self._writer = avro.schemaless_reader, avro.schemaless_writer
 
@@ -79,24 +81,30 @@ class Avro(Generic[T]):
     def decode(self, data: bytes) -> T:
         """Decode a value and resolve it from the writer's schema to the reader's."""
         schema_id, payload = split_schema_id(data)
-        writer_schema = self._writer_schemas.get(schema_id)
-        if writer_schema is None:
-            writer_schema = self._writer_schemas[schema_id] = self._fetch_schema(schema_id)
+        cached = self._writer_schemas.get(schema_id)
+        writer_schema, guard = self._fetch_schema(schema_id) if cached is None else cached
         try:
+            if guard is not None:
+                guard.check(payload)
             value: Any = self._reader(io.BytesIO(payload), writer_schema, self._parsed)
         except (EOFError, IndexError, MemoryError, OverflowError) as error:
             raise SerdeError(f"the bytes do not match schema {schema_id}: {type(error).__name__}") from error
         decoded: T = value if self._type is None else msgspec.convert(value, self._type)
         return decoded
 
-    def _fetch_schema(self, id: int) -> Any:
+    def _fetch_schema(self, id: int) -> tuple[Any, AvroGuard | None]:
         avro = _import_fastavro()
         source = msgspec.json.decode(self._registry.schema(id).schema)
         _check_depth(source)
         try:
-            return avro.parse_schema(source)
+            parsed = avro.parse_schema(source)
+            guard = AvroGuard(parsed)
         except (avro.schema.SchemaParseException, avro.schema.UnknownType, KeyError) as error:
             raise SerdeError(f"schema {id} in the registry is not a valid Avro schema: {error}") from error
+        if len(self._writer_schemas) >= _MAX_SCHEMAS:
+            del self._writer_schemas[next(iter(self._writer_schemas))]
+        self._writer_schemas[id] = parsed, guard if guard.is_needed else None
+        return self._writer_schemas[id]
 
 
 def _make_avro(source: Any, registry: SchemaRegistry, subject: str, type: Any) -> Avro:

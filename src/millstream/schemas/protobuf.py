@@ -10,6 +10,9 @@ from millstream.foundation.type_variables import T
 from millstream.schemas.framing import add_schema_id, split_schema_id
 from millstream.schemas.registry import Schema, SchemaRegistry
 
+_MAX_PATH = 100
+_MAX_VARINT_BITS = 70
+
 
 class Protobuf(Generic[T]):
     """Messages of a generated class preceded by their schema id, in the format of Confluent's serializer.
@@ -89,6 +92,8 @@ def _encode_varint(number: int) -> bytes:
 
 def _skip_path(data: memoryview) -> memoryview:
     count, position = _decode_varint(data, 0)
+    if count > _MAX_PATH:
+        raise SerdeError(f"the path of the message has {count} indexes; at most {_MAX_PATH} are read")
     for _ in range(count):
         _, position = _decode_varint(data, position)
     return data[position:]
@@ -96,10 +101,11 @@ def _skip_path(data: memoryview) -> memoryview:
 
 def _decode_varint(data: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
-    while True:
+    while shift < _MAX_VARINT_BITS:
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
             return value >> 1, position
+    raise SerdeError("the path of the message has a number of more than 10 bytes")

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Sequence
 from http.client import HTTPException
+from time import monotonic
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
@@ -19,6 +20,7 @@ from millstream.secret import Secret
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MAX_SCHEMAS = 1_000
+_MISSING_SECONDS = 30.0
 _MAX_BYTES = 1_048_576
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
@@ -71,6 +73,8 @@ class SchemaRegistry:
         self._settings = {"user": user, "password": password, "ca": ca, "timeout": timeout, "insecure": insecure}
         self._user, self._password, self._ca, self._timeout = user, password, ca, timeout
         self._schemas: dict[int, Schema] = {}
+        self._missing: dict[int, float] = {}
+        """Ids that the registry did not have, and when it said so."""
         self._ids: dict[tuple[str, Schema], int] = {}
         self._lock = threading.Lock()
         self._opener: OpenerDirector | None = None
@@ -82,12 +86,28 @@ class SchemaRegistry:
         """Return the schema with an id."""
         schema = self._schemas.get(id)
         if schema is None:
-            response = self._request("GET", f"/schemas/ids/{id}", None, f"the schema with id {id}")
-            schema = _decode_response(response, Schema)
+            schema = self._fetch(id)
             with self._lock:
                 if len(self._schemas) >= _MAX_SCHEMAS:
                     del self._schemas[next(iter(self._schemas))]
                 self._schemas[id] = schema
+        return schema
+
+    def _fetch(self, id: int) -> Schema:
+        """Request a schema; an id that does not exist, as any bytes may contain, is not requested for each record."""
+        name = f"the schema with id {id}"
+        if monotonic() - self._missing.get(id, -_MISSING_SECONDS) < _MISSING_SECONDS:
+            raise _missing_error(self.url, name)
+        try:
+            response = self._request("GET", f"/schemas/ids/{id}", None, name)
+        except SerdeError:
+            with self._lock:
+                if len(self._missing) >= _MAX_SCHEMAS:
+                    del self._missing[next(iter(self._missing))]
+                self._missing.pop(id, None)
+                self._missing[id] = monotonic()
+            raise
+        schema: Schema = _decode_response(response, Schema)
         return schema
 
     def register(self, subject: str, schema: Schema, references: Sequence[Any] = ()) -> int:
@@ -147,6 +167,10 @@ def _decode_response(content: bytes, kind: Any) -> Any:
         raise BrokerError(f"the schema registry returned an invalid response: {error}", hint="check its URL") from error
 
 
+def _missing_error(url: str, name: str) -> SerdeError:
+    return SerdeError(f"the schema registry {url!r} does not have {name}", hint="check that it is the right registry")
+
+
 def _http_error(error: HTTPError, url: str, what: str) -> Exception:
     with error:
         details = error.read(10_000).decode(errors="replace")[:300]
@@ -159,9 +183,7 @@ def _http_error(error: HTTPError, url: str, what: str) -> Exception:
             f"the schema registry {url!r} redirects to another URL", hint="use the final URL; redirects are refused"
         )
     if error.code == 404:
-        return SerdeError(
-            f"the schema registry {url!r} does not have {what}", hint="check that it is the right registry"
-        )
+        return _missing_error(url, what)
     if error.code == 409:
         return SerdeError(
             f"{what} is not compatible with its previous version: {details}", hint="give new fields a default"
