@@ -191,8 +191,16 @@ class TypedCodec(MessagePack[Any]):
             except (OverflowError, ValueError):
                 return _JSON_PREFIX + msgspec.json.encode(value)
 
+        def decode_value(data: bytes) -> Any:
+            try:
+                return decode(data)
+            except msgspec.DecodeError:  # the marker is not MessagePack, so looking for it costs nothing before
+                if data[: len(_JSON_PREFIX)] != _JSON_PREFIX:
+                    raise
+                return decode_json(data[len(_JSON_PREFIX) :])
+
         self.encode = encode
-        self.decode = lambda data: decode(data) if data[:1] != _TYPE_MARKER else decode_json(data[len(_JSON_PREFIX) :])
+        self.decode = decode_value
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TypedCodec, (self.type,)
