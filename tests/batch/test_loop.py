@@ -199,7 +199,13 @@ class LocalResident:
     def accepts(self, batch: Batch | None, until: Until) -> bool:
         return batch is not None
 
-    def run(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
+    def run(
+        self,
+        until: Until,
+        on_batch: Callable[[BatchReport], None],
+        stopping: threading.Event,
+        on_waiting: Callable[[], None],
+    ) -> None:
         loop = self._make(on_batch=on_batch)
         batch = loop._planned
         self.first_batches.append(None if batch is None else batch.number)

@@ -79,6 +79,14 @@ def test_it_wakes_on_records_and_reports_each_batch(start: Start, control: Drive
     assert counts(log) == [*ALL, b"11"]
 
 
+def test_it_lets_the_driver_know_that_it_waits_for_records(start: Start, control: DriverSocket) -> None:
+    waits: list[int] = []
+    control.on_waiting = lambda: waits.append(1)
+    start()
+    while len(waits) < 3:
+        control.receive_report(1.0)
+
+
 def test_it_returns_when_the_driver_requests_it(start: Start, control: DriverSocket) -> None:
     thread = start()
     receive(control)

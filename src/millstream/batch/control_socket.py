@@ -10,6 +10,7 @@ import shutil
 import socket
 import tempfile
 import threading
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Self
@@ -21,6 +22,7 @@ from millstream.batch.report import BatchReport
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(BatchReport).decode
 _STOP = b"stop"
+_WAITING = b""
 
 
 class DriverSocket:
@@ -34,6 +36,8 @@ class DriverSocket:
         self._server.listen(1)
         self._connection: Connection | None = None
         self._has_requested_stop = False
+        self.on_waiting: Callable[[], None] = lambda: None
+        """Called while the resident task waits for records."""
 
     def __enter__(self) -> Self:
         return self
@@ -47,12 +51,15 @@ class DriverSocket:
             return None
         assert self._connection is not None
         try:
-            if not self._connection.poll(timeout):
-                return None
-            return _decode(self._connection.recv_bytes())
+            while self._connection.poll(timeout):
+                message = self._connection.recv_bytes()
+                if message != _WAITING:
+                    return _decode(message)
+                self.on_waiting()
+                timeout = 0.0  # a task that waits must not block the driver
         except (EOFError, OSError):
             self._disconnect()
-            return None
+        return None
 
     def _accept(self, timeout: float) -> bool:
         self._server.settimeout(timeout)
@@ -91,6 +98,7 @@ class TaskSocket:
         connected = socket.socket(socket.AF_UNIX)
         connected.connect(address)
         self._connection = Connection(connected.detach())
+        self._sending = threading.Lock()
         self.stop_requested = threading.Event()
         self._listener = threading.Thread(target=self._listen, name="millstream-control", daemon=True)
         self._listener.start()
@@ -108,7 +116,15 @@ class TaskSocket:
 
     def send_report(self, report: BatchReport) -> None:
         """Send a report to the driver."""
+        self._send(_encode(report))
+
+    def send_waiting(self) -> None:
+        """Let the driver know that the task waits for records and is not stuck."""
+        self._send(_WAITING)
+
+    def _send(self, message: bytes) -> None:
         try:
-            self._connection.send_bytes(_encode(report))
+            with self._sending:
+                self._connection.send_bytes(message)
         except OSError:
             self.stop_requested.set()

@@ -46,7 +46,14 @@ class Resident(Protocol):
     def accepts(self, batch: Batch | None, until: Until, /) -> bool:
         """Whether the next batch, or the wait for it, should happen in the resident task."""
 
-    def run(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event, /) -> None:
+    def run(
+        self,
+        until: Until,
+        on_batch: Callable[[BatchReport], None],
+        stopping: threading.Event,
+        on_waiting: Callable[[], None],
+        /,
+    ) -> None:
         """Run batches until the resident task hands control back; the journal has their progress."""
 
 
@@ -65,6 +72,8 @@ class LoopOptions:
     """Whether the loop has to end after the current batch."""
     on_idle: Callable[[], None] | None = None
     """Called when no records have arrived for a few milliseconds."""
+    on_waiting: Callable[[], None] = lambda: None
+    """Called several times a second while there are no records."""
 
 
 class BatchLoop:
@@ -93,6 +102,7 @@ class BatchLoop:
         self._stopping = options.stopping
         self._is_over = options.is_over
         self._on_idle = options.on_idle
+        self._on_waiting = options.on_waiting
         self._may_idle = True  # whether timers alone may start a batch; while catching up only the first one
         self._activity = options.activity
         self._batch_lock = BatchLock(journal.path.parent)
@@ -146,7 +156,7 @@ class BatchLoop:
         assert self._resident is not None
         self._activity.set("running small batches in the resident task", "working")
         try:
-            self._resident.run(until, self._report, self._stopping)
+            self._resident.run(until, self._report, self._stopping, self._activity.restart_timer)
         except MillstreamError as error:
             if not error.retryable:
                 raise
@@ -250,6 +260,7 @@ class BatchLoop:
                 return
             self._on_idle()
         while not self._is_ending() and not self._planner.has_other_topics(positions):
+            self._on_waiting()
             timeout = min(_WAIT_SECONDS, self._planner.seconds_to_timer(self._progress))
             if self._broker.wait(positions, timeout) or self._planner.seconds_to_timer(self._progress) == 0:
                 return

@@ -97,5 +97,6 @@ def _loop(
         stopping=control.stop_requested,
         is_over=lambda: planner.is_backlog_too_large or bool(planner.unread_partitions) or time.monotonic() >= deadline,
         on_idle=on_idle,
+        on_waiting=control.send_waiting,
     )
     return assembly.loop(journal, planner, execute, options)

@@ -60,19 +60,32 @@ class ResidentTask:
             return is_small and not (batch is None and until == "caught-up")
         return is_small and until == "stopped" and len(_running) < self._slots
 
-    def run(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
+    def run(
+        self,
+        until: Until,
+        on_batch: Callable[[BatchReport], None],
+        stopping: threading.Event,
+        on_waiting: Callable[[], None],
+    ) -> None:
         """Hand the lease to a resident task, pass on its reports, and take the lease back when it has returned."""
         with _running_lock:
             if self._trigger == "auto" and len(_running) >= self._slots:
                 return  # another app took the last slot
             _running.add(self)
         try:
-            self._run(until, on_batch, stopping)
+            self._run(until, on_batch, stopping, on_waiting)
         finally:
             _running.discard(self)
 
-    def _run(self, until: Until, on_batch: Callable[[BatchReport], None], stopping: threading.Event) -> None:
+    def _run(
+        self,
+        until: Until,
+        on_batch: Callable[[BatchReport], None],
+        stopping: threading.Event,
+        on_waiting: Callable[[], None],
+    ) -> None:
         with DriverSocket() as control:
+            control.on_waiting = on_waiting
             job = _Job(self._rdd(control.address, until))
             self._lease.release()
             job.start()
