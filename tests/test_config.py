@@ -28,3 +28,10 @@ def test_every_setting_is_documented() -> None:
 def test_invalid_settings_are_rejected(setting: dict[str, object]) -> None:
     with pytest.raises(DefinitionError):
         Config(**setting)  # type: ignore[arg-type]
+
+
+def test_secrets_of_spark_are_not_printed() -> None:
+    config = Config(partitions=3, spark={"spark.hadoop.fs.s3a.secret.key": "hunter2", "spark.driver.memory": "2g"})
+    assert "hunter2" not in repr(config)
+    assert "partitions=3" in repr(config)
+    assert "'spark.driver.memory': '2g'" in repr(config)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args, get_origin
+import re
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
+
+_SECRET_SETTING = re.compile("(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +54,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The Spark master."""
     spark: dict[str, str] = {}
     """Additional settings of the Spark session; they override Millstream's own."""
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return the settings for ``repr``, with the secrets of Spark masked."""
+        settings = []
+        for field in msgspec.structs.fields(self):
+            value = getattr(self, field.name)
+            if field.name == "spark":
+                value = {name: "***" if _SECRET_SETTING.search(name) else text for name, text in value.items()}
+            settings.append((field.name, value))
+        return settings
+
+    def __repr__(self) -> str:
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
     def __post_init__(self) -> None:
         for field in msgspec.structs.fields(self):
