@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "broker_urls": FOUNDATION | {"broker"} | BROKERS,
     "tables": ENGINE,
     "views": ENGINE,
-    "admin": ENGINE | {"tables", "views"},
+    "admin": ENGINE | {"broker_urls", "tables", "views"},
     "metrics": ENGINE | {"views"},
     "dsl": FOUNDATION | {"broker", "plan"},
     "spark": ENGINE | BROKERS | {"broker_urls", "tables", "admin", "metrics"},

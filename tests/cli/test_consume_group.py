@@ -1,7 +1,9 @@
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Call, Fill
 
+from millstream.cli import group_reading
 from millstream.log import EmbeddedLog
 
 
@@ -32,13 +34,16 @@ def test_a_member_leaves_at_the_end(call: Call, fill: Fill, data_dir: Path) -> N
         assert log.group("audit").members == ()
 
 
-def test_members_share_partitions(call: Call, fill: Fill, data_dir: Path) -> None:
-    """Another member holds one of the two partitions: its records are not ours."""
+def test_members_share_partitions(call: Call, fill: Fill, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another member holds the partitions and does not release them: their records are not ours."""
+    monkeypatch.setattr(group_reading, "_REBALANCE_SECONDS", 0.5)
     fill("lines", (None, b"a", 1))
     fill("lines", (None, b"b", 2), partition=1)
     with EmbeddedLog(data_dir) as log:
         other = log.join_group("audit", ["lines"])
         other.refresh(lambda lost: None)
-        assert call("consume", "lines", "--group", "audit").stdout == ""
+        refused = call("consume", "lines", "--group", "audit")
+        assert refused.stdout == ""
+        assert "no partition to this member" in refused.stderr
         other.leave()
     assert sorted(call("consume", "lines", "--group", "audit").stdout.split()) == ["a", "b", "null", "null"]

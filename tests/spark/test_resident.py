@@ -174,7 +174,7 @@ def test_an_error_in_on_batch_ends_the_run(tmp_path: Path, feed: Feed) -> None:
         raise RuntimeError("enough")
 
     words.config = CONFIG
-    with pytest.raises(RuntimeError, match="enough"):
+    with pytest.raises(ProcessingError, match="on_batch failed after batch 1: RuntimeError: enough"):
         words.start(trigger="realtime", on_batch=on_batch).wait(PATIENCE)
     assert words.tables["words"]["a"] == 1
 

@@ -9,6 +9,7 @@ import msgspec
 
 from millstream.admin.savepoints import Savepoint
 from millstream.batch.journal import Journal
+from millstream.broker_urls import open_broker
 from millstream.errors import MillstreamError, StorageError
 from millstream.foundation.data_file import check_environment
 from millstream.foundation.storage import FileLock, close_environments
@@ -60,7 +61,7 @@ def _log(data_dir: Path) -> Iterator[Part]:
     if log.exists():
         yield "log", log / "meta", _check_catalog
     for topic in sorted(path for path in (log / "topics").glob("[!.]*") if path.is_dir()):
-        yield "topic", topic, check_environment
+        yield "topic", topic, _check_topic
 
 
 def _apps(data_dir: Path) -> Iterator[Part]:
@@ -94,6 +95,22 @@ def _check_catalog(meta: Path) -> None:
             raise StorageError(f"it is lost, but there are {len(topics)} topics")
         return
     check_environment(meta)
+
+
+def _check_topic(path: Path) -> None:
+    """Check the file, then the checksums of all blocks; a topic that is not in the catalog cannot be read."""
+    check_environment(path)
+    broker = open_broker(None, path.parents[2])
+    try:
+        offsets = broker.offsets(path.name)
+    except MillstreamError:  # reported as the finding of the catalog
+        return
+    else:
+        for partition, bounds in enumerate(offsets):
+            for _ in broker.read(path.name, partition, bounds.begin, bounds.end):
+                pass
+    finally:
+        broker.close()
 
 
 def _check_journal(path: Path) -> None:

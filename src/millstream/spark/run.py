@@ -29,7 +29,7 @@ from millstream.batch.watchdog import Watchdog
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
 from millstream.durations import milliseconds
-from millstream.errors import AlreadyRunningError
+from millstream.errors import AlreadyRunningError, ProcessingError
 from millstream.foundation.open_files import raise_open_file_limit
 from millstream.foundation.paths import activity_file, journal_dir, lease_file, lock_file, state_dir
 from millstream.foundation.storage import FileLock, make_private_directory, translate_storage_errors
@@ -94,7 +94,7 @@ class SparkRun:
             check_cluster(spec.id, journal, broker)
             deployment = _Deployment(spec, broker, journal, lease, trigger)
             deployment.lay_out(reset)
-            options = LoopOptions(on_batch=on_batch, every_seconds=trigger.every_seconds)
+            options = LoopOptions(on_batch=_naming_errors(on_batch), every_seconds=trigger.every_seconds)
             supervisor = Supervisor(
                 spec.id,
                 journal,
@@ -156,6 +156,23 @@ class SparkRun:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _naming_errors(on_batch: Callable[[BatchReport], None] | None) -> Callable[[BatchReport], None] | None:
+    """Return the user's function, whose errors end the run as errors of user code."""
+    if on_batch is None:
+        return None
+
+    def call(report: BatchReport) -> None:
+        try:
+            on_batch(report)
+        except Exception as error:
+            raise ProcessingError(
+                f"on_batch failed after batch {report.plan.number}: {type(error).__name__}: {error}",
+                hint="the batch is done; correct the function that was given to run() or start()",
+            ) from error
+
+    return call
 
 
 def stop_spark() -> None:
