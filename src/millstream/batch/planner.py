@@ -6,6 +6,7 @@ makes its records late, so a replay gives the same results as the live run.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from types import MappingProxyType
@@ -94,7 +95,7 @@ class Planner:
         Each batch reads the ``global_topics``, those of global tables, to their end, whatever their timestamps.
         ``partitions_read`` returns how many partitions of a topic have tasks; None means all.
         """
-        self._partitions_read = partitions_read
+        self._partitions_read = functools.cache(partitions_read)  # the layout of a planner never changes
         self.unread_partitions: dict[str, tuple[int, int]] = {}
         """By topic, the number of partitions that have tasks and the larger number that the broker has by now."""
         self.broker = broker

@@ -68,10 +68,8 @@ class KafkaBroker:
 
     def topic(self, name: str) -> TopicInfo:
         """Describe a topic; Kafka does not report its size to clients."""
-        topics = self._connections.topics
-        return TopicInfo(
-            name=name, config=topics.config(name), offsets=tuple(self.offsets(name)), bytes=(), id=topics.id(name)
-        )
+        config, topic_id = self._connections.topics.config_and_id(name)
+        return TopicInfo(name=name, config=config, offsets=tuple(self.offsets(name)), bytes=(), id=topic_id)
 
     def topic_names(self) -> list[str]:
         """Return the names of all topics in order, except Kafka's internal ones."""

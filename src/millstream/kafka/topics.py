@@ -63,10 +63,6 @@ class KafkaTopics:
         """Return the number of partitions of a topic."""
         return len(self._describe(name).partitions)
 
-    def id(self, name: str) -> str:
-        """Return the id of a topic, which changes when the topic is deleted and created again."""
-        return str(self._describe(name).topic_id)
-
     def _describe(self, name: str) -> TopicDescription:
         check_name("topic", name)
         try:
@@ -79,10 +75,15 @@ class KafkaTopics:
 
     def config(self, name: str) -> TopicConfig:
         """Return the settings of a topic."""
-        partitions = self.partitions(name)
+        return self.config_and_id(name)[0]
+
+    def config_and_id(self, name: str) -> tuple[TopicConfig, str]:
+        """Return the settings of a topic and its id, which changes when the topic is deleted and created again."""
+        description = self._describe(name)
         resource = ConfigResource(ResourceType.TOPIC, name)
         entries = self._request("describe_configs", resource, [resource], action="read the settings of")
-        return _from_kafka({key: entry.value for key, entry in entries.items()}, partitions)
+        settings = {key: entry.value for key, entry in entries.items()}
+        return _from_kafka(settings, len(description.partitions)), str(description.topic_id)
 
     def create(self, name: str, config: TopicConfig) -> None:
         """Create a topic with the cluster's default replication factor, and wait until it can be used."""
