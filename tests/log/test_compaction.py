@@ -83,6 +83,7 @@ def test_compacted_blobs_are_not_rewritten(
     log.clean(table)
     monkeypatch.setattr(compacting, "replace_run", pytest.fail)
     log.clean(table)
+    assert [offsets.end for offsets in log.offsets(table)] == [2]
 
 
 def test_a_crash_between_two_blobs_never_restores_a_deleted_key(
