@@ -4,7 +4,7 @@ from tests.batch.conftest import ALL, counts
 
 from millstream import App
 from millstream.batch.batch import Batch
-from millstream.batch.execute import ShuffleInputs, Slot, run_slot, shuffle_inputs_of, task_input_of, task_names
+from millstream.batch.execute import ShuffleInputs, run_tasks, shuffle_inputs_of, task_input_of, task_names
 from millstream.log import EmbeddedLog
 from millstream.plan.layout import Layout
 from millstream.state.task import StateVersion
@@ -51,21 +51,14 @@ def test_a_block_for_a_stage_that_was_removed_is_ignored() -> None:
     assert list(shuffle_inputs_of(layout(), 1, [OutboxBlock(partition=0, data=b"x", edge="gone")])) == []
 
 
-def test_the_slots_of_a_level_share_its_tasks() -> None:
-    slots = [Slot(level=0, number=index, width=3).tasks(layout()) for index in range(3)]
-    assert slots == [[0, 3], [1, 4], [2]]
-    assert Slot(level=1, number=0, width=1).tasks(layout()) == [5, 6]
-
-
-def test_slots_that_exchange_their_shuffle_data_do_what_the_whole_batch_does(
+def test_parts_of_levels_that_exchange_their_shuffle_data_do_what_the_whole_batch_does(
     env: TaskEnvironment, log: EmbeddedLog
 ) -> None:
     batch = Batch(number=1, wall_time=0, ranges=(Range("n", 0, 0, 5), Range("n", 1, 0, 5)))
     inputs: ShuffleInputs = defaultdict(list)
-    for level, width in enumerate((2, 1)):
-        for index in range(width):
-            for _, sent in run_slot(env, batch, {}, Slot(level, index, width), inputs):
-                for receiver, data in sent:
-                    inputs[receiver].append(data)
+    for part in ([0], [1], [2, 3]):
+        for _, sent in run_tasks(env, batch, {}, part, inputs, is_first=part == [0]):
+            for receiver, data in sent:
+                inputs[receiver].append(data)
     assert inputs == {}
     assert counts(log) == ALL

@@ -1,18 +1,18 @@
-"""An app on two executors with separate disks: one is killed during the run, the result equals an oracle."""
+"""An app on a Spark standalone cluster whose workers have their own disks; hosts are added and lost while it runs."""
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import pyspark
 import pytest
+from tests.spark.standalone import Standalone, standalone
 
 from millstream import Config
 from millstream.broker import Output, TopicConfig
@@ -21,27 +21,30 @@ from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.spark.cluster import is_cluster
 
-ROOT = Path(__file__).parents[2]
 WORDS = "abcdefghij"
-LINES = 40
+LINES = 240
+BATCH = 8
 
 SCRIPT = """
+import json
 import sys
+import time
 from millstream import App, Config
+from millstream.spark.hosts import executor_cores
+from pyspark import SparkContext
 
-SETTINGS = {{"spark.executor.memory": "512m", "spark.executorEnv.PYTHONPATH": {path!r}}}
 app = App(
     "cluster",
     data_dir={directory!r},
     config=Config(
-        partitions=2,
+        partitions=4,
         caching=False,
         durability="os",
-        master="local-cluster[2,1,1024]",
+        master={master!r},
         checkpoint={checkpoint!r},
         snapshot_every=3,
         max_batch_records={batch},
-        spark=SETTINGS,
+        spark={{"spark.executor.memory": "512m", "spark.executorEnv.PYTHONPATH": {path!r}}},
     ),
 )
 (
@@ -55,9 +58,11 @@ app = App(
 
 
 def on_batch(report):
-    restored = sum(task.restore_seconds for task in report.tasks)
-    print("batch", report.plan.number, round(restored, 4), flush=True)
-    sys.stdin.readline()
+    tasks = {{task.name: (task.host, task.restore_seconds) for task in report.tasks if task.stage}}
+    print(json.dumps([report.plan.number, tasks]), flush=True)
+    hosts = int(sys.stdin.readline())
+    while len(executor_cores(SparkContext._active_spark_context)) < hosts:
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":
@@ -65,96 +70,94 @@ if __name__ == "__main__":
     print("done", flush=True)
 """
 
-
-@pytest.fixture
-def _no_leftovers() -> Iterator[None]:
-    """Delete the working directories of executors, which Spark keeps in its installation directory."""
-    work = Path(pyspark.__file__).parent / "work"
-    before = set(work.glob("app-*"))
-    yield
-    for path in set(work.glob("app-*")) - before:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def executors(driver: int) -> list[int]:
-    """Return the executors that descend from a process."""
-    processes = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if b"CoarseGrainedExecutorBackend" in (path / "cmdline").read_bytes() and driver in ancestors(path.name):
-                processes.append(int(path.name))
-        except OSError:
-            continue
-    return processes
-
-
-def ancestors(process: str) -> set[int]:
-    parents: set[int] = set()
-    while process not in ("0", "1"):
-        process = (Path("/proc") / process / "stat").read_text().rpartition(")")[2].split()[1]
-        parents.add(int(process))
-    return parents
+Tasks = dict[str, tuple[str, float]]
+"""By task, the host that ran it and the seconds that it needed to restore its state."""
 
 
 @pytest.mark.spark
 @pytest.mark.crash
 @pytest.mark.timeout(280)
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds executors in /proc")
-@pytest.mark.usefixtures("_no_leftovers")
-def test_after_an_executor_is_killed_its_state_is_restored_and_nothing_is_lost(tmp_path: Path) -> None:
-    script = tmp_path / "cluster_app.py"
-    source = SCRIPT.format(
-        directory=str(tmp_path / "data"),
-        checkpoint=str(tmp_path / "checkpoint"),
-        batch=LINES // 4,
-        path=os.pathsep.join([str(ROOT / "src"), str(tmp_path)]),
-    )
-    script.write_text(source)
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the processes of a worker in /proc")
+def test_tasks_follow_hosts_that_join_and_are_lost_and_no_record_is_lost_or_counted_twice(tmp_path: Path) -> None:
     lines = [f"{WORDS[n % 10]} {WORDS[n * 3 % 10]}".encode() for n in range(LINES)]
-    with EmbeddedLog(tmp_path / "data") as log:
-        log.create_topic("lines", TopicConfig(partitions=2))
-        for part in range(2):
-            mine = lines[part::2]
-            log.append([Output("lines", part, block_of([None] * len(mine), mine, list(range(len(mine)))))])
-        restores = run_and_kill(script)
-        seen: dict[str, list[int]] = {}
-        for part, offsets in enumerate(log.offsets("word-counts")):
-            for chunk in log.read("word-counts", part, 0, offsets.end):
-                columns = zip(chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist(), strict=True)
-                for key, value in columns:
-                    seen.setdefault(key.decode(), []).append(int(value))
+    with EmbeddedLog(tmp_path / "data") as log, standalone(tmp_path, workers=1) as cluster:
+        fill(log, lines)
+
+        def change_hosts(batch: int, tasks: Tasks) -> int:
+            if batch == 2:
+                cluster.add_worker(2)
+                return 2
+            if not losses and {host for host, _ in tasks.values()} == {"127.0.0.2", "127.0.0.3"}:
+                cluster.lose_host(1)
+                losses.append(batch)
+            return 1
+
+        losses: list[int] = []
+        batches = run(tmp_path, cluster, change_hosts)
+        counts = read_counts(log)
 
     expected = Counter(word for line in lines for word in line.decode().split())
-    assert seen == {word: list(range(1, count + 1)) for word, count in expected.items()}
-    print("seconds to restore by batch:", restores)
-    assert restores[1] == 0.0
-    assert any(seconds > 0 for seconds in restores.values()), "the state of the killed executor must be restored"
+    assert counts == {word: list(range(1, count + 1)) for word, count in expected.items()}
+    hosts = {number: {host for host, _ in tasks.values()} for number, tasks in batches.items()}
+    restored = {number for number, tasks in batches.items() for _, seconds in tasks.values() if seconds}
+    print("hosts by batch:", hosts, "batches with restored states:", restored)
+    assert hosts[1] == {"127.0.0.2"}
+    assert losses, "the new host gets tasks"
+    assert hosts[max(hosts)] == {"127.0.0.3"}
+    assert restored, "states of the lost host must be restored"
     assert list((tmp_path / "checkpoint").rglob("*.snapshot"))
 
 
-def run_and_kill(script: Path) -> dict[int, float]:
-    """Run the app and kill an executor after the second batch; return the seconds of restores by batch."""
+def fill(log: EmbeddedLog, lines: list[bytes]) -> None:
+    log.create_topic("lines", TopicConfig(partitions=4))
+    for partition in range(4):
+        own = lines[partition::4]
+        log.append([Output("lines", partition, block_of([None] * len(own), own, list(range(len(own)))))])
+
+
+def read_counts(log: EmbeddedLog) -> dict[str, list[int]]:
+    counts: dict[str, list[int]] = {}
+    for partition, offsets in enumerate(log.offsets("word-counts")):
+        for chunk in log.read("word-counts", partition, 0, offsets.end):
+            columns = zip(chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist(), strict=True)
+            for key, value in columns:
+                counts.setdefault(key.decode(), []).append(int(value))
+    return counts
+
+
+def run(tmp_path: Path, cluster: Standalone, after_batch: Callable[[int, Tasks], int]) -> dict[int, Tasks]:
+    """Run the app to the end of its input and return its tasks by batch.
+
+    ``after_batch`` is called between batches; the app waits until it has the number of hosts that it returns.
+    """
+    script = tmp_path / "cluster_app.py"
+    source = SCRIPT.format(
+        directory=str(tmp_path / "data"),
+        master=cluster.url,
+        checkpoint=str(tmp_path / "checkpoint"),
+        batch=BATCH,
+        path=os.pathsep.join([str(Path(__file__).parents[2] / "src"), str(tmp_path)]),
+    )
+    script.write_text(source)
     process = subprocess.Popen(
         [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    restores: dict[int, float] = {}
+    batches: dict[int, Any] = {}
     try:
         for line in process.stdout:
             if line == "done\n":
                 break
-            _, number, seconds = line.split()
-            restores[int(number)] = float(seconds)
-            if number == "2":
-                os.kill(executors(process.pid)[0], signal.SIGKILL)
-            process.stdin.write("go\n")
+            number, tasks = json.loads(line)
+            batches[number] = tasks
+            process.stdin.write(f"{after_batch(number, tasks)}\n")
             process.stdin.flush()
         assert process.wait(60) == 0
     finally:
         process.kill()
         process.communicate()
-    return restores
+    return batches
 
 
 def test_several_executors_need_a_checkpoint() -> None:

@@ -20,18 +20,6 @@ ShuffleInputs = dict[int, list[ShuffleInput]]
 """Shuffle data by the task that receives it."""
 
 
-class Slot(NamedTuple):
-    """One of ``width`` slots that share the tasks of a level."""
-
-    level: int
-    number: int
-    width: int
-
-    def tasks(self, layout: Layout) -> list[int]:
-        """Return the tasks that belong to the slot."""
-        return [task for task in layout.tasks_on(self.level) if task % self.width == self.number]
-
-
 class TaskOutput(NamedTuple):
     """The report of a task, and what it sends to tasks of other stages."""
 
@@ -64,14 +52,33 @@ def run_batch(
     return reports
 
 
-def run_slot(
-    env: TaskEnvironment, batch: Batch, versions: Mapping[str, StateVersion], slot: Slot, inputs: ShuffleInputs
+def run_tasks(
+    env: TaskEnvironment,
+    batch: Batch,
+    versions: Mapping[str, StateVersion],
+    tasks: Iterable[int],
+    inputs: ShuffleInputs,
+    *,
+    is_first: bool,
 ) -> Iterator[TaskOutput]:
-    """Run the tasks of one slot and take their data out of ``inputs``; the first slot also reports global tables."""
+    """Run some tasks of a level and take their data out of ``inputs``; the first part also reports global tables."""
     refreshed = _refresh_global_tables(env, batch)
-    if (slot.level, slot.number) == (0, 0):
+    if is_first:
         yield from (TaskOutput(report, []) for report in refreshed)
-    yield from _run_tasks(env, batch, versions, slot.tasks(env.layout), inputs, TASK_COMMITTER, None)
+    yield from _run_tasks(env, batch, versions, tasks, inputs, TASK_COMMITTER, None)
+
+
+def restore_tasks(
+    env: TaskEnvironment, batch: Batch, versions: Mapping[str, StateVersion], tasks: Iterable[int]
+) -> int:
+    """Restore the states of tasks that this host lacks, as they were before a batch; return their number."""
+    names = task_names(env.layout)
+    restored = 0
+    for task in tasks:
+        if env.checkpoint is not None and names[task] in versions:
+            checkpoint = env.checkpoint.of_task(names[task])
+            restored += bool(checkpoint.restore(env.state(task), versions[names[task]], batch.number))
+    return restored
 
 
 def _refresh_global_tables(env: TaskEnvironment, batch: Batch) -> list[TaskReport]:

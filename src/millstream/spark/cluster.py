@@ -1,38 +1,39 @@
-"""Run batches on several hosts: one Spark job per level, whose tasks return to the executors where they ran last.
+"""Run batches on several hosts: tasks return to the host that has their state, and follow hosts that come and go.
 
-State is local to an executor and is replicated to the checkpoint, from which a task on another executor restores it.
-The shuffle data of a level passes through the driver, since only then can each task of the next level get a preferred
-location, which Spark's shuffle does not support.
+State on a host is a copy of what the checkpoint or the changelog contains, from which a task on another host restores
+it. When a host joins, the tasks that it will take over are restored there first, while batches continue; when a host is
+lost, its tasks move at once and are restored where they run next.
 """
 
 from __future__ import annotations
 
-import functools
-import os
-import re
-import socket
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+import logging
+import time
+from collections.abc import Mapping
 
 import msgspec
-from pyspark import RDD, SparkContext
-from pyspark.serializers import NoOpSerializer
+from pyspark import SparkContext
 
 from millstream.batch.batch import Batch
+from millstream.batch.execute import task_names
+from millstream.batch.logs import log_event
 from millstream.config import Config
-from millstream.errors import DefinitionError
+from millstream.errors import DefinitionError, EngineError
 from millstream.plan.layout import Layout
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
+from millstream.spark.hosts import executor_cores
+from millstream.spark.level_jobs import LevelJobs
+from millstream.spark.placement import assign, levels_of, slots_of
 from millstream.spark.session import is_local
-from millstream.spark.worker import FAILURE, REPORT, Item, results, run_level
+from millstream.spark.warm_up import WarmUp
+from millstream.spark.worker import results
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
 
-_LOCATION = -(2**31)
-_encode = msgspec.msgpack.Encoder().encode
-_EXECUTOR_URL = re.compile(r"//([^:/]+).*[?&]executorId=([^&]+)")
+_CHECK_SECONDS = 1.0
+_FIRST_EXECUTOR_SECONDS = 60.0
+_log = logging.getLogger(__name__)
 
 
 def is_cluster(config: Config) -> bool:
@@ -47,72 +48,77 @@ def is_cluster(config: Config) -> bool:
     return True
 
 
-def executor_state_dir(app: str, lineage: str) -> str:
-    """Return the state directory on an executor, relative to its own working directory."""
-    return str(Path("millstream-state") / app / lineage)
-
-
 class ClusterJob:
     """Runs batches of one app on the executors of a cluster."""
 
     def __init__(self, context: SparkContext, header: AppHeader, layout: Layout) -> None:
         self._context = context
         self._header = header
-        self._level_of = {task: level for level in range(layout.plan.levels) for task in layout.tasks_on(level)}
-        self._locations: dict[tuple[int, int], str] = {}
-        """Where the tasks of each level and slot ran last."""
+        self._levels = levels_of(layout, task_names(layout))
+        self._cores: dict[str, int] = {}
+        self._hosts: dict[str, str] = {}
+        """The host of each state."""
+        self._jobs: LevelJobs | None = None
+        self._warm_up: WarmUp | None = None
+        self._next_check = 0.0
 
     def __call__(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
-        """Run a batch level by level and return the reports of its tasks."""
-        header = encode_header(JobHeader(app=self._header, batch=batch, versions=dict(versions)))
-        reports: list[Item] = []
-        shuffled: list[Item] = []
-        for level in range(len(self._header.widths)):
-            items = self._run_level(header, level, [item for item in shuffled if self._level_of[item[0]] == level])
-            reports += [item for item in items if item[0] == REPORT or item[0] <= FAILURE]
-            if any(number <= FAILURE for number, _ in items):
-                break
-            shuffled += [item for item in items if item[0] >= 0]
-        return results(reports)
-
-    def _run_level(self, header: bytes, level: int, shuffled: list[Item]) -> list[Item]:
-        width = self._header.widths[level]
-        slots: dict[int, list[Item]] = defaultdict(list)
-        for item in shuffled:
-            slots[item[0] % width].append(item)
-        payloads = [_encode((slot, slots[slot])) for slot in range(width)]
-        locations = [self._locations.get((level, slot)) for slot in range(width)]
+        """Run a batch and return the reports of its tasks."""
         with translated():
-            rdd = self._located(payloads, locations)
-            items = rdd.mapPartitions(functools.partial(run_slots, header, level)).collect()
-        for number, data in items:
-            if number == _LOCATION:
-                slot, location = msgspec.msgpack.decode(data, type=tuple[int, str])
-                self._locations[level, slot] = location
-        return [item for item in items if item[0] != _LOCATION]
+            self._follow_hosts(batch, versions)
+            assert self._jobs is not None
+            header = encode_header(JobHeader(app=self._header, batch=batch, versions=dict(versions)))
+            reports = results(self._jobs.run(header))
+        self._check_locations(reports)
+        return reports
 
-    def _located(self, payloads: list[bytes], locations: list[str | None]) -> RDD[bytes]:
-        """Return an RDD with one payload per partition and its preferred location, which PySpark has no API for."""
-        jvm = self._context._jvm
-        assert jvm is not None
-        pairs = [
-            jvm.scala.Tuple2(bytearray(payload), jvm.PythonUtils.toSeq([] if location is None else [location]))
-            for payload, location in zip(payloads, locations, strict=True)
-        ]
-        kind = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
-        rows = self._context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(pairs), kind).toJavaRDD()
-        return RDD(rows, self._context, NoOpSerializer())
+    def _follow_hosts(self, batch: Batch, versions: Mapping[str, StateVersion]) -> None:
+        """Adapt the placement of tasks to the executors that are running now."""
+        if self._warm_up is not None and self._warm_up.is_done:
+            self._use_hosts(self._warm_up.cores, self._warm_up.hosts)
+        if self._jobs is not None and time.monotonic() < self._next_check:
+            return
+        self._next_check = time.monotonic() + _CHECK_SECONDS
+        cores = executor_cores(self._context)
+        if not cores:
+            cores = self._first_executors()
+        if cores == self._cores:
+            return
+        hosts = assign(self._levels, cores, self._hosts)
+        moved = {name: host for name, host in hosts.items() if self._hosts.get(name, host) != host}
+        if self._jobs is None or not moved or not set(self._hosts.values()) <= set(cores):
+            self._use_hosts(cores, hosts)
+        elif self._warm_up is None or self._warm_up.cores != cores:
+            header = JobHeader(app=self._header, batch=batch, versions=dict(versions))
+            self._warm_up = WarmUp(self._context, header, cores, hosts, slots_of(self._levels, moved, cores))
 
+    def _first_executors(self) -> dict[str, int]:
+        """Wait for an executor, since a cluster starts them after the driver."""
+        deadline = time.monotonic() + _FIRST_EXECUTOR_SECONDS
+        while not (cores := executor_cores(self._context)):
+            if time.monotonic() > deadline:
+                raise EngineError(
+                    f"no executor of {self._context.master} has started within {_FIRST_EXECUTOR_SECONDS:.0f} s",
+                    hint="check that the cluster has workers with free cores and memory, and that they reach the "
+                    f"driver at {self._context.getConf().get('spark.driver.host')}",
+                )
+            time.sleep(0.1)
+        return cores
 
-def run_slots(header: bytes, level: int, payloads: Iterable[bytes]) -> Iterator[Item]:
-    """Run the tasks of one level that belong to one slot, and yield the location of this worker."""
-    for payload in payloads:
-        slot, shuffled = msgspec.msgpack.decode(payload, type=tuple[int, list[Item]])
-        yield _LOCATION, _encode((slot, worker_location()))
-        yield from run_level(header, level, slot, iter(shuffled))
+    def _use_hosts(self, cores: dict[str, int], hosts: dict[str, str]) -> None:
+        """Run tasks on these hosts from the next batch on."""
+        if self._jobs is not None:
+            self._jobs.close()
+        if self._hosts:
+            moved = sum(self._hosts.get(name) != host for name, host in hosts.items())
+            facts = {"app": self._header.tasks.app, "hosts": len(cores), "moved": moved}
+            log_event(_log, logging.INFO, "tasks placed", facts)
+        self._cores, self._hosts, self._warm_up = cores, hosts, None
+        self._header = msgspec.structs.replace(self._header, slots=slots_of(self._levels, hosts, cores))
+        self._jobs = LevelJobs(self._context, self._header.slots)
 
-
-def worker_location() -> str:
-    """Return the location of this worker as Spark's scheduler names it: an executor if known, else a host."""
-    match = _EXECUTOR_URL.search(os.environ.get("SPARK_LOG_URL_STDERR", ""))
-    return f"executor_{match[1]}_{match[2]}" if match else socket.gethostname()
+    def _check_locations(self, reports: list[TaskReport]) -> None:
+        """Cache the tokens again if tasks ran elsewhere than planned, as after the restart of an executor."""
+        if any(report.restore_seconds for report in reports):
+            self._cores = {}
+            self._next_check = 0.0

@@ -5,21 +5,24 @@ from __future__ import annotations
 import contextlib
 import uuid
 from functools import cached_property
+from pathlib import Path
 
 import msgspec
 from pyspark import cloudpickle
 
 from millstream.batch.app_spec import AppSpec
 from millstream.batch.assembly import Assembly, Executors
+from millstream.batch.execute import task_names
 from millstream.batch.lease import Lease
 from millstream.batch.trigger import Trigger
 from millstream.errors import DefinitionError
 from millstream.foundation.paths import journal_dir
 from millstream.plan.describe import fingerprint
-from millstream.spark.cluster import ClusterJob, executor_state_dir, is_cluster
+from millstream.spark.cluster import ClusterJob, is_cluster
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader
 from millstream.spark.job import BatchJob
+from millstream.spark.placement import levels_of, spread
 from millstream.spark.resident import ResidentTask
 from millstream.spark.session import spark_context
 
@@ -77,8 +80,7 @@ class SparkEngine:
     def _header(self) -> AppHeader:
         layout, tasks = self._assembly.layout, self._assembly.settings
         if self._is_cluster:
-            tasks = msgspec.structs.replace(tasks, state_dir=executor_state_dir(tasks.app, tasks.lineage))
-        tasks_by_level = [len(layout.tasks_on(level)) for level in range(layout.plan.levels)]
+            tasks = msgspec.structs.replace(tasks, state_dir=str(Path(tasks.app) / tasks.lineage))
         cores = max(1, self._context.defaultParallelism)
         return AppHeader(
             tasks=tasks,
@@ -86,7 +88,7 @@ class SparkEngine:
             pickled=self._pickled_plan,
             fingerprint=fingerprint(layout.plan),
             partitions=layout.partitions,
-            widths=tuple(min(count, cores) for count in tasks_by_level),
+            slots=spread(levels_of(layout, task_names(layout)), cores),
             broker=self._assembly.broker.url,
         )
 

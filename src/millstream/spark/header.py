@@ -8,6 +8,7 @@ from millstream.batch.assembly import TaskSettings
 from millstream.batch.batch import Batch
 from millstream.batch.resident import ResidentSettings
 from millstream.foundation.loading import AppReference
+from millstream.spark.placement import Slots
 from millstream.state.task import StateVersion
 
 
@@ -20,9 +21,14 @@ class AppHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of an app that cannot be imported (notebooks, the interpreter), else empty."""
     fingerprint: str
     partitions: tuple[int, ...]
-    widths: tuple[int, ...]
-    """The number of Spark tasks on each level."""
+    slots: Slots
+    """By level, the tasks of each Spark task; on a cluster they change with its hosts."""
     broker: str
+
+    @property
+    def width(self) -> int:
+        """The largest number of Spark tasks on a level."""
+        return max(len(level) for level in self.slots)
 
 
 class JobHeader(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,15 +19,8 @@ from pyspark import RDD, SparkContext
 from millstream.batch.batch import Batch
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
-from millstream.spark.worker import (
-    NOT_STARTED,
-    Item,
-    partition_of_item,
-    results,
-    run_all_levels,
-    run_level,
-    run_single,
-)
+from millstream.spark.level_jobs import LevelJobs
+from millstream.spark.worker import NOT_STARTED, Item, results, run_all_levels, run_single
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
 
@@ -45,10 +38,9 @@ class BatchJob:
         self._small_batch = small_batch
         # a range becomes an RDD without data: Spark does not reuse a worker that leaves data unread
         self._single: RDD[int] = context.parallelize(range(1), 1)
-        self._base: RDD[int] = context.parallelize(range(header.widths[0]), header.widths[0])
-        width = max(header.widths)
-        self._wide: RDD[int] = context.parallelize(range(width), width)
-        self._shuffle_until = 0.0 if len(header.widths) > 1 else _FOREVER
+        self._wide: RDD[int] = context.parallelize(range(header.width), header.width)
+        self._level_jobs = LevelJobs(context, header.slots)
+        self._shuffle_until = 0.0 if len(header.slots) > 1 else _FOREVER
 
     def __call__(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         """Run a batch and return the reports of its tasks."""
@@ -57,7 +49,7 @@ class BatchJob:
             if batch.records <= self._small_batch:
                 items = self._single_task(header).collect()
             else:
-                items = self._run_with_files(header) or self._with_shuffle(header).collect()
+                items = self._run_with_files(header) or self._level_jobs.run(header)
         return results(items)
 
     def _run_with_files(self, header: bytes) -> list[Item] | None:
@@ -77,20 +69,7 @@ class BatchJob:
         tracker = self._context.statusTracker()
         stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
         taken = sum(stage.numActiveTasks for stage in stages if stage is not None)
-        return taken + max(self._header.widths) <= self._context.defaultParallelism
+        return taken + self._header.width <= self._context.defaultParallelism
 
     def _single_task(self, header: bytes) -> RDD[Item]:
         return self._single.mapPartitions(functools.partial(run_single, header))
-
-    def _with_shuffle(self, header: bytes) -> RDD[Item]:
-        first: Any = functools.partial(_run_first_level, header)
-        rdd: RDD[Item] = self._base.mapPartitionsWithIndex(first)
-        for level, width in enumerate(self._header.widths[1:], 1):
-            shuffled = rdd.partitionBy(width, partition_of_item)
-            # partitioning must not be preserved, or Spark would leave out the next partitionBy as unnecessary
-            rdd = shuffled.mapPartitionsWithIndex(functools.partial(run_level, header, level))
-        return rdd
-
-
-def _run_first_level(header: bytes, index: int, _numbers: Any) -> Any:
-    return run_level(header, 0, index, iter(()))

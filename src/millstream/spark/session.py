@@ -52,6 +52,7 @@ _SETTINGS = {
     "spark.driver.extraJavaOptions": " ".join(_JVM_OPTIONS),
     "spark.log.level": "OFF",
     "spark.locality.wait": "1s",  # for executors that have the state; on one host there is nothing to wait for
+    "spark.shuffle.reduceLocality.enabled": "false",  # the location of state decides, see level_jobs.py
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl",
 }
 _LOCAL_SETTINGS = {"spark.authenticate": "true"}

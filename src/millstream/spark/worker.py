@@ -11,7 +11,7 @@ import functools
 import hashlib
 import signal
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import msgspec
 from pyspark import cloudpickle
 
 from millstream.batch.assembly import Assembly
-from millstream.batch.execute import ShuffleInputs, Slot, run_batch, run_slot
+from millstream.batch.execute import ShuffleInputs, restore_tasks, run_batch, run_tasks
 from millstream.batch.resident import run_resident_task
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
@@ -30,60 +30,98 @@ from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
 from millstream.spark.failures import Failure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
+from millstream.spark.hosts import host_name, host_state_dir
 from millstream.spark.shuffle_files import AbandonedError, NotStartedError, ShuffleFiles
 from millstream.task.garbage import freeze_loaded_objects
 from millstream.task.report import TaskReport
 from millstream.task.task_input import ShuffleInput
 
 REPORT = -1
-NOT_STARTED = -(2**31)
-"""Another task of the job has not started, so the job cannot use files."""
 FAILURE = -2
-"""A failure has the number FAILURE - p for Spark partition p, so that it reaches every partition of the next level."""
+NOT_STARTED = -3
+"""Another task of the job has not started, so the job cannot use files."""
 
 Item = tuple[int, bytes]
+_PAYLOAD_BYTES = 4 << 20
 _encode = msgspec.msgpack.Encoder().encode
 _decode_input = msgspec.msgpack.Decoder(ShuffleInput).decode
+_decode_items = msgspec.msgpack.Decoder(list[Item]).decode
 _plans: dict[bytes, Plan] = {}
 
 
-def partition_of_item(number: int) -> int:
-    """Return the Spark partition of an item; Spark takes it modulo the width of the level."""
-    if number >= 0:
-        return number
-    return 0 if number == REPORT else FAILURE - number
+def send_level(header: bytes, level: int, slot: int, payloads: Iterable[bytes]) -> Iterator[bytes]:
+    """Run a slot of a level; yield what it sends to each slot of the next level, as Spark's shuffle expects it.
 
-
-def run_level(header: bytes, level: int, index: int, incoming: Iterator[Item]) -> Iterator[Item]:
-    """Run the tasks of one level that belong to one Spark task."""
+    Spark reads the bytes in pairs: the number of the receiving slot as a big-endian long, then a payload.
+    """
     job = decode_header(header)
+    next_slots = job.app.slots[level + 1]
+    slot_of = {task: number for number, receiver in enumerate(next_slots) for task in receiver.tasks}
+    payload_of: dict[int, list[Item]] = defaultdict(list)
+    sizes: dict[int, int] = defaultdict(int)
+    for item in _run_level(job, level, slot, payloads):
+        number, data = item
+        for receiver in _receivers(number, slot_of, len(next_slots)):
+            payload_of[receiver].append(item)
+            sizes[receiver] += len(data)
+            if sizes[receiver] > _PAYLOAD_BYTES:
+                yield receiver.to_bytes(8)
+                yield _encode(payload_of.pop(receiver))
+                del sizes[receiver]
+    for receiver, items in payload_of.items():
+        yield receiver.to_bytes(8)
+        yield _encode(items)
+
+
+def _receivers(number: int, slot_of: Mapping[int, int], width: int) -> Iterable[int]:
+    """Return the slots of the next level that an item goes to."""
+    if number == FAILURE:
+        return range(width)
+    return (slot_of.get(number, max(number, 0) % width),)  # any slot passes on what is for a later level
+
+
+def finish_level(header: bytes, level: int, slot: int, payloads: Iterable[bytes]) -> Iterator[Item]:
+    """Run a slot of the last level; yield the reports and failures of the job."""
+    yield from _run_level(decode_header(header), level, slot, payloads)
+
+
+def _run_level(job: JobHeader, level: int, slot: int, payloads: Iterable[bytes]) -> Iterator[Item]:
     inputs: ShuffleInputs = defaultdict(list)
     failures: list[bytes] = []
-    for number, data in incoming:
-        if number >= 0:
-            inputs[number].append(_decode_input(data))
-        elif number == REPORT:
-            yield REPORT, data
-        else:
-            failures.append(data)
+    for payload in payloads:
+        for number, data in _decode_items(payload) if payload else ():
+            if number >= 0:
+                inputs[number].append(_decode_input(data))
+            elif number == REPORT:
+                yield REPORT, data
+            else:
+                failures.append(data)
     try:
         if not failures:
-            yield from _run_slot(job, level, index, inputs)
-            for receiver, later in inputs.items():  # the rest is for tasks of a later level
+            yield from _run_slot(job, level, slot, inputs)
+            for receiver, later in inputs.items():
                 yield from ((receiver, _encode(shuffle_input)) for shuffle_input in later)
     except Exception as error:
         failures.append(_encode(Failure.of(error)))
-    next_width = job.app.widths[level + 1] if level + 1 < len(job.app.widths) else 1
-    for data in failures:
-        yield from ((FAILURE - partition, data) for partition in range(next_width))
+    yield from ((FAILURE, data) for data in failures)
 
 
-def _run_slot(job: JobHeader, level: int, index: int, inputs: ShuffleInputs) -> Iterator[Item]:
-    slot = Slot(level, index, job.app.widths[level])
-    for report, sent in run_slot(_assembly(job.app).environment(), job.batch, job.versions, slot, inputs):
+def _run_slot(job: JobHeader, level: int, slot: int, inputs: ShuffleInputs) -> Iterator[Item]:
+    tasks, is_first = job.app.slots[level][slot].tasks, (level, slot) == (0, 0)
+    env = _assembly(job.app).environment()
+    for report, sent in run_tasks(env, job.batch, job.versions, tasks, inputs, is_first=is_first):
+        report.host = host_name()
         yield REPORT, _encode(report)
         for receiver, data in sent:
             yield receiver, _encode(data)
+
+
+def restore_slots(header: bytes, slot: int, payloads: Iterable[bytes]) -> Iterator[int]:
+    """Restore the states of a slot's tasks on this host to the versions of a batch."""
+    for _ in payloads:
+        job = decode_header(header)
+        env = _assembly(job.app).environment()
+        yield restore_tasks(env, job.batch, job.versions, job.app.slots[0][slot].tasks)
 
 
 def run_all_levels(
@@ -91,7 +129,7 @@ def run_all_levels(
 ) -> Iterator[Item]:
     """Run the tasks of all levels that belong to one Spark task; shuffle data goes through files in ``directory``."""
     job = decode_header(header)
-    files = ShuffleFiles(Path(directory), max(job.app.widths), patience)
+    files = ShuffleFiles(Path(directory), job.app.width, patience)
     try:
         files.mark_started(index)
         yield from _run_with_files(job, files, index)
@@ -104,20 +142,19 @@ def run_all_levels(
 
 
 def _run_with_files(job: JobHeader, files: ShuffleFiles, index: int) -> Iterator[Item]:
-    widths = job.app.widths
-    layout = Layout(_plan(job.app), job.app.partitions)
-    slot_of = {task: task % width for level, width in enumerate(widths) for task in layout.tasks_on(level)}
+    slots = job.app.slots
+    slot_of = {task: number for level in slots for number, slot in enumerate(level) for task in slot.tasks}
     inputs: ShuffleInputs = defaultdict(list)
-    for level, width in enumerate(widths):
+    for level, width in enumerate(map(len, slots)):
         slices: dict[int, list[Item]] = defaultdict(list)
         for number, data in _run_slot(job, level, index, inputs) if index < width else ():
             if number == REPORT:
                 yield number, data
             else:
                 slices[slot_of[number]].append((number, data))
-        if level + 1 < len(widths):
+        if level + 1 < len(slots):
             if index < width:
-                files.write(level, index, slices, max(widths))
+                files.write(level, index, slices, job.app.width)
             for number, data in files.read(level, width, index):
                 inputs[number].append(_decode_input(data))
 
@@ -162,7 +199,9 @@ def _assembly(header: AppHeader) -> Assembly:
     """Assemble an app in this worker."""
     _ignore_interrupts()
     layout = Layout(_plan(header), header.partitions)
-    assembly = Assembly(header.tasks, layout, _broker(header.broker, header.tasks.durable))
+    # on a cluster the path is relative to a directory of the host, elsewhere it is absolute
+    settings = msgspec.structs.replace(header.tasks, state_dir=str(host_state_dir() / header.tasks.state_dir))
+    assembly = Assembly(settings, layout, _broker(header.broker, header.tasks.durable))
     freeze_loaded_objects()
     return assembly
 

@@ -38,6 +38,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     """Time to restore the state from the checkpoint, on a host that did not have it."""
     measured: Measured | None = None
     """Records and time of each step, if this batch was one of the few that are measured."""
+    host: str = ""
+    """The host that ran the task, on a cluster."""
     replayed: bool = False
     """The batch had been processed before; only its stored results were published again."""
 
