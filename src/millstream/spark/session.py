@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from millstream.batch.app_spec import AppSettings
 from millstream.errors import EngineError
 from millstream.foundation.open_files import raise_open_file_limit
+from millstream.spark.class_archive import archive_options
 from millstream.spark.datasource import FORMAT, register
 from millstream.spark.stderr_filter import filtered_stderr
 
@@ -49,14 +50,15 @@ _SETTINGS = {
     "spark.shuffle.spill.compress": "false",
     "spark.broadcast.compress": "false",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": " ".join(_JVM_OPTIONS),
     "spark.log.level": "OFF",
     "spark.locality.wait": "1s",  # for executors that have the state; on one host there is nothing to wait for
     "spark.shuffle.reduceLocality.enabled": "false",  # the location of state decides, see level_jobs.py
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl",
 }
-_LOCAL_SETTINGS = {"spark.authenticate": "true"}
-"""Refuse other users of this host at Spark's ports. Local mode makes its own secret; a cluster needs a shared one."""
+_LOCAL_SETTINGS = {
+    "spark.authenticate": "true",  # refuses other users of this host; a cluster would need a shared secret
+    "spark.python.daemon.module": "millstream.spark.daemon",
+}
 _MIN_OPEN_FILES = 512
 _lock = threading.Lock()
 
@@ -70,6 +72,7 @@ def spark_context(master: str, settings: Mapping[str, str]) -> SparkContext:
         _forget_if_dead()
         conf = SparkConf(loadDefaults=True).setMaster(master)
         defaults = {**_SETTINGS, **(_LOCAL_SETTINGS if is_local(master) else {})}
+        defaults["spark.driver.extraJavaOptions"] = " ".join((*_JVM_OPTIONS, *archive_options()))
         conf.setAll([*defaults.items(), ("spark.pyspark.python", sys.executable), *settings.items()])
         try:
             with filtered_stderr():

@@ -1,0 +1,66 @@
+"""The archive of Spark's classes: written by the first JVM, used by later ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from millstream.spark.class_archive import archive_options
+
+START = """
+from pathlib import Path
+from millstream.spark.session import spark_context
+context = spark_context("local[1]", {})
+assert context.parallelize(range(3), 1).map(lambda n: n + 1).sum() == 6
+print(Path(f"/proc/{context._gateway.proc.pid}/maps").read_text())
+"""
+
+
+def mapped_files(cache: Path) -> str:
+    """Start Spark in another process and return the files that its JVM has mapped."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    command = [sys.executable, "-c", START]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.spark
+def test_the_second_start_uses_the_classes_that_the_first_one_archived(tmp_path: Path) -> None:
+    assert ".jsa" not in mapped_files(tmp_path).replace("classes.jsa", "").replace("classes_nocoops.jsa", "")
+    directory = tmp_path / "millstream"
+    deadline = time.monotonic() + 60
+    while not (archives := list(directory.glob("spark-*.jsa"))):
+        assert time.monotonic() < deadline, "the JVM writes the archive when it exits"
+        time.sleep(0.1)
+    assert str(archives[0]) in mapped_files(tmp_path)
+
+
+def test_without_a_usable_cache_directory_there_is_no_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert archive_options() == ()
+
+
+def test_old_archives_are_removed_before_another_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.touch(mode=0o700)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    directory = tmp_path / "millstream"
+    directory.mkdir(mode=0o700)
+    for number in range(5):
+        archive = directory / f"spark-{number}.jsa"
+        archive.touch()
+        os.utime(archive, (number, number))
+    assert any("ArchiveClassesAtExit" in option for option in archive_options())
+    assert sorted(path.name for path in directory.iterdir()) == ["spark-3.jsa", "spark-4.jsa"]
