@@ -120,11 +120,13 @@ def run(seconds: float, rate: int, console: Console) -> Screen:
     """Run all apps on generated data for the given time."""
     screen, stop = Screen(), threading.Event()
     prepare()
-    console.print(f"starting Spark; log and state are in {APPS[0].data_dir}")
-    runs = [app.start(on_batch=partial(screen.add_batch, app)) for app in APPS]
     server = WebServer(APPS[0].data_dir, APPS[0].broker_url)
     screen.url = server.url
     console.print(f"dashboard: {server.url}", highlight=False, soft_wrap=True)
+    console.print(f"starting Spark, which takes a few seconds; log and state are in {APPS[0].data_dir}")
+    runs = [app.start(on_batch=partial(screen.add_batch, app)) for app in APPS]
+    for totals in screen.totals.values():
+        totals.is_started = True
     threads = [threading.Thread(target=feed, args=(rate, stop)), threading.Thread(target=audit, args=(stop,))]
     for thread in threads:
         thread.start()
