@@ -123,7 +123,7 @@ def run(seconds: float, rate: int, console: Console) -> Screen:
     server = WebServer(APPS[0].data_dir, APPS[0].broker_url)
     screen.url = server.url
     console.print(f"dashboard: {server.url}", highlight=False, soft_wrap=True)
-    console.print(f"starting Spark, which takes a few seconds; log and state are in {APPS[0].data_dir}")
+    console.print(f"starting Spark; log and state are in {APPS[0].data_dir}", highlight=False, soft_wrap=True)
     runs = [app.start(on_batch=partial(screen.add_batch, app)) for app in APPS]
     for totals in screen.totals.values():
         totals.is_started = True

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LIST = ROOT / "CONTRIBUTING.md"
 READ_BY_PEOPLE = {".py", ".md", ".js", ".html", ".css", ".toml", ".yml", ""}
-EXCUSED = {"CONTRIBUTING.md", "tests/test_words.py", "requirements.lock", "LICENSE"}
+EXCUSED = {"CONTRIBUTING.md", "tests/test_words.py", "requirements.lock", "requirements-dev.lock", "LICENSE"}
 
 
 def banned_in(heading: str) -> list[str]:
