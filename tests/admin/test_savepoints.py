@@ -21,8 +21,9 @@ from millstream.batch.journal import Journal
 from millstream.broker import Output, TopicConfig
 from millstream.errors import DamagedError, InvalidNameError, StateError
 from millstream.foundation.blocks import block_of
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import app_dir, app_names, journal_dir, lock_file
-from millstream.foundation.storage import FileLock, close_environments
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.tables.opening import open_tables
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Call
 
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import lock_file
-from millstream.foundation.storage import FileLock
 
 APP = """
 from millstream import App, Config

@@ -7,8 +7,8 @@ from tests.cli.conftest import Call, Fill
 from tests.cli.running import run_to_end
 
 from millstream import App, tumbling
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import lock_file
-from millstream.foundation.storage import FileLock
 
 
 @pytest.fixture

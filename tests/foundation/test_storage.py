@@ -12,7 +12,8 @@ import pytest
 
 from millstream.errors import FormatError, StorageError, StorageFullError
 from millstream.foundation import storage
-from millstream.foundation.storage import Environment, FileLock, make_private_directory, open_environment
+from millstream.foundation.file_lock import FileLock
+from millstream.foundation.storage import Environment, make_private_directory, open_environment
 
 MEGABYTE = 1 << 20
 
@@ -82,7 +83,7 @@ def test_a_newer_format_is_refused_every_time(env: Environment) -> None:
     put(env, b"millstream-format", b"999")
     env.close()
     for _ in range(2):
-        with pytest.raises(FormatError, match="has format 999, but this version supports up to 1; upgrade"):
+        with pytest.raises(FormatError, match="has format 999, but this version supports up to 2; upgrade"):
             open_environment(env.path)
 
 
@@ -256,7 +257,7 @@ def test_a_lock_has_one_holder(tmp_path: Path) -> None:
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     program = """if True:
         import os, pathlib, sys
-        from millstream.foundation.storage import FileLock
+        from millstream.foundation.file_lock import FileLock
         assert FileLock(pathlib.Path(sys.argv[1])).acquire()
         print("held", flush=True)
         sys.stdin.read()

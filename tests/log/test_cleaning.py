@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from millstream.broker import TopicConfig
-from millstream.foundation.storage import FileLock
+from millstream.foundation.file_lock import FileLock
 from millstream.log import EmbeddedLog
 from millstream.log.cleaning import clean
 from millstream.log.topic import CLEAN_AFTER_BLOBS

@@ -10,8 +10,9 @@ from millstream import App
 from millstream.batch.history import FailureReport
 from millstream.batch.journal import Journal
 from millstream.errors import ProcessingError
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import journal_dir, lock_file
-from millstream.foundation.storage import FileLock, close_environments
+from millstream.foundation.storage import close_environments
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import get_topology
 from millstream.serve.pages.drawing import arrange

@@ -12,7 +12,8 @@ from tests.spark.conftest import Feed, Read
 from millstream import Config
 from millstream.errors import AlreadyRunningError, DefinitionError, ProcessingError, StateError, UnknownTopicError
 from millstream.foundation.blocks import headers_of
-from millstream.foundation.storage import FileLock, close_environments
+from millstream.foundation.file_lock import FileLock
+from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 
 pytestmark = pytest.mark.spark

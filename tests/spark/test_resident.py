@@ -16,8 +16,8 @@ from tests.spark.conftest import Feed, Read
 from millstream import App, Config
 from millstream.batch.report import BatchReport
 from millstream.errors import DefinitionError, ProcessingError
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import lease_file
-from millstream.foundation.storage import FileLock
 from millstream.spark import resident as resident_module
 from millstream.spark.run import SparkRun
 

@@ -12,7 +12,8 @@ from millstream.batch.journal import Journal
 from millstream.broker_urls import open_broker
 from millstream.errors import MillstreamError, StorageError
 from millstream.foundation.data_file import check_environment
-from millstream.foundation.storage import FileLock, close_environments
+from millstream.foundation.file_lock import FileLock
+from millstream.foundation.storage import close_environments
 from millstream.foundation.stored import decoding
 
 _MANIFEST = "savepoint.json"

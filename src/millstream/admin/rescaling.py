@@ -23,8 +23,9 @@ from millstream.batch.journal import Journal, StateMigration
 from millstream.batch.planner import BatchSize, Planner, records_in
 from millstream.broker import Broker
 from millstream.errors import AlreadyRunningError, DefinitionError, StateError, UpgradeError
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import journal_dir, lock_file, state_dir
-from millstream.foundation.storage import FileLock, close_environments
+from millstream.foundation.storage import close_environments
 from millstream.foundation.transactions import Transaction
 from millstream.plan.describe import view
 from millstream.plan.layout import Layout

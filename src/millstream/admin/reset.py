@@ -12,9 +12,9 @@ from millstream.batch.batch import Progress
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
 from millstream.errors import AlreadyRunningError
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import producer_prefix
 from millstream.foundation.paths import app_dir, journal_dir, lock_file, state_dir
-from millstream.foundation.storage import FileLock
 from millstream.records import TopicPartition
 from millstream.views.status import check_has_run
 

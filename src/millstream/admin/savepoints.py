@@ -22,11 +22,11 @@ from millstream.batch.journal import Journal
 from millstream.errors import StateError
 from millstream.foundation.data_file import check_structure
 from millstream.foundation.exchange import try_exchange
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_dir, journal_dir, lock_file, state_dir
 from millstream.foundation.storage import (
     Environment,
-    FileLock,
     close_environments,
     make_private_directory,
     open_environment,

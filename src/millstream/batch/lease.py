@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from millstream.errors import AlreadyRunningError
-from millstream.foundation.storage import FileLock
+from millstream.foundation.file_lock import FileLock
 
 _PATIENCE_SECONDS = 30.0
 _POLL_SECONDS = 0.02

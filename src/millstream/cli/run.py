@@ -19,9 +19,10 @@ from millstream.cli.progress import RunTotals, Style, show_progress
 from millstream.cli.settings import Settings, pass_settings
 from millstream.cli.ui import host_option, show_server, web_option
 from millstream.errors import StateError
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_names, lock_file
-from millstream.foundation.storage import FileLock, make_private_directory, translate_storage_errors
+from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.plan.changes import is_unchanged
 from millstream.serve.server import WebAddress, WebServer
 from millstream.task.policy import Policies

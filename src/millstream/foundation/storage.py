@@ -1,4 +1,4 @@
-"""LMDB environments and lock files: how they are opened, grown, shared and protected.
+"""LMDB environments: how they are opened, grown, shared and protected.
 
 The rules: an environment is opened lazily by the process that uses it, once per process, never across ``fork``; only
 the owner can access its directory; every environment has a format version; a full map grows, and a full disk raises
@@ -8,12 +8,10 @@ the owner can access its directory; every environment has a format version; a fu
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +19,16 @@ from typing import Any, TypeVar
 import lmdb
 
 from millstream.errors import FormatError, StorageError, StorageFullError
-from millstream.foundation.data_file import check_file, check_not_empty, damaged
+from millstream.foundation.checked import (
+    DATABASES_KEY,
+    FORMAT_KEY,
+    UNCHECKED_FORMAT,
+    CheckedTransaction,
+    pack_databases,
+    unpack_databases,
+)
+from millstream.foundation.damage import damaged
+from millstream.foundation.data_file import check_file, check_header
 from millstream.foundation.transactions import Transaction, WriteTransaction
 
 T = TypeVar("T")
@@ -29,8 +36,7 @@ T = TypeVar("T")
 MapFullError = lmdb.MapFullError
 """Raised by a ``write`` block that has written more than the map holds; call ``grow`` and retry."""
 
-FORMAT_VERSION = 1
-_FORMAT_KEY = b"millstream-format"
+FORMAT_VERSION = 2
 _MAX_READERS = 1024
 _MAX_DATABASES = 256
 _FIRST_MAP_BYTES = 1 << 30  # address space, not disk: the file grows with what is written
@@ -46,8 +52,19 @@ _open_lock = threading.Lock()
 class Environment:
     """One LMDB environment with named databases, as opened by this process."""
 
-    def __init__(self, path: Path, databases: tuple[str, ...], *, sync: bool, readonly: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        databases: tuple[str, ...],
+        *,
+        sync: bool,
+        readonly: bool = False,
+        plain: tuple[str, ...] = (),
+    ) -> None:
         self.path = path
+        self._plain_names = plain
+        self._plain: tuple[Any, ...] = (None,)  # LMDB's own list of databases, and databases that have no checksums
+        self._is_checked = True
         self.readonly = readonly
         self._pid = os.getpid()
         self._write_lock = threading.RLock()
@@ -56,7 +73,7 @@ class Environment:
         with translate_storage_errors(path):
             if not readonly:
                 make_private_directory(path)
-            check_not_empty(path)
+            check_header(path)
             self._lmdb: Any = lmdb.open(
                 str(path),
                 readonly=readonly,
@@ -90,28 +107,61 @@ class Environment:
                 self._lmdb.set_mapsize(0)  # adopt the current size
 
     def _check_format(self) -> None:
+        """Check the format of the environment; a new one gets the current format."""
         with self._lmdb.begin() as txn:
-            stored = txn.get(_FORMAT_KEY)
-        if stored is None and self.readonly:
-            return
-        if stored is None:
+            stored = txn.get(FORMAT_KEY)
+            is_new = stored is None and txn.stat()["entries"] == 0
+        if is_new and not self.readonly:
             with self._lmdb.begin(write=True) as txn:
-                txn.put(_FORMAT_KEY, b"%d" % FORMAT_VERSION)
-        elif int(stored) > FORMAT_VERSION:
+                txn.put(FORMAT_KEY, b"%d" % FORMAT_VERSION)
+        elif not is_new and (stored is None or not stored.isdigit() or stored == b"0"):
+            raise damaged(self.path / "data.mdb", f"its format {stored!r} is not valid")
+        elif stored is not None and int(stored) > FORMAT_VERSION:
             raise FormatError(
                 f"{str(self.path)!r} has format {int(stored)}, but this version supports up to {FORMAT_VERSION}",
                 hint="upgrade Millstream",
                 path=str(self.path),
             )
+        self._is_checked = stored != UNCHECKED_FORMAT
 
     def open_databases(self, names: tuple[str, ...]) -> None:
-        """Open or create named databases; must not be called inside a transaction, since LMDB would wait for it."""
-        for name in names:
-            if self.databases.get(name) is None:
-                try:
-                    self.databases[name] = self._lmdb.open_db(name.encode(), create=not self.readonly)
-                except lmdb.NotFoundError:  # opened by a reader before the first commit
-                    self.databases[name] = None
+        """Open or create named databases; must not be called inside a transaction, since LMDB would wait for it.
+
+        A reader may come before the first commit, and then gets None.
+        """
+        missing = [name for name in names if self.databases.get(name) is None]
+        if not missing:
+            return
+        with self._lmdb.begin() as txn:
+            listed = unpack_databases(txn.get(DATABASES_KEY), self.path)
+        for name in missing:
+            self.databases[name] = self._open_existing(name, listed)
+        new = [name for name in missing if self.databases[name] is None]
+        if new and not self.readonly:
+            listed = self._create_databases(new)
+        self._plain = (None, *(handle for name, handle in self.databases.items() if listed.get(name)))
+
+    def _open_existing(self, name: str, listed: Mapping[str, bool]) -> Any:
+        try:
+            return self._lmdb.open_db(name.encode(), create=False)
+        except lmdb.NotFoundError:
+            if name in listed:
+                raise damaged(self.path / "data.mdb", f"database {name!r} is lost") from None
+            return None
+
+    def _create_databases(self, names: list[str]) -> dict[str, bool]:
+        """Create databases and extend the list of databases, in one commit; return the list."""
+        with self._lmdb.begin(write=True) as txn:
+            listed = unpack_databases(txn.get(DATABASES_KEY), self.path)
+            if self._is_checked:
+                listed.update((name, name in self._plain_names) for name in names)
+                txn.put(DATABASES_KEY, pack_databases(listed))
+            handles = {name: self._lmdb.open_db(name.encode(), txn=txn) for name in names}
+        self.databases.update(handles)
+        return listed
+
+    def _checked(self, txn: Any) -> Any:
+        return CheckedTransaction(txn, self._plain, self.path) if self._is_checked else txn
 
     @contextmanager
     def read(self, *, buffers: bool = False) -> Iterator[Transaction]:
@@ -122,7 +172,7 @@ class Environment:
         with translate_storage_errors(self.path):
             txn = self._begin_read(buffers)
             try:
-                yield txn
+                yield self._checked(txn)
             finally:
                 txn.abort()
                 with self._map_changed:
@@ -136,7 +186,7 @@ class Environment:
             self._grow_early()
             txn = self._begin_write()
             try:
-                yield txn
+                yield self._checked(txn)
             except BaseException:
                 txn.abort()
                 raise
@@ -212,7 +262,7 @@ class Environment:
     def copy(self, path: Path, txn: Transaction) -> None:
         """Write the snapshot of a read transaction to an empty directory, without free pages; writers may continue."""
         with translate_storage_errors(path):
-            self._lmdb.copy(str(path), compact=True, txn=txn)
+            self._lmdb.copy(str(path), compact=True, txn=getattr(txn, "unchecked", txn))
 
     def bytes_used(self) -> int:
         """Return the size of the data file in bytes, free pages included."""
@@ -245,9 +295,16 @@ class Environment:
 
 
 def open_environment(
-    path: Path, databases: tuple[str, ...] = (), *, sync: bool = True, readonly: bool = False
+    path: Path,
+    databases: tuple[str, ...] = (),
+    *,
+    sync: bool = True,
+    readonly: bool = False,
+    plain: tuple[str, ...] = (),
 ) -> Environment:
     """Return this process's environment at ``path``; open it if it is not open yet.
+
+    Values are stored with checksums, except those of ``plain`` databases.
 
     A read-only environment never waits for a writer, not even while it is opened; missing databases are None.
     """
@@ -259,7 +316,7 @@ def open_environment(
             environment._release()
             environment = None
         if environment is None:
-            environment = _open[name] = Environment(path, databases, sync=sync, readonly=readonly)
+            environment = _open[name] = Environment(path, databases, sync=sync, readonly=readonly, plain=plain)
         else:
             environment.open_databases(databases)
         return environment
@@ -336,63 +393,3 @@ def _file_id(path: Path) -> tuple[int, int] | None:
 def _file_bytes(path: Path) -> int:
     data = path / "data.mdb"
     return data.stat().st_size if data.exists() else 0
-
-
-class FileLock:
-    """An advisory lock that ends with its process, so that a crash never leaves it locked."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: int | None = None
-
-    def acquire(self, timeout: float = 0.0) -> bool:
-        """Acquire the lock unless it is held; the file then contains this process's id.
-
-        A ``timeout`` (seconds) bridges the short shared lock of a process that calls ``is_held``.
-        """
-        with translate_storage_errors(self.path):
-            make_private_directory(self.path.parent)
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            deadline = time.monotonic() + timeout
-            while not _try_lock(file, fcntl.LOCK_EX):
-                if time.monotonic() >= deadline:
-                    os.close(file)
-                    return False
-                time.sleep(timeout / 10)
-            self._file = file
-            os.ftruncate(file, 0)
-            os.pwrite(file, b"%d" % os.getpid(), 0)
-            return True
-
-    def is_held(self) -> bool:
-        """Whether the lock is held now; checks use a shared lock, so they do not block each other."""
-        try:
-            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            return not _try_lock(file, fcntl.LOCK_SH)
-        finally:
-            os.close(file)
-
-    def holder(self) -> int | None:
-        """Return the process id written by the last holder."""
-        try:
-            return int(self.path.read_text() or 0) or None
-        except (OSError, ValueError):
-            return None
-
-    def release(self) -> None:
-        """Release the lock."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-
-def _try_lock(file: int, kind: int) -> bool:
-    """Try to lock an open file; False if another process holds the lock."""
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.foundation.data_file import damaged
+from millstream.foundation.damage import damaged
 
 
 @contextmanager

@@ -92,10 +92,13 @@ class Catalog:
             stored = txn.get(_CLUSTER_ID, db=meta.databases["identity"])
         return bytes(stored).decode() if stored is not None else meta.update(self._assign_cluster_id)
 
-    def _assign_cluster_id(self, txn: Any) -> str:
+    def _assign_cluster_id(self, txn: Transaction) -> str:
         identity = self.meta.databases["identity"]
-        txn.put(_CLUSTER_ID, uuid4().hex.encode(), db=identity, overwrite=False)  # unless another process was first
-        return bytes(txn.get(_CLUSTER_ID, db=identity)).decode()
+        stored = txn.get(_CLUSTER_ID, db=identity)
+        if stored is None:  # otherwise another process was first
+            stored = uuid4().hex.encode()
+            txn.put(_CLUSTER_ID, stored, db=identity)
+        return stored.decode()
 
     def names(self) -> list[str]:
         """Return the names of all topics in order."""

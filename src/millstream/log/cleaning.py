@@ -8,7 +8,7 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 from millstream.errors import MillstreamError
-from millstream.foundation.storage import FileLock
+from millstream.foundation.file_lock import FileLock
 from millstream.log.compaction import compact, needs_compaction
 from millstream.log.merging import merge
 from millstream.log.retention import expire

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from millstream.foundation.transactions import Cursor, Database, Transaction
 
 DATABASES = ("blobs", "index", "producers", "bounds")
+PLAIN_DATABASES = ("blobs",)
+"""The checksum of a blob is in its index entry, so that reading the index does not read blobs."""
 ID_KEY = b"id"
 
 _KEY = struct.Struct(">IQ")

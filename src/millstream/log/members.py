@@ -17,8 +17,8 @@ from uuid import uuid4
 import msgspec
 
 from millstream.errors import DefinitionError
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
-from millstream.foundation.storage import FileLock
 from millstream.log.assignment import assign
 from millstream.log.groups import GroupState, LogGroups, MemberState
 from millstream.records import TopicPartition

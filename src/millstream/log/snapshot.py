@@ -8,7 +8,7 @@ from typing import Any
 from zlib import crc32
 
 from millstream.errors import OffsetOutOfRangeError
-from millstream.foundation.data_file import damaged
+from millstream.foundation.damage import damaged
 from millstream.foundation.transactions import Transaction
 from millstream.log.layout import (
     Bounds,

@@ -16,7 +16,7 @@ from millstream.broker import Offsets
 from millstream.errors import UnknownTopicError
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.transactions import Transaction
-from millstream.log.layout import DATABASES, ID_KEY, Bounds, Span
+from millstream.log.layout import DATABASES, ID_KEY, PLAIN_DATABASES, Bounds, Span
 from millstream.log.snapshot import Snapshot, out_of_range
 from millstream.log.waiting import notify
 from millstream.log.writing import Blob, check_partition, encode_blob
@@ -185,7 +185,7 @@ class Topic:
 
 
 def _open(directory: Path, sync: bool) -> Environment:
-    return open_environment(directory, DATABASES, sync=sync)
+    return open_environment(directory, DATABASES, sync=sync, plain=PLAIN_DATABASES)
 
 
 def _append_outputs(

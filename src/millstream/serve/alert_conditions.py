@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.errors import MillstreamError
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import lock_file
-from millstream.foundation.storage import FileLock
 from millstream.serve.alert_rules import Rule
 from millstream.serve.data_directory import DataDirectory
 from millstream.serve.lag import lag_of

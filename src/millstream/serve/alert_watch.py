@@ -9,7 +9,7 @@ import time
 import msgspec
 
 from millstream.errors import MillstreamError
-from millstream.foundation.storage import FileLock
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.text import printable
 from millstream.serve.alert_conditions import is_met, rule_value
 from millstream.serve.alert_rules import AlertEvent, AlertStore, Rule

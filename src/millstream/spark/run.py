@@ -30,9 +30,10 @@ from millstream.broker import Broker
 from millstream.broker_urls import open_broker
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, ProcessingError
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.open_files import raise_open_file_limit
 from millstream.foundation.paths import activity_file, journal_dir, lease_file, lock_file, state_dir
-from millstream.foundation.storage import FileLock, make_private_directory, translate_storage_errors
+from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.metrics.prometheus import MetricsServer
 from millstream.plan.changes import StageChange, is_unchanged
 from millstream.plan.layout import Layout

@@ -13,8 +13,8 @@ from millstream.batch.history import FailureReport
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport, Phases, StageTotals, Totals
 from millstream.errors import StateError
+from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import activity_file, app_names, journal_dir, lock_file
-from millstream.foundation.storage import FileLock
 from millstream.task.report import TaskReport
 
 _RECENT_MS = 10_000
