@@ -2,7 +2,7 @@
 
 A stored value ends with the CRC-32 of its key and itself, little-endian. The CRC-32 of key and stored value is then
 always the same number, which makes the check one comparison. The key is included, because a value that is found under
-another key is wrong as well. See docs/adr/0032-checksums.md for the costs.
+another key is wrong as well. docs/adr/0033-checksums.md has the costs.
 """
 
 from __future__ import annotations
