@@ -223,7 +223,7 @@ class App(Sources):
         """The Spark session of this process, with the data source ``millstream`` (docs/spark.md)."""
         from millstream.spark.session import spark_session
 
-        return spark_session(self.config.master, self.config.spark)
+        return spark_session(self.config)
 
     def frames(self) -> DataFrameReader:
         """Return a reader of this app's topics and tables: ``app.frames().option("topic", "rides").load()``."""

@@ -50,10 +50,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Path or URI, reachable from all hosts, to which state is replicated so that several hosts can run the app."""
     snapshot_every: int = 100
     """Number of batches of a task after which its full state is replicated instead of the changes."""
-    master: str = "local[*]"
-    """The Spark master."""
+    master: str | None = None
+    """The Spark master; None: what spark-submit or Spark's configuration file says, else all cores of this host."""
     spark: dict[str, str] = {}
-    """Additional settings of the Spark session; they override Millstream's own."""
+    """Additional settings of the Spark session; they override all others."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """Return the settings for ``repr``, with the secrets of Spark masked."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -32,6 +31,7 @@ import time
 from millstream import App, Config
 from millstream.spark.hosts import executor_cores
 from pyspark import SparkContext
+from splitting import words
 
 app = App(
     "cluster",
@@ -44,12 +44,12 @@ app = App(
         checkpoint={checkpoint!r},
         snapshot_every=3,
         max_batch_records={batch},
-        spark={{"spark.executor.memory": "512m", "spark.executorEnv.PYTHONPATH": {path!r}}},
+        spark={{"spark.executor.memory": "512m"}},
     ),
 )
 (
     app.stream("lines", value=str)
-    .flat_map_values(str.split)
+    .flat_map_values(words)
     .group_by(lambda word: word)
     .count(name="words")
     .to_stream()
@@ -130,15 +130,16 @@ def run(tmp_path: Path, cluster: Standalone, after_batch: Callable[[int, Tasks],
 
     ``after_batch`` is called between batches; the app waits until it has the number of hosts that it returns.
     """
-    script = tmp_path / "cluster_app.py"
+    script = tmp_path / "code" / "cluster_app.py"
     source = SCRIPT.format(
         directory=str(tmp_path / "data"),
         master=cluster.url,
         checkpoint=str(tmp_path / "checkpoint"),
         batch=BATCH,
-        path=os.pathsep.join([str(Path(__file__).parents[2] / "src"), str(tmp_path)]),
     )
+    script.parent.mkdir()
     script.write_text(source)
+    (script.parent / "splitting.py").write_text("def words(line):\n    return line.split()\n")
     process = subprocess.Popen(
         [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream import Config
 from millstream.spark.daemon import installed_instead_of_zipped
 from millstream.spark.session import spark_context
 
@@ -41,6 +42,6 @@ def loaded_modules(_: object) -> list[tuple[str, bool]]:
 
 @pytest.mark.spark
 def test_workers_use_the_installed_pyspark() -> None:
-    ((path, is_preloaded),) = spark_context("local[*]", {}).parallelize([1], 1).mapPartitions(loaded_modules).collect()
+    ((path, is_preloaded),) = spark_context(Config()).parallelize([1], 1).mapPartitions(loaded_modules).collect()
     assert ".zip" not in path
     assert is_preloaded

@@ -15,6 +15,7 @@ from millstream.foundation.blocks import headers_of
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
+from millstream.spark.failures import explained
 
 pytestmark = pytest.mark.spark
 
@@ -95,3 +96,16 @@ def test_an_invalid_topology_is_rejected_before_spark_starts(tmp_path: Path) -> 
     words.data_dir = tmp_path
     with pytest.raises(DefinitionError, match=r"filter\(\) cannot call"):
         words.stream("lines", value=str).filter(lambda a, b, c, d: True)  # type: ignore[arg-type, misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("ModuleNotFoundError: No module named 'lmdb'\n  at x", "'lmdb'"),
+        ('java.io.IOException: Cannot run program "/opt/venv/bin/python": error=2', "'/opt/venv/bin/python'"),
+    ],
+)
+def test_executors_without_millstream_or_python_are_one_clear_sentence(text: str, missing: str) -> None:
+    error = explained(Exception(text))
+    assert f"the executors cannot run Millstream: they have no {missing}" in str(error)
+    assert "spark.pyspark.python" in str(error)

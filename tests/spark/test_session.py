@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream import Config
 from millstream.broker import TopicConfig
 from millstream.log import EmbeddedLog
 from millstream.spark.run import stop_spark
@@ -22,7 +23,7 @@ LISTENING = "0A"
 
 
 def test_everything_listens_on_loopback_only() -> None:
-    context = spark_context("local[*]", {})
+    context = spark_context(Config())
     java = context._gateway.proc.pid  # type: ignore[union-attr]
     inodes = {inode for pid in (os.getpid(), java, *children(java)) for inode in sockets(pid)}
     addresses = {address for address, inode in listeners() if inode in inodes}
@@ -64,20 +65,20 @@ def is_loopback(address: str) -> bool:
 
 def test_a_session_that_another_thread_has_created_is_active_in_this_thread_too(tmp_path: Path) -> None:
     """Otherwise writers would look up the data source in a session that was stopped."""
-    spark_session("local[*]", {})
+    spark_session(Config())
     stop_spark()
-    other = threading.Thread(target=spark_session, args=("local[*]", {}))
+    other = threading.Thread(target=spark_session, args=(Config(),))
     other.start()
     other.join()
     with EmbeddedLog(tmp_path) as log:
         log.create_topic("out", TopicConfig(partitions=1))
-        rows = spark_session("local[*]", {}).sql("SELECT 'k' AS _key, 1 AS n")
+        rows = spark_session(Config()).sql("SELECT 'k' AS _key, 1 AS n")
         rows.write.format("millstream").options(data_dir=str(tmp_path), topic="out").mode("append").save()
         assert log.offsets("out")[0].end == 1
 
 
 def test_the_web_ui_of_spark_is_off_and_workers_run_this_python() -> None:
-    conf = dict(spark_context("local[*]", {}).getConf().getAll())
+    conf = dict(spark_context(Config()).getConf().getAll())
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.python.unix.domain.socket.enabled"] == "true"
     assert Path(conf["spark.pyspark.python"]).exists()
@@ -95,7 +96,7 @@ def rpc_frame() -> bytes:
 
 
 def test_the_rpc_port_deserializes_nothing_without_authentication() -> None:
-    context = spark_context("local[*]", {})
+    context = spark_context(Config())
     port = int(context.getConf().get("spark.driver.port") or 0)
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(rpc_frame())

@@ -32,7 +32,7 @@ from millstream.task.policy import Policies
     cls=Command,
     examples=[
         "millstream run word_count.py",
-        "millstream run shop.streams:orders --until caught-up --data-dir /srv/orders",
+        "millstream run shop.streams:orders --until caught-up --master spark://head:7077",
         "millstream run word_count.py --trigger realtime --no-progress --no-web >> word_count.log",
     ],
 )
@@ -51,6 +51,9 @@ from millstream.task.policy import Policies
     show_default=True,
     help="When small batches use a resident task: if Spark has a spare slot, or always.",
 )
+@click.option(
+    "--master", metavar="URL", help="The Spark master, for example spark://head:7077.  [env: MILLSTREAM_MASTER]"
+)
 @click.option("--every", metavar="DURATION", help='Minimum interval between batches, for example "10 s".')
 @click.option("--no-progress", is_flag=True, help="Print progress as lines, at most one per second.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
@@ -67,6 +70,7 @@ def run(
     /,
     until: Until,
     trigger: TriggerMode,
+    master: str | None,
     every: str | None,
     no_progress: bool,
     quiet: bool,
@@ -90,6 +94,8 @@ def run(
     Trigger.of(trigger, every)  # reports invalid options before Spark starts
     if metrics_port is not None:
         app.config = msgspec.structs.replace(app.config, metrics_port=metrics_port)
+    if master is not None:
+        app.config = msgspec.structs.replace(app.config, master=master)
     if log is not None:
         log_to_stderr(log)
     style: Style = "quiet" if quiet else "lines" if no_progress or not sys.stdout.isatty() else "live"

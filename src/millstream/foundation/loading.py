@@ -105,7 +105,7 @@ def _import_file(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not path.is_file():
         raise DefinitionError(f"there is no Python file {str(path)!r}", hint="give the path of a .py file with an App")
-    _prepend_to_path(str(_package_root(path.absolute().parent)))
+    _prepend_to_path(str(package_root(path.absolute().parent)))
     _prepend_to_path(str(path.absolute().parent))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -120,7 +120,7 @@ def _import_file(name: str, path: Path) -> ModuleType:
     return module
 
 
-def _package_root(directory: Path) -> Path:
+def package_root(directory: Path) -> Path:
     """Return the directory that a package is imported from, so that a file in it can import its sibling modules."""
     while (directory / "__init__.py").is_file():
         directory = directory.parent

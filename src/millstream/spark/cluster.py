@@ -25,7 +25,7 @@ from millstream.spark.header import AppHeader, JobHeader, encode_header
 from millstream.spark.hosts import executor_cores
 from millstream.spark.level_jobs import LevelJobs
 from millstream.spark.placement import assign, levels_of, slots_of
-from millstream.spark.session import is_local
+from millstream.spark.settings import is_local, master_of
 from millstream.spark.warm_up import WarmUp
 from millstream.spark.worker import results
 from millstream.state.task import StateVersion
@@ -38,11 +38,12 @@ _log = logging.getLogger(__name__)
 
 def is_cluster(config: Config) -> bool:
     """Whether tasks run on executors with their own disks; that requires a checkpoint."""
-    if is_local(config.master):
+    master = master_of(config.master)
+    if is_local(master):
         return False
     if config.checkpoint is None:
         raise DefinitionError(
-            f"master={config.master!r} runs tasks on several executors, but there is no checkpoint for their state",
+            f"master={master!r} runs tasks on several executors, but there is no checkpoint for their state",
             hint="give checkpoint= a path or URI that all hosts reach",
         )
     return True

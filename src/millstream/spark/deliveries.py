@@ -97,7 +97,7 @@ class _Call:
         return []
 
     def _frame(self, ranges: tuple[Range, ...]) -> DataFrame:
-        spark = spark_session(self._app.config.master, self._app.config.spark)
+        spark = spark_session(self._app.config)
         reader = spark.read.format(FORMAT).options(**source_options(self._app))
         if self._delivery.schema is not None:
             reader = reader.schema(self._delivery.schema)

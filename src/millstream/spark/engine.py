@@ -19,6 +19,7 @@ from millstream.errors import DefinitionError
 from millstream.foundation.paths import journal_dir
 from millstream.plan.describe import fingerprint
 from millstream.spark.cluster import ClusterJob, is_cluster
+from millstream.spark.code import send_code
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader
 from millstream.spark.job import BatchJob
@@ -40,7 +41,7 @@ class SparkEngine:
         self._lease = lease
         self._trigger = trigger
         self._group = f"millstream.{spec.id}.{uuid.uuid4().hex[:8]}"
-        self._context = spark_context(spec.config.master, spec.config.spark)
+        self._context = spark_context(spec.config)
         self._small_batch = min(spec.config.small_batch_records, spec.config.max_batch_records)
         self._is_cluster = is_cluster(spec.config)
         if trigger.mode == "realtime" and not self._small_batch:
@@ -49,7 +50,7 @@ class SparkEngine:
             )
         if self._is_cluster and trigger.mode == "realtime":
             raise DefinitionError(
-                'trigger="realtime" runs on one host, but master is ' + repr(spec.config.master),
+                'trigger="realtime" runs on one host, but master is ' + repr(self._context.master),
                 hint="leave one of them out",
             )
         _ = self._pickled_plan
@@ -57,10 +58,12 @@ class SparkEngine:
     def connect(self) -> Executors:
         """Return what runs batches on a live Spark; jobs of the calling thread join the app's group."""
         with translated():
-            self._context = spark_context(self._spec.config.master, self._spec.config.spark)
+            self._context = spark_context(self._spec.config)
             self._context.setJobGroup(self._group, "batches", interruptOnCancel=True)
             header = self._header()
             if self._is_cluster:
+                if self._spec.reference is not None:
+                    send_code(self._context, self._spec.reference)
                 return Executors(ClusterJob(self._context, header, self._assembly.layout))
             job = BatchJob(self._context, header, self._spec.config.small_batch_records)
             return Executors(job, self._resident(header))

@@ -20,6 +20,10 @@ _KINDS = {
 }
 
 
+_MISSING = re.compile(r"No module named '(millstream|lmdb|msgspec|pyarrow|numpy)'|Cannot run program \"([^\"]+)\"")
+"""What an executor says on which Millstream, a package that it needs, or the driver's Python is not installed."""
+
+
 class Failure(msgspec.Struct, frozen=True):
     """An error as data."""
 
@@ -59,6 +63,12 @@ def explained(error: Exception) -> EngineError:
         reason = "its JVM does not respond"
     elif "SPARK_JOB_CANCELLED" in text:
         reason = "it took longer than stuck_after and was cancelled"
+    elif missing := _MISSING.search(text):
+        return EngineError(
+            f"the executors cannot run Millstream: they have no {missing[1] or missing[2]!r}",
+            hint="install Python and Millstream on all hosts and set spark.pyspark.python to that Python, or send an "
+            "environment with spark.archives",
+        )
     return EngineError(
         f"Spark could not run a batch: {reason[:300] or f'{type(error).__name__}: {error}'[:300]}",
         hint="the batch is run again",

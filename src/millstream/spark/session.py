@@ -1,17 +1,11 @@
-"""The Spark session: one per process, configured for small, frequent jobs on one host.
-
-The JVM only schedules, so it uses the fast compiler and the serial garbage collector. Workers talk to it over Unix
-sockets, which saves about 40 ms per hop. Everything listens on loopback only.
-"""
+"""The Spark session: one per process, shared by all its apps. On one host everything listens on loopback only."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import sys
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -19,10 +13,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from millstream.batch.app_spec import AppSettings
+from millstream.config import Config
 from millstream.errors import EngineError
 from millstream.foundation.open_files import raise_open_file_limit
-from millstream.spark.class_archive import archive_options
 from millstream.spark.datasource import FORMAT, register
+from millstream.spark.settings import is_local, master_of, session_settings
 from millstream.spark.stderr_filter import filtered_stderr
 
 __all__ = [
@@ -30,50 +25,28 @@ __all__ = [
     "DataFrameReader",
     "SparkSession",
     "frames_of",
-    "is_local",
     "source_options",
     "spark_context",
     "spark_session",
 ]
 # Spark's types are exported for modules that use them in annotations but must not import pyspark
 
-_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true")
-_SETTINGS = {
-    "spark.app.name": "millstream",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
-    "spark.python.worker.reuse": "true",
-    "spark.shuffle.compress": "false",
-    "spark.shuffle.spill.compress": "false",
-    "spark.broadcast.compress": "false",
-    "spark.driver.memory": "1g",
-    "spark.log.level": "OFF",
-    "spark.locality.wait": "1s",  # for executors that have the state; on one host there is nothing to wait for
-    "spark.shuffle.reduceLocality.enabled": "false",  # the location of state decides, see level_jobs.py
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl",
-}
-_LOCAL_SETTINGS = {
-    "spark.authenticate": "true",  # refuses other users of this host; a cluster would need a shared secret
-    "spark.python.daemon.module": "millstream.spark.daemon",
-}
 _MIN_OPEN_FILES = 512
 _lock = threading.Lock()
 
 
-def spark_context(master: str, settings: Mapping[str, str]) -> SparkContext:
+def spark_context(config: Config) -> SparkContext:
     """Return the Spark context of this process; starts Spark if it is not running."""
+    master = master_of(config.master)
+    settings = session_settings(master, config.spark)
     with _lock:
-        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        if is_local(master):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _check_open_files()
         _forget_if_dead()
-        conf = SparkConf(loadDefaults=True).setMaster(master)
-        defaults = {**_SETTINGS, **(_LOCAL_SETTINGS if is_local(master) else {})}
-        defaults["spark.driver.extraJavaOptions"] = " ".join((*_JVM_OPTIONS, *archive_options()))
-        conf.setAll([*defaults.items(), ("spark.pyspark.python", sys.executable), *settings.items()])
+        conf = SparkConf(loadDefaults=True).setAll(list(settings.items()))
         try:
             with filtered_stderr():
                 context = SparkContext.getOrCreate(conf)
@@ -96,14 +69,9 @@ def _check_open_files() -> None:
         )
 
 
-def is_local(master: str) -> bool:
-    """Whether Spark runs everything in the JVM of the driver."""
-    return master == "local" or master.startswith("local[")
-
-
-def spark_session(master: str, settings: Mapping[str, str]) -> SparkSession:
+def spark_session(config: Config) -> SparkSession:
     """Return the Spark session of this process, with the data source ``millstream`` registered."""
-    spark = SparkSession(spark_context(master, settings))
+    spark = SparkSession(spark_context(config))
     register(spark)
     # Writers look up data sources in the active session of their thread, which may be a stopped one if another thread
     # has created the new session.
@@ -113,7 +81,7 @@ def spark_session(master: str, settings: Mapping[str, str]) -> SparkSession:
 
 def frames_of(app: AppSettings) -> DataFrameReader:
     """Return a reader for the data directory and the broker of an app."""
-    spark = spark_session(app.config.master, app.config.spark)
+    spark = spark_session(app.config)
     return spark.read.format(FORMAT).options(**source_options(app)).option("app", app.id)
 
 
