@@ -69,6 +69,24 @@ def test_totals_and_minutes_are_sums(journal: Journal, monkeypatch: pytest.Monke
     assert journal.history.minutes(since=13 * 60_000) == [Minute(14 * 60_000, minutes[-1].totals)]
 
 
+def test_minutes_have_the_latency_of_their_batches_and_the_size_of_their_state(journal: Journal) -> None:
+    def task(number: int, minute: int, size: int) -> TaskReport:
+        oldest = minute * 60_000 - 500
+        return TaskReport(task=number, stage="s", partition=number, oldest=oldest, bytes={"t": size, "u": 1})
+
+    write(journal, report(1, task(0, 5, 100), task(1, 5, 10), minute=5), report(2, task(0, 6, 200), minute=6))
+    first, second = (minute.totals for minute in journal.history.minutes())
+    assert (first.latency.count, first.latency.sum_ms, first.state_bytes) == (1, 501, {"s/0": 101, "s/1": 11})
+    assert (second.latency.sum_ms, second.state_bytes) == (502, {"s/0": 201})
+    assert journal.history.totals().state_bytes == {"s/0": 201, "s/1": 11}
+
+
+@pytest.mark.parametrize("oldest", [None, 60_002, 60_001 - 3_600_000])
+def test_a_batch_has_no_latency_if_its_timestamps_are_not_those_of_sending(oldest: int | None) -> None:
+    assert report(1, TaskReport(task=0, stage="s", oldest=oldest), minute=1).latency is None
+    assert report(1, TaskReport(task=0, stage="s", oldest=60_000), minute=1).latency == 1
+
+
 def test_the_last_report_of_a_task_is_kept_while_it_is_idle(journal: Journal) -> None:
     busy = TaskReport(task=0, stage="s", partition=0, version=1, rows={"t": 3})
     other = TaskReport(task=1, stage="s", partition=1, version=2, rows={"t": 5})

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.cli.running import run_to_end
 from tests.serve.conftest import START, Served, fill, rides_app, serving, words_app
+from tests.serve.drawings import DIRECTIONS, check_drawing
 
 from millstream import App
 from millstream.batch.history import FailureReport
@@ -15,7 +16,6 @@ from millstream.foundation.paths import journal_dir, lock_file
 from millstream.foundation.storage import close_environments
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import get_topology
-from millstream.serve.pages.drawing import arrange
 
 
 def test_apps_report_totals_and_dropped_records(served: Served) -> None:
@@ -110,7 +110,8 @@ def test_the_topology_has_rates_inside_stages_and_marks_the_slowest_step(served:
     assert 0 < len(keyed["samples"]) <= 5
     assert {sample["timestamp"] for sample in keyed["samples"]} <= set(range(START - 600_000, START + 120_000))
     page = served.page("/topology?app=rides-app")
-    assert page.count(">slowest<") == 1
+    drawings = page.count("<svg")
+    assert page.count("slowest</tspan>") == drawings > 0
     assert "Time per record" in page
 
 
@@ -124,14 +125,11 @@ def test_a_drawing_of_many_nodes_has_no_overlap(tmp_path: Path) -> None:
     run_to_end(app)
     served = serving(tmp_path)
     assert served.page("/topology?app=large").count('class="node ') > 60
-    drawing = arrange(get_topology(served.site, AppParams(app="large")))
+    graph = get_topology(served.site, AppParams(app="large"))
     served.site.directory.close()
-    boxes = list(drawing.nodes.values())
-    assert len(boxes) > 60
-    for index, box in enumerate(boxes):
-        for other in boxes[index + 1 :]:
-            assert box.right <= other.x or other.right <= box.x or box.bottom <= other.y or other.bottom <= box.y
-    assert max(box.right for box in boxes) <= drawing.width
+    assert len(graph.nodes) > 60
+    for direction in DIRECTIONS:
+        check_drawing(graph, direction)
 
 
 def test_dead_letters_are_listed_and_replayed_once(tmp_path: Path) -> None:

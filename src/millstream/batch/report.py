@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from millstream.batch.batch import Batch
+from millstream.batch.latency import MAX_LATENCY_MS, LatencyHistogram
 from millstream.task.report import TaskReport
 from millstream.task.task_input import Range
 
@@ -61,6 +62,17 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
         return sum(task.late for task in self.tasks)
 
     @property
+    def latency(self) -> int | None:
+        """Milliseconds from the timestamp of the record that waited longest to the end of the batch.
+
+        None if no topic was read, or if the timestamp cannot be the time of sending.
+        """
+        oldest = min((task.oldest for task in self.tasks if task.oldest is not None), default=None)
+        if oldest is None or not 0 <= self.ended_at - oldest < MAX_LATENCY_MS:
+            return None
+        return self.ended_at - oldest
+
+    @property
     def lag_by_topic(self) -> dict[str, int]:
         return added({}, *({name.rpartition("/")[0]: count} for name, count in self.lag.items()))
 
@@ -100,6 +112,9 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     stages: dict[str, StageTotals] = {}
     lag: int = 0
     """Of the last batch."""
+    latency: LatencyHistogram = LatencyHistogram()
+    state_bytes: dict[str, int] = {}
+    """The size of the stores of each task after its last batch."""
 
     def plus(self, report: BatchReport) -> Totals:
         """Return the sums with one more batch."""
@@ -124,6 +139,11 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
             ),
             stages=stages,
             lag=sum(report.lag.values()),
+            latency=self.latency if report.latency is None else self.latency.plus(report.latency),
+            state_bytes={
+                **self.state_bytes,
+                **{task.name: sum(task.bytes.values()) for task in report.tasks if task.bytes},
+            },
         )
 
 

@@ -7,7 +7,6 @@ from functools import cached_property
 
 from millstream.serve.alert_watch import AlertWatch
 from millstream.serve.data_directory import DataDirectory
-from millstream.serve.latency import Latencies
 from millstream.serve.progress import ProgressWatch
 from millstream.serve.rates import Rates
 
@@ -24,8 +23,3 @@ class Site:
     def progress(self) -> ProgressWatch:
         """The source of progress events for all open pages."""
         return ProgressWatch(self.directory, self.rates)
-
-    @cached_property
-    def latencies(self) -> Latencies:
-        """The measured latencies of batches."""
-        return Latencies(self.directory)

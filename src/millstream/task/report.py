@@ -27,6 +27,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     stream_time: int = -1
     rows: dict[str, int] = {}
     """Rows of each store."""
+    oldest: int | None = None
+    """The earliest timestamp among the first records of the chunks that the task has read, as the topics store it."""
     bytes: dict[str, int] = {}
     """Size of each store on disk."""
     timers: dict[str, int] = {}

@@ -65,6 +65,8 @@ class TaskRun:
         self.drops: Counter[str] = Counter()
         self.dead_letters = 0
         self.records_in = 0
+        self.oldest: int | None = None
+        """The earliest timestamp among the first records of chunks, as their topics store it."""
         self.latest_times = state.latest_times(txn)
         """The latest timestamp of each partition of a topic; only for sources that need it."""
         self.stores: dict[str, KeyValueStore | TimedStore | VersionedStore | RecordBuffer | MemberStore] = {}
@@ -289,7 +291,13 @@ class TaskRun:
         for range_ in self._input.ranges:
             if range_.topic == topic:
                 for chunk in self._env.broker.read(topic, range_.partition, range_.start, range_.stop):
-                    yield decode(topic, range_.partition, rows_of(chunk.block), chunk.offsets)
+                    rows = rows_of(chunk.block)
+                    self._note_age(rows.timestamps)
+                    yield decode(topic, range_.partition, rows, chunk.offsets)
+
+    def _note_age(self, timestamps: list[int]) -> None:
+        if timestamps and (self.oldest is None or timestamps[0] < self.oldest):
+            self.oldest = timestamps[0]
 
     def _by_sender(self, edge: Repartition) -> Iterable[list[bytes]]:
         """Return what each task sent over an edge, in the order of its rounds: a task's records keep their order."""

@@ -151,6 +151,7 @@ def _apply(env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: T
         records_out=run.outbox.records,
         dropped=dict(run.drops),
         dead_letters=run.dead_letters,
+        oldest=run.oldest,
         stream_time=version.stream_time,
         rows={name: len(store) for name, store in run.stores.items()},
         bytes={name: state.bytes_of(txn, name) for name in run.stores},

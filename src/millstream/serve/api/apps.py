@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from millstream.batch.history import MINUTES_KEPT
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport, Phases
 from millstream.serve.api.params import Name
+from millstream.serve.history import HistoryPoint, history_of
 from millstream.serve.lag import lag_of
-from millstream.serve.latency import Latency
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 from millstream.views.status import AppStatus, StageStatus, status_of
@@ -19,6 +21,15 @@ from millstream.views.status import AppStatus, StageStatus, status_of
 State = Literal["running", "catching up", "waiting", "failed", "stopped"]
 _BEHIND_SECONDS = 10  # an app with a backlog of more than this much work is catching up
 _BEHIND_RECORDS = 1000
+_LATENCY_BATCHES = 30
+_HOUR = 60
+
+
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """Milliseconds from the timestamp of a batch's first record, which waited longest, to the end of the batch."""
+
+    p50: float
+    p99: float
 
 
 class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,18 +64,6 @@ class BatchTimes(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: int
 
 
-class MinuteSums(msgspec.Struct, frozen=True, kw_only=True):
-    """The sums of one minute; minutes without batches are left out."""
-
-    start: int
-    batches: int
-    records_in: int
-    records_out: int
-    late: int
-    dead_letters: int
-    lag: int
-
-
 class PlanChange(msgspec.Struct, frozen=True, kw_only=True):
     """How the last deploy changed the plan; all empty for the first plan of an app."""
 
@@ -84,7 +83,7 @@ class AppDetail(msgspec.Struct, frozen=True, kw_only=True):
     phases: Phases
     stages: list[StageStatus]
     batches: list[BatchTimes]
-    minutes: list[MinuteSums]
+    minutes: list[HistoryPoint]
     deploy: PlanChange | None
 
 
@@ -96,6 +95,11 @@ class BatchParams(msgspec.Struct, frozen=True, kw_only=True):
     app: Name
     limit: Annotated[int, Meta(ge=1, le=1000)] = 60
     after: Annotated[int, Meta(ge=0, le=2**62, description="Only batches after this one.")] = 0
+
+
+class HistoryParams(msgspec.Struct, frozen=True, kw_only=True):
+    app: Name
+    minutes: Annotated[int, Meta(ge=5, le=MINUTES_KEPT, description="How far back.")] = _HOUR
 
 
 def list_apps(site: Site, _: object = None) -> list[AppSummary]:
@@ -114,20 +118,14 @@ def get_app(site: Site, params: AppParams) -> AppDetail:
         phases=status.phases,
         stages=status.stages,
         batches=[_batch_times(report) for report in journal.history.batches(60)],
-        minutes=[
-            MinuteSums(
-                start=minute.start,
-                batches=minute.totals.batches,
-                records_in=minute.totals.records_in,
-                records_out=minute.totals.records_out,
-                late=minute.totals.late,
-                dead_letters=minute.totals.dead_letters,
-                lag=minute.totals.lag,
-            )
-            for minute in journal.history.minutes()[-60:]
-        ],
+        minutes=history_of(journal, _HOUR),
         deploy=plan_change(journal),
     )
+
+
+def get_history(site: Site, params: HistoryParams) -> list[HistoryPoint]:
+    """Return an app over time, from the stored minutes of the last day."""
+    return history_of(site.directory.journal(params.app), params.minutes)
 
 
 def list_batches(site: Site, params: BatchParams) -> list[BatchTimes]:
@@ -174,13 +172,21 @@ def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
         ended_at=status.ended_at,
         rate=status.rate,
         seconds=status.seconds,
-        latency=site.latencies.of(status.app, journal.history.batches(30)),
+        latency=_latency(journal.history.batches(_LATENCY_BATCHES)),
         lag=lag,
         records_in=status.totals.records_in,
         records_out=status.totals.records_out,
         late=status.totals.late,
         dead_letters=status.totals.dead_letters,
     )
+
+
+def _latency(batches: Sequence[BatchReport]) -> Latency | None:
+    """Return the latency of batches, or None if timestamps are not the times of sending."""
+    latencies = sorted(batch.latency for batch in batches if batch.latency is not None)
+    if not latencies:
+        return None
+    return Latency(p50=latencies[len(latencies) // 2], p99=latencies[int(len(latencies) * 0.99)])
 
 
 def _state(status: AppStatus, lag: int) -> tuple[State, str]:
@@ -221,6 +227,14 @@ OPERATIONS = (
         handler=get_app,
         params=AppParams,
         result=AppDetail,
+    ),
+    Operation(
+        method="GET",
+        path="/api/apps/{app}/history",
+        summary="Show an app over time: throughput, latency, lag, late records and size of state by minute",
+        handler=get_history,
+        params=HistoryParams,
+        result=list[HistoryPoint],
     ),
     Operation(
         method="GET",

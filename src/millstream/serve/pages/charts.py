@@ -1,14 +1,30 @@
-"""Small charts as SVG; every colour is a class of the style sheet, since the policy forbids inline styles."""
+"""Small charts as SVG; every colour is a class of the style sheet, since the policy forbids inline styles.
+
+Text is HTML beside the drawing, so that it keeps its size when the drawing is stretched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from millstream.serve.api.apps import BatchTimes
-from millstream.serve.html import Markup, element, joined
+from millstream.serve.history import HistoryPoint
+from millstream.serve.html import Content, Markup, element, joined
 
 PHASES = ("plan", "run", "publish", "done")
 _WIDTH, _HEIGHT, _GAP = 720, 120, 2
+_TREND_HEIGHT = 100
+Number = float | None
+
+
+class Series(NamedTuple):
+    """A line of a chart; None leaves a gap."""
+
+    name: str
+    values: Sequence[Number]
 
 
 def timeline(batches: Sequence[BatchTimes]) -> Markup:
@@ -58,14 +74,137 @@ def _tooltip(batch: BatchTimes) -> str:
     return f"batch {batch.number}: {batch.records_in:,} in, {batch.records_out:,} out, {batch.seconds:.3f} s ({phases})"
 
 
-def sparkline(values: Sequence[float], label: str) -> Markup:
-    """Return a line chart without axes."""
-    if len(values) < 2:
-        return element("span", "not enough data yet", class_="none")
-    highest = max(values) or 1.0
-    step = 200 / (len(values) - 1)
-    points = " ".join(f"{index * step:.1f},{38 - value / highest * 34:.1f}" for index, value in enumerate(values))
-    line = element("polyline", points=points)
+def sparkline(values: Sequence[Number], label: str) -> Markup:
+    """Return a line chart without axes, which fills its width."""
+    highest = max((value for value in values if value is not None), default=0.0) or 1.0
     return element(
-        "svg", line, viewBox="0 0 200 40", class_="spark", role="img", aria_label=label, preserveAspectRatio="none"
+        "svg",
+        *_lines(values, highest, 28, "series-1"),
+        viewBox=f"0 -2 {_WIDTH} 32",
+        class_="spark",
+        role="img",
+        aria_label=label,
+        preserveAspectRatio="none",
     )
+
+
+def trend(
+    title: str,
+    points: Sequence[HistoryPoint],
+    series: Sequence[Series],
+    text: Callable[[float], str],
+    minimum: float = 1.0,
+) -> Markup:
+    """Return values over time with axes; ``text`` formats a value with its unit, ``minimum`` is that of the maximum.
+
+    The values of a point are shown above the chart while the pointer is over it.
+    """
+    values = [value for line in series for value in line.values if value is not None]
+    top = nice_maximum(max(values, default=0.0), minimum)
+    lines = [
+        part
+        for number, line in enumerate(series, 1)
+        for part in _lines(line.values, top, _TREND_HEIGHT, f"series-{number}")
+    ]
+    grid = [element("line", x1=0, x2=_WIDTH, y1=y, y2=y) for y in (0, _TREND_HEIGHT / 2, _TREND_HEIGHT)]
+    plot = element(
+        "svg",
+        element("g", *grid, class_="grid"),
+        *lines,
+        element("g", *_hits(points, series, text)),
+        viewBox=f"0 0 {_WIDTH} {_TREND_HEIGHT}",
+        class_="plot",
+        role="img",
+        preserveAspectRatio="none",
+        aria_label=f"{title}: {_readout(len(points) - 1, series, text) or 'no data'}",
+    )
+    scale = element("p", *(element("span", text(value)) for value in (top, top / 2, 0.0)), class_="scale")
+    return element(
+        "figure",
+        element("figcaption", element("h3", title), _legend(series, text)),
+        element("div", scale, plot, class_="plot-box"),
+        _time_axis(points),
+        class_="trend",
+    )
+
+
+def _legend(series: Sequence[Series], text: Callable[[float], str]) -> Markup:
+    """Return the last known value of each line, which the script replaces by those under the pointer."""
+    names = [
+        element("span", line.name, " ", element("b", _last_text(line, text)), class_=f"key series-{number}")
+        for number, line in enumerate(series, 1)
+    ]
+    return element("p", *names, element("time"), class_="readout")
+
+
+def _last_text(line: Series, text: Callable[[float], str]) -> str:
+    last = next((value for value in reversed(line.values) if value is not None), None)
+    return "-" if last is None else text(last)
+
+
+def _lines(values: Sequence[Number], highest: float, height: float, kind: str) -> list[Markup]:
+    """Return a line and the area below it; gaps split the line, and a single point becomes a short dash."""
+    step = _WIDTH / max(1, len(values) - 1)
+    runs: list[list[tuple[float, float]]] = [[]]
+    for index, value in enumerate(values):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append((index * step, height - min(1.0, value / highest) * height))
+    parts: list[Markup] = []
+    for run in filter(None, runs):
+        points = (
+            run if len(run) > 1 else [(max(0.0, run[0][0] - step / 2), run[0][1]), (run[0][0] + step / 2, run[0][1])]
+        )
+        line = " ".join(f"{x:.0f},{y:.1f}" for x, y in points)
+        area = f"{points[0][0]:.0f},{height:.0f} {line} {points[-1][0]:.0f},{height:.0f}"
+        parts += [
+            element("polygon", points=area, class_=f"area {kind}"),
+            element("polyline", points=line, class_=kind),
+        ]
+    return parts
+
+
+def _hits(points: Sequence[HistoryPoint], series: Sequence[Series], text: Callable[[float], str]) -> list[Markup]:
+    """Return an invisible strip for each point, with its time and its values."""
+    step = _WIDTH / max(1, len(points) - 1)
+    return [
+        element(
+            "rect",
+            x=f"{index * step - step / 2:.1f}",
+            y=0,
+            width=f"{step:.1f}",
+            height=_TREND_HEIGHT,
+            data_values=_readout(index, series, text),
+            data_time=_clock(point.start),
+        )
+        for index, point in enumerate(points)
+    ]
+
+
+def _readout(index: int, series: Sequence[Series], text: Callable[[float], str]) -> str:
+    values = [line.values[index] if 0 <= index < len(line.values) else None for line in series]
+    return "|".join("-" if value is None else text(value) for value in values)
+
+
+def _time_axis(points: Sequence[HistoryPoint]) -> Content:
+    if not points:
+        return None
+    marks = [points[0].start, points[len(points) // 2].start, points[-1].start]
+    last = element("span", f"{_clock(marks[-1])} UTC")
+    return element("p", *(element("span", _clock(mark)) for mark in marks[:-1]), last, class_="time-axis")
+
+
+def _clock(timestamp: int) -> str:
+    return datetime.fromtimestamp(timestamp / 1000, UTC).strftime("%H:%M")
+
+
+def nice_maximum(value: float, minimum: float = 1.0) -> float:
+    """Return the end of an axis: 1, 2 or 5 times a power of ten.
+
+    >>> [nice_maximum(value) for value in (0, 0.3, 7, 120, 1622)]
+    [1.0, 1.0, 10.0, 200.0, 2000.0]
+    """
+    value = max(value, minimum)
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if value <= factor * power)

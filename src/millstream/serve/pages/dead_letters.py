@@ -7,6 +7,7 @@ from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
     action,
     badge,
+    by,
     card,
     command,
     empty,
@@ -99,13 +100,16 @@ def _late(listing: DeadLetters) -> Content:
             element("p", "A record is late if its window has closed. A longer grace period keeps windows open:"),
             command('.windowed_by(tumbling("1 min", grace="30 s"))'),
         )
-    rows = ((element("code", name.rpartition(": ")[0]), number(count)) for name, count in sorted(listing.late.items()))
+    rows = (
+        (element("code", name.rpartition(": ")[0]), by(count, number(count)))
+        for name, count in sorted(listing.late.items())
+    )
     topics: Content = None
     if listing.late_topics:
         links = [joined(link(topic, "topics", topic), " ") for topic in listing.late_topics]
         topics = element("p", "They are stored in ", links)
     return joined(
-        table(("Node", "Records"), rows, numeric=(1,)),
+        table(("Node", "Records"), rows, numeric=(1,), sortable="late"),
         topics,
         element("p", "See ", link("why a record is late", "time", app=listing.app), "."),
     )
@@ -115,9 +119,9 @@ def _dropped(listing: DeadLetters) -> Content:
     if not listing.dropped:
         return element("p", "None.", class_="none")
     rows = (
-        (element("code", node), reason.replace("_", " "), number(count))
+        (element("code", node), reason.replace("_", " "), by(count, number(count)))
         for name, count in sorted(listing.dropped.items())
         for node, _, reason in [name.rpartition(": ")]
     )
     note = element("p", "“error” counts dead letters and skipped records.", class_="note")
-    return joined(table(("Node", "Reason", "Records"), rows, numeric=(2,)), note)
+    return joined(table(("Node", "Reason", "Records"), rows, numeric=(2,), sortable="dropped"), note)

@@ -13,6 +13,7 @@ from millstream.serve.static import static_url
 _PAGES = (
     ("Overview", ()),
     ("Topology", ("topology",)),
+    ("History", ("history",)),
     ("Topics", ("topics",)),
     ("Tables", ("tables",)),
     ("Time", ("time",)),
@@ -39,7 +40,10 @@ class Frame:
             element("meta", name="color-scheme", content="light dark"),
             element("link", rel="stylesheet", href=static_url("style.css")),
             element("link", rel="icon", href=static_url("icon.svg"), type="image/svg+xml"),
-            *(element("script", src=static_url(name), defer=True) for name in ("live.js", "actions.js", *scripts)),
+            *(
+                element("script", src=static_url(name), defer=True)
+                for name in ("live.js", "actions.js", "tables.js", *scripts)
+            ),
         )
         main = element(
             "main",

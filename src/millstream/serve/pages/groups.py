@@ -8,11 +8,13 @@ from millstream.serve.pages.parts import (
     NOTHING,
     action,
     badge,
+    by,
     card,
     choice,
     command,
     empty,
     field,
+    identifier,
     link,
     more,
     number,
@@ -31,13 +33,13 @@ def groups_page(site: Site) -> tuple[Content, ...]:
         (
             link(group.group, "groups", group.group),
             badge("app", "good") if group.is_app else badge("consumers"),
-            number(group.members),
-            [joined(link(topic, "topics", topic), " ") for topic in group.topics],
-            number(group.lag),
+            by(group.members, number(group.members)),
+            [element("span", link(topic, "topics", topic), class_="item") for topic in group.topics],
+            by(group.lag, number(group.lag)),
         )
         for group in groups
     )
-    listed = table(("Group", "Kind", "Members", "Topics", "Lag"), rows, numeric=(2, 4))
+    listed = table(("Group", "Kind", "Members", "Topics", "Lag"), rows, numeric=(2, 4), sortable="groups")
     return (card("", listed, live="groups", wide=True),)
 
 
@@ -55,17 +57,17 @@ def group_page(site: Site, params: GroupParams) -> tuple[Content, ...]:
     rows = (
         (
             link(partition.topic, "topics", partition.topic),
-            number(partition.partition),
-            number(partition.committed) if partition.committed is not None else NOTHING,
-            number(partition.end),
-            number(partition.lag),
+            by(partition.partition, identifier(partition.partition)),
+            by(partition.committed, identifier(partition.committed)),
+            by(partition.end, identifier(partition.end)),
+            by(partition.lag, number(partition.lag)),
             partition.member or NOTHING,
         )
         for partition in detail.partitions
     )
     heads = ("Topic", "Partition", "Committed", "End", "Lag", "Member")
     return (
-        card("Offsets", table(heads, rows, numeric=(1, 2, 3, 4)), live="offsets", wide=True),
+        card("Offsets", table(heads, rows, numeric=(1, 2, 3, 4), sortable="offsets"), live="offsets", wide=True),
         card("Members", _members(detail), live="members"),
         card("Reset offsets", _reset(detail)),
     )
@@ -80,7 +82,7 @@ def _members(detail: GroupDetail) -> Content:
     if not detail.members:
         return empty("No live members", element("p", "Its offsets are kept until the group is deleted."))
     rows = (
-        (member.id, number(member.process), ", ".join(member.topics), number(member.partitions))
+        (member.id, identifier(member.process), ", ".join(member.topics), number(member.partitions))
         for member in detail.members
     )
     return table(("Member", "Process", "Topics", "Partitions"), rows, numeric=(1, 3))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from millstream.serve.api.apps import AppDetail, AppParams, AppSummary, PlanChange, get_app
+from millstream.serve.history import HistoryPoint
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.charts import sparkline, timeline
 from millstream.serve.pages.parts import (
-    NOTHING,
     ago,
     badge,
     command,
     duration,
     empty,
     facts,
+    identifier,
     link,
     number,
     rate,
@@ -45,39 +48,54 @@ def _app(detail: AppDetail) -> Markup:
         "div",
         element("h2", link(app.app, "topology", app=app.app)),
         state_badge(app.state),
+        element(
+            "p", link("Topology", "topology", app=app.app), link("History", "history", app=app.app), class_="links"
+        ),
         element("p", app.why, class_="why"),
         class_="app-head",
     )
-    body = joined(head, _metrics(app), _history(detail), _dropped(detail))
+    body = joined(head, _metrics(app, detail.minutes), _history(detail), _dropped(detail))
     return element("section", element("div", body, id=f"app-{app.app}", data_live=True), class_="card wide app")
 
 
-def _metrics(app: AppSummary) -> Markup:
-    latency: Content = NOTHING
-    if app.latency is not None:
-        latency = joined(duration(app.latency.p50), element("small", "p99 ", duration(app.latency.p99)))
+def _metrics(app: AppSummary, minutes: Sequence[HistoryPoint]) -> Markup:
+    latency, slowest = (None, None) if app.latency is None else (app.latency.p50, app.latency.p99)
+    durations = [point.busy_seconds / point.batches if point.batches else None for point in minutes]
     return element(
         "div",
-        _metric("Records", rate(app.rate), "read per second, over the last ten seconds"),
-        _metric("Latency", latency, "from a record's timestamp to the end of its batch"),
-        _metric("Lag", number(app.lag), "records not yet read"),
+        _metric("Records", rate(app.rate), "read, last ten seconds", [point.rate for point in minutes]),
         _metric(
-            "Batch",
-            joined("#", number(app.batch)),
-            joined(duration(app.seconds * 1000), " each, last ", ago(app.ended_at)),
+            "Latency",
+            duration(latency),
+            joined("median; p99 ", duration(slowest)),
+            [point.latency_p50 for point in minutes],
         ),
-        _metric("Late", number(app.late), "arrived after their window had closed", bad=app.late > 0),
-        _metric("Dead letters", number(app.dead_letters), "could not be processed", bad=app.dead_letters > 0),
+        _metric("Lag", number(app.lag), "records not yet read", [point.lag for point in minutes]),
+        _metric("Batch duration", duration(app.seconds * 1000), _last_batch(app), durations),
+        _metric("Late", number(app.late), "window had closed", [point.late for point in minutes], bad=app.late > 0),
+        _metric(
+            "Dead letters",
+            number(app.dead_letters),
+            "not processed",
+            [point.dead_letters for point in minutes],
+            bad=app.dead_letters > 0,
+        ),
         class_="metrics",
     )
 
 
-def _metric(name: str, value: Content, description: Content, bad: bool = False) -> Markup:
+def _last_batch(app: AppSummary) -> Content:
+    return joined("last #", identifier(app.batch), " ", ago(app.ended_at))
+
+
+def _metric(name: str, value: Content, description: Content, hour: Sequence[float | None], bad: bool = False) -> Markup:
+    """Return a metric with its chart of the last hour."""
     return element(
         "div",
         element("h3", name),
         element("p", value, class_="metric bad" if bad else "metric"),
         element("p", description, class_="note"),
+        sparkline(hour, f"{name} over the last hour") if any(value is not None for value in hour) else None,
     )
 
 
@@ -88,27 +106,16 @@ def _history(detail: AppDetail) -> Markup:
             element("p", "A batch runs as soon as there are records to read. Write one:"),
             command("echo hello | millstream produce TOPIC"),
         )
-    minutes = detail.minutes[-30:]
     return element(
         "div",
-        element("div", element("h3", "Duration of the last batches, by phase"), timeline(detail.batches)),
         element(
             "div",
-            element("h3", "Records per minute"),
-            sparkline([minute.records_in for minute in minutes], "records per minute over the last half hour"),
-            _extremes([minute.records_in for minute in minutes]),
-            element("h3", "Last deploy"),
-            _deploy(detail.deploy),
+            element("h3", f"Duration of the last {len(detail.batches)} batches, by phase"),
+            timeline(detail.batches),
         ),
+        element("div", element("h3", "Last deploy"), _deploy(detail.deploy)),
         class_="history",
     )
-
-
-def _extremes(counts: list[int]) -> Content:
-    """Return the highest and the last number of the chart."""
-    if len(counts) < 2:
-        return None
-    return element("p", "maximum ", number(max(counts)), ", this minute ", number(counts[-1]), class_="note")
 
 
 def _deploy(change: PlanChange | None) -> Content:
@@ -129,9 +136,6 @@ def _dropped(detail: AppDetail) -> Content:
     if not detail.dropped:
         return None
     pairs = [(name, number(count)) for name, count in sorted(detail.dropped.items())]
-    return element(
-        "div",
-        element("h3", "Dropped records, by node and reason"),
-        facts(*pairs),
-        element("p", link("Show details", "dead-letters", app=detail.summary.app)),
-    )
+    head = element("h3", "Dropped records, by node and reason")
+    details = link("Show details", "dead-letters", app=detail.summary.app)
+    return element("div", element("div", head, details, class_="section-head"), facts(*pairs), class_="dropped")

@@ -46,6 +46,20 @@ def number(value: float | None) -> Content:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
 
 
+def identifier(value: int | None) -> Content:
+    """Return a number that is an id or a position, not a quantity: without thousands separators.
+
+    >>> identifier(1234567)
+    '1234567'
+    """
+    return NOTHING if value is None else str(value)
+
+
+def by(value: float | None, content: Content) -> Markup:
+    """Return the content of a cell with the value by which its column is sorted."""
+    return element("span", content, data_value="" if value is None else value)
+
+
 def rate(value: float | None) -> Content:
     """Return records per second."""
     return NOTHING if value is None else joined(number(round(value, 1)), element("span", "/s", class_="unit"))
@@ -139,18 +153,33 @@ def value_of(value: Any, max_length: int = 160) -> Markup:
     return element("details", short, element("pre", text[:65_536]), class_="value")
 
 
-def table(heads: Sequence[Content], rows: Iterable[Sequence[Content]], *, numeric: Sequence[int] = ()) -> Markup:
-    """Return a table; ``numeric`` columns are aligned right, and on a narrow screen each cell shows its heading."""
+def table(
+    heads: Sequence[Content], rows: Iterable[Sequence[Content]], *, numeric: Sequence[int] = (), sortable: str = ""
+) -> Markup:
+    """Return a table; ``numeric`` columns are aligned right, and on a narrow screen each cell shows its heading.
+
+    With a name as ``sortable``, a click on a heading sorts the rows: by the value given with ``by``, or else by text.
+    """
     names = [head if isinstance(head, str) else "" for head in heads]
 
-    def cell(column: int, content: Content, tag: str) -> Markup:
-        label = names[column] if tag == "td" else None
-        inner = element("div", content) if tag == "td" else content  # a single child, next to the label
-        return element(tag, inner, class_="num" if column in numeric else None, data_label=label or None)
+    def heading(column: int, content: Content) -> Markup:
+        can_sort = sortable and names[column]
+        button = element("button", content, type="button", data_focus=f"{sortable}-{column}") if can_sort else content
+        return element("th", button, class_="num" if column in numeric else None, scope="col")
 
-    head = element("tr", *(cell(column, content, "th") for column, content in enumerate(heads)))
-    body = [element("tr", *(cell(column, content, "td") for column, content in enumerate(row))) for row in rows]
-    return element("div", element("table", element("thead", head), element("tbody", *body)), class_="table", tabindex=0)
+    def cell(column: int, content: Content) -> Markup:
+        inner = element("div", content)  # a single child, next to the label
+        return element("td", inner, class_="num" if column in numeric else None, data_label=names[column] or None)
+
+    head = element("tr", *(heading(column, content) for column, content in enumerate(heads)))
+    body = [
+        element(
+            "tr", *(cell(column, content) for column, content in enumerate(row)), data_row=number if sortable else None
+        )
+        for number, row in enumerate(rows)
+    ]
+    inner = element("table", element("thead", head), element("tbody", *body), data_sortable=sortable or None)
+    return element("div", inner, class_="table sortable" if sortable else "table", tabindex=0)
 
 
 def empty(title: str, *content: Content) -> Markup:

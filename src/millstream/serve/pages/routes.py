@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from millstream.errors import MillstreamError
 from millstream.foundation.text import printable
+from millstream.serve.api.apps import HistoryParams
 from millstream.serve.api.groups import GroupParams
 from millstream.serve.api.records import RecordParams
 from millstream.serve.api.tables import ScanParams
@@ -23,6 +24,7 @@ from millstream.serve.pages.alerts import alerts_page
 from millstream.serve.pages.dead_letters import dead_letters_page
 from millstream.serve.pages.frame import Frame
 from millstream.serve.pages.groups import group_page, groups_page
+from millstream.serve.pages.history import history_page
 from millstream.serve.pages.overview import overview
 from millstream.serve.pages.parts import command, empty, url
 from millstream.serve.pages.tables import KeyQuery, table_page, tables_page
@@ -105,6 +107,12 @@ def _topology(site: Site, frame: Frame, params: Params) -> HTMLResponse:
     return _for_app(site, frame, params, "Topology", lambda app: topology_page(site, app), lead, ("topology.js",))
 
 
+def _history(site: Site, frame: Frame, params: Params) -> HTMLResponse:
+    minutes = msgspec.convert({"app": "any", **params}, HistoryParams, strict=False).minutes
+    lead = "The app over time, from the sums of each minute that its journal keeps for a day."
+    return _for_app(site, frame, params, "History", lambda app: history_page(site, app, minutes), lead, ("charts.js",))
+
+
 def _topics(site: Site, frame: Frame, _: Params) -> HTMLResponse:
     return frame.page("Topics", "Topics", *topics_page(site), lead="Size, throughput and consumers of every topic.")
 
@@ -154,6 +162,7 @@ def _alerts(site: Site, frame: Frame, _: Params) -> HTMLResponse:
 _PAGES: dict[str, Show] = {
     "/": _overview,
     "/topology": _topology,
+    "/history": _history,
     "/topics": _topics,
     "/topics/{topic}": _topic,
     "/tables": _tables,

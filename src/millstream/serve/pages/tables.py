@@ -12,6 +12,7 @@ from millstream.serve.api.tables import KeyParams, RowView, ScanParams, TablePag
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
     badge,
+    by,
     card,
     command,
     copy_button,
@@ -27,6 +28,7 @@ from millstream.serve.pages.parts import (
 from millstream.serve.site import Site
 from millstream.windows import FOREVER
 
+_MANY = 2**53  # sorted above every counted number
 _MORE_ROWS = "There are more rows; narrow the prefix or the range."
 _MORE_OF_KEY = "There are older ones; choose another time."
 
@@ -54,11 +56,18 @@ def tables_page(site: Site) -> tuple[Content, ...]:
             else badge("history", "good")
             if summary.has_history
             else badge("rows"),
-            number(summary.rows) if summary.rows is not None else "many",
+            by(
+                _MANY if summary.rows is None else summary.rows,
+                "many" if summary.rows is None else number(summary.rows),
+            ),
         )
         for summary in tables
     )
-    return (card("", table(("Table", "App", "Kind", "Rows"), rows, numeric=(3,)), live="tables", wide=True),)
+    return (
+        card(
+            "", table(("Table", "App", "Kind", "Rows"), rows, numeric=(3,), sortable="tables"), live="tables", wide=True
+        ),
+    )
 
 
 def _no_tables() -> Markup:

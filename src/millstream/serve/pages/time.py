@@ -20,12 +20,14 @@ from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
     NOTHING,
     badge,
+    by,
     card,
     choice,
     command,
     duration,
     empty,
     field,
+    identifier,
     link,
     moment,
     number,
@@ -51,21 +53,22 @@ def _sources(sources: list[SourceTime]) -> Content:
     rows = (
         (
             link(source.topic, "topics", source.topic),
-            number(source.partition),
-            moment(source.read_until),
-            moment(source.newest),
-            number(source.end - source.position),
+            by(source.partition, identifier(source.partition)),
+            by(source.read_until, moment(source.read_until)),
+            by(source.newest, moment(source.newest)),
+            by(source.end - source.position, number(source.end - source.position)),
             _behind(source.read_until),
         )
         for source in sources
     )
     heads = ("Topic", "Partition", "Read until", "Newest", "Lag", "Behind wall clock")
     note = element("p", "Timestamps of the records in the log, in UTC.", class_="note")
-    return joined(table(heads, rows, numeric=(1, 4, 5)), note)
+    return joined(table(heads, rows, numeric=(1, 4, 5), sortable="sources"), note)
 
 
 def _behind(timestamp: int | None) -> Content:
-    return NOTHING if timestamp is None else duration(max(0, clock.time_ns() // 1_000_000 - timestamp))
+    behind = None if timestamp is None else max(0, clock.time_ns() // 1_000_000 - timestamp)
+    return by(behind, duration(behind))
 
 
 def _stages(stages: list[StageTime]) -> Content:
@@ -78,7 +81,7 @@ def _stages(stages: list[StageTime]) -> Content:
     rows = [
         (
             element("code", f"{stage.stage}/{partition}"),
-            moment(stream_time),
+            by(stream_time, moment(stream_time)),
             _bar(stream_time, stage.stream_times),
             badge("holds the stage back", "busy") if partition == stage.held_back_by else NOTHING,
         )
@@ -91,7 +94,7 @@ def _stages(stages: list[StageTime]) -> Content:
         "it: without new records, it stands still.",
         class_="note",
     )
-    return joined(table(("Task", "Stream time", "Relative to stage", ""), rows), note)
+    return joined(table(("Task", "Stream time", "Relative to stage", ""), rows, sortable="tasks"), note)
 
 
 def _bar(stream_time: int, stream_times: dict[int, int]) -> Content:
@@ -116,14 +119,14 @@ def _windows(windows: list[OpenWindows]) -> Content:
             element("code", table_windows.table),
             table_windows.kind,
             duration(table_windows.grace),
-            joined(number(table_windows.open), "" if table_windows.is_complete else " or more"),
-            number(table_windows.kept),
+            by(table_windows.open, joined(number(table_windows.open), "" if table_windows.is_complete else " or more")),
+            by(table_windows.kept, number(table_windows.kept)),
             moment(table_windows.next_close),
         )
         for table_windows in windows
     )
     heads = ("Table", "Windows", "Grace", "Open", "Stored", "Next one closes at")
-    return table(heads, rows, numeric=(3, 4))
+    return table(heads, rows, numeric=(3, 4), sortable="windows")
 
 
 def _question(site: Site, app_time: AppTime, table: str | None, key: str | None, when: str | None) -> Content:

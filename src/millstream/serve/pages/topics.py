@@ -18,6 +18,7 @@ from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
     NAME_PATTERN,
     action,
+    by,
     card,
     choice,
     command,
@@ -25,6 +26,7 @@ from millstream.serve.pages.parts import (
     empty,
     facts,
     field,
+    identifier,
     link,
     moment,
     more,
@@ -37,13 +39,13 @@ from millstream.serve.pages.parts import (
 )
 from millstream.serve.site import Site
 
-_HEADS = ("Topic", "Partitions", "Records", "Rate", "Size", "Retention", "Groups and their lag")
+_HEADS = ("Topic", "Partitions", "Records", "Rate", "Size", "Retention", "Groups, lag")
 
 
 def topics_page(site: Site) -> tuple[Content, ...]:
     """Return the content of the list."""
     topics = list_topics(site)
-    listed = table(_HEADS, map(_row, topics), numeric=(1, 2, 3, 4)) if topics else _no_topics()
+    listed = table(_HEADS, map(_row, topics), numeric=(1, 2, 3, 4), sortable="topics") if topics else _no_topics()
     return card("", listed, live="topics", wide=True), card("", _create(), wide=True)
 
 
@@ -58,10 +60,10 @@ def _no_topics() -> Markup:
 def _row(topic: TopicSummary) -> tuple[Content, ...]:
     return (
         link(topic.topic, "topics", topic.topic),
-        number(topic.partitions),
-        number(topic.records),
-        rate(topic.rate),
-        size(topic.bytes),
+        by(topic.partitions, number(topic.partitions)),
+        by(topic.records, number(topic.records)),
+        by(topic.rate, rate(topic.rate)),
+        by(topic.bytes, size(topic.bytes)),
         _retention(topic.compact, topic.retention_ms, topic.retention_bytes),
         _groups(topic.groups),
     )
@@ -266,9 +268,16 @@ def _settings(detail: TopicDetail) -> Markup:
 
 def _partitions(detail: TopicDetail) -> Markup:
     rows = (
-        (number(state.partition), number(state.begin), number(state.end), size(state.bytes))
+        (
+            by(state.partition, identifier(state.partition)),
+            by(state.begin, identifier(state.begin)),
+            by(state.end, identifier(state.end)),
+            by(state.bytes, size(state.bytes)),
+        )
         for state in detail.partitions
     )
-    listed = table(("Partition", "First offset", "End offset", "Size"), rows, numeric=(0, 1, 2, 3))
+    listed = table(
+        ("Partition", "First offset", "End offset", "Size"), rows, numeric=(0, 1, 2, 3), sortable="partitions"
+    )
     readers = element("p", "Read by: ", _groups(detail.groups))
     return card("Partitions", listed, readers, live="partitions")

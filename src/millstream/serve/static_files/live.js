@@ -17,24 +17,32 @@
     }
   }
 
+  const identity = (element) => element.dataset.detail || element.dataset.focus || element.getAttribute("href");
+
   function isBusy(region) {
     const selection = window.getSelection();
     const isSelected = selection && !selection.isCollapsed && region.contains(selection.anchorNode);
     const active = document.activeElement;
     const isTyping = active && region.contains(active) && /^(INPUT|TEXTAREA|SELECT)$/.test(active.tagName);
-    return isSelected || isTyping;
+    const isReading = region.querySelector(".plot:hover");
+    return isSelected || isTyping || isReading;
   }
 
+  // What the server sent last for each region: the page may have sorted its rows since.
+  const received = new WeakMap();
+
   function replace(region, fresh) {
-    if (region.innerHTML === fresh.innerHTML || isBusy(region)) return;
+    const html = fresh.innerHTML;
+    if ((received.get(region) ?? region.innerHTML) === html || isBusy(region)) return;
+    received.set(region, html);
     const opened = new Set([...region.querySelectorAll("details[open][id]")].map((details) => details.id));
     const active = region.contains(document.activeElement) ? document.activeElement : null;
-    const focused = active && (active.dataset.detail || active.getAttribute("href"));
+    const focused = active && identity(active);
     region.replaceChildren(...[...fresh.childNodes].map((node) => document.importNode(node, true)));
     for (const details of region.querySelectorAll("details[id]")) if (opened.has(details.id)) details.open = true;
     if (focused) {
-      const replacement = [...region.querySelectorAll("[data-detail], a")].find(
-        (element) => element.dataset.detail === focused || element.getAttribute("href") === focused);
+      const replacement = [...region.querySelectorAll("[data-detail], [data-focus], a")].find(
+        (element) => identity(element) === focused && element.getClientRects().length);
       if (replacement) replacement.focus({ preventScroll: true });
     }
     region.dispatchEvent(new CustomEvent("refreshed", { bubbles: true }));

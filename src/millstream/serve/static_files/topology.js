@@ -5,29 +5,21 @@
   const box = document.getElementById("graph");
   const panel = document.getElementById("panel");
   if (!box) return;
-  const MIN_SCALE = 0.6;
-  let view = null;
+  let view = null; // null: all of the drawing
   let selected = null;
 
-  const svg = () => box.querySelector("svg");
+  // There is a drawing for each kind of window; the style sheet shows one of them.
+  const svg = () => [...box.querySelectorAll("svg")].find((drawing) => drawing.getClientRects().length);
 
   function fullView() {
     const drawing = svg();
-    return { x: 0, y: 0, w: Number(drawing.dataset.width), h: Number(drawing.dataset.height) };
-  }
-
-  // Shows the complete drawing if it is readable, else its upper left part.
-  function initialView() {
-    const all = fullView();
-    const size = svg().getBoundingClientRect();
-    const scale = Math.max(Math.min(size.width / all.w, size.height / all.h, 1), MIN_SCALE);
-    const w = size.width / scale;
-    const h = size.height / scale;
-    return { x: w > all.w ? (all.w - w) / 2 : 0, y: h > all.h ? (all.h - h) / 2 : 0, w, h };
+    return { x: 0, y: 0, w: Number(drawing.getAttribute("width")), h: Number(drawing.getAttribute("height")) };
   }
 
   function apply() {
-    if (view) svg().setAttribute("viewBox", `${view.x} ${view.y} ${view.w} ${view.h}`);
+    const { x, y, w, h } = view || fullView();
+    svg().setAttribute("viewBox", `${x} ${y} ${w} ${h}`);
+    box.classList.toggle("zoomed", view !== null);
     for (const shape of box.querySelectorAll("[data-detail]")) {
       shape.classList.toggle("selected", shape.dataset.detail === selected);
     }
@@ -49,16 +41,33 @@
   }
 
   box.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
     event.preventDefault();
     zoom(event.deltaY > 0 ? 1.15 : 1 / 1.15, position(event));
   }, { passive: false });
 
+  // One pointer moves the drawing, two of them zoom it. Without zoom, one finger scrolls the page.
+  const pointers = new Map();
   let drag = null;
+  let pinch = null;
+  const distance = ([a, b]) => Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+
   box.addEventListener("pointerdown", (event) => {
+    pointers.set(event.pointerId, event);
     drag = { at: position(event), moved: false, id: event.pointerId };
+    pinch = pointers.size === 2 ? distance([...pointers.values()]) : null;
   });
   box.addEventListener("pointermove", (event) => {
-    if (!drag || drag.id !== event.pointerId) return;
+    if (!drag || !pointers.has(event.pointerId)) return;
+    pointers.set(event.pointerId, event);
+    if (pinch) {
+      const [a, b] = pointers.values();
+      const middle = { clientX: (a.clientX + b.clientX) / 2, clientY: (a.clientY + b.clientY) / 2 };
+      zoom(pinch / distance([a, b]), position(middle));
+      pinch = distance([a, b]);
+      drag.moved = true;
+      return;
+    }
     const now = position(event);
     const dx = drag.at.x - now.x;
     const dy = drag.at.y - now.y;
@@ -70,7 +79,9 @@
     apply();
   });
   for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
-    box.addEventListener(name, () => {
+    box.addEventListener(name, (event) => {
+      pointers.delete(event.pointerId);
+      pinch = null;
       svg().classList.remove("moving");
       setTimeout(() => { drag = null; }, 0);
     });
@@ -80,8 +91,13 @@
     const action = event.target.dataset.zoom;
     if (action === "in") zoom(1 / 1.3);
     else if (action === "out") zoom(1.3);
-    else if (action === "fit") { view = fullView(); apply(); }
+    else if (action === "fit") fit();
   });
+
+  function fit() {
+    view = null;
+    apply();
+  }
 
   function line(text, value) {
     const paragraph = document.createElement("p");
@@ -138,10 +154,16 @@
     } else if (event.key === "+") zoom(1 / 1.3);
     else if (event.key === "-") zoom(1.3);
   });
-  view = initialView();
-  apply();
+  let shown = svg();
+  window.addEventListener("resize", () => {
+    if (svg() !== shown) fit();
+    shown = svg();
+  });
   document.addEventListener("refreshed", (event) => {
-    if (event.target.id === "graph") apply();
+    if (event.target.id === "graph") {
+      shown = svg();
+      apply();
+    }
     if (event.target.id === "details-source") showDetails();
   });
 })();
