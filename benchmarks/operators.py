@@ -88,6 +88,22 @@ def four_aggregations(app: App) -> None:
     )
 
 
+def three_tables(*, moved_once: bool) -> Callable[[App], None]:
+    """Three tables of the same groups: by one function, or by three that are not known to be the same."""
+
+    def by_account() -> Callable[[Trade], int]:
+        return lambda trade: trade.account if moved_once is not None else 0  # a closure is only equal to itself
+
+    def define(app: App) -> None:
+        trades, shared = app.stream("left", value=Trade), by_account()
+        keys = [shared if moved_once else by_account() for _ in range(3)]
+        trades.group_by(keys[0]).count(name="counts").to_stream().to("counts")
+        trades.group_by(keys[1]).sum("price", name="totals").to_stream().to("totals")
+        trades.group_by(keys[2]).mean("shares", name="means").to_stream().to("means")
+
+    return define
+
+
 FAMILIES: dict[str, tuple[Callable[[App], None], int | None]] = {
     "stateless chain of 5": (chain, 600_000),
     "count": (
@@ -95,6 +111,8 @@ FAMILIES: dict[str, tuple[Callable[[App], None], int | None]] = {
         400_000,
     ),
     "four aggregations at once": (four_aggregations, None),
+    "three tables, moved once": (three_tables(moved_once=True), None),
+    "three tables, moved 3 times": (three_tables(moved_once=False), None),
     "tumbling count": (windowed(tumbling("1 min", grace="10 s")), 300_000),
     "hopping count, 5 windows": (windowed(hopping("50 s", every="10 s", grace="10 s")), 80_000),
     "sliding count": (windowed(sliding("10 s", grace="10 s")), 60_000),

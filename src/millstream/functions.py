@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Protocol, TypeAlias
 
 from millstream.errors import DefinitionError
@@ -81,6 +82,18 @@ class Function:
         module = getattr(self.call, "__module__", None) or "builtins"
         return f"{module}:{name}" if code is None else f"{module}:{name}:{code.co_firstlineno}"
 
+    def computes_same_as(self, other: Function) -> bool:
+        """Whether both are certain to compute the same: one function, one method, or functions with equal code.
+
+        Functions that refer to variables around them, or have defaults, are only the same if they are one object.
+        """
+        if self.arity != other.arity:
+            return False
+        call, other_call = self.call, other.call
+        if call is other_call or (isinstance(call, MethodType) and call == other_call):
+            return True
+        return _has_equal_code(call, other_call)
+
     def bind(self, context: Context) -> Callable[[Any, Any], Any]:
         """Return a function of ``(key, value)`` that calls this one with the arguments it takes."""
         call = self.call
@@ -89,6 +102,18 @@ class Function:
         if self.arity == 2:
             return call
         return lambda key, value: call(key, value, context)
+
+
+def _has_equal_code(call: AnyFunction, other: AnyFunction) -> bool:
+    if not (isinstance(call, FunctionType) and isinstance(other, FunctionType)):
+        return False
+    if any(function.__closure__ or function.__defaults__ or function.__kwdefaults__ for function in (call, other)):
+        return False
+    return call.__globals__ is other.__globals__ and _without_lines(call) == _without_lines(other)
+
+
+def _without_lines(function: FunctionType) -> CodeType:
+    return function.__code__.replace(co_name="", co_qualname="", co_firstlineno=1, co_linetable=b"")
 
 
 def by_arity(verb: str, call: object, allowed: dict[int, str] | None = None) -> Function:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 import pytest
 from tests.cli.running import run_to_end
 
-from millstream import App, tumbling
+from millstream import App, Processor, punctuate, tumbling
 from millstream.admin.upgrade import upgrade
 from millstream.batch.batch import Batch
-from millstream.batch.journal import Journal, StateMigration
+from millstream.batch.journal import Journal, StateMerge, StateMigration
 from millstream.broker import Output, TopicConfig
 from millstream.errors import DefinitionError, UpgradeError
 from millstream.foundation.blocks import block_of
@@ -45,6 +46,17 @@ def start(tmp_path: Path) -> Iterator[Callable[..., list[str]]]:
     close_environments(tmp_path)
 
 
+class Timed(Processor):
+    """Has a timer that is never due in a test."""
+
+    @punctuate(every="1 h", on="wall")
+    def check(self, time: int) -> None:
+        pass
+
+    def process(self, record: Any) -> None:
+        self.context.forward(record)
+
+
 def rows(directory: Path, table: str = "seen") -> dict[str, Any]:
     return {str(getattr(key, "key", key)): value for key, value in open_tables(directory, "test")[table].items()}
 
@@ -65,6 +77,10 @@ KEEPS_STATE: dict[str, Define] = {
     "a new stage": lambda app: (
         app.stream("words", value=str).group_by(lambda w: w).count(name="seen"),
         app.stream("words", value=str).group_by(lambda w: len(w)).count(name="lengths"),
+    ),
+    "a new table with the same key": lambda app: (
+        app.stream("words", value=str).group_by(lambda w: w).count(name="seen"),
+        app.stream("words", value=str).group_by(lambda w: w).collect(name="all"),
     ),
     "a new source that is merged": lambda app: (
         app.stream("words", value=str).merge(app.stream("more", value=str)).group_by(lambda w: w).count(name="seen")
@@ -116,17 +132,6 @@ REJECTED: dict[str, tuple[Define, Define, str]] = {
         lambda app: app.stream("words").repartition(3, name="moved").group_by_key().count(name="seen"),
         "stage 'moved': it has 2 partitions and would have 3",
     ),
-    "merged state": (
-        lambda app: (
-            app.stream("words").group_by_key().count(name="seen"),
-            app.stream("more").group_by_key().count(name="seen_too"),
-        ),
-        lambda app: (
-            (both := app.stream("words").merge(app.stream("more"))).group_by_key().count(name="seen"),
-            both.group_by_key().count(name="seen_too"),
-        ),
-        "stage 'words': it would merge the state of stages 'more' and 'words'",
-    ),
     "split state": (
         lambda app: (
             app.stream("words").group_by_key().count(name="seen"),
@@ -162,11 +167,11 @@ def test_a_stage_that_is_reset_starts_empty_and_others_continue(
 ) -> None:
     def both(app: App) -> None:
         count_words(app)
-        app.stream("words", value=str).group_by(lambda word: word).reduce(max, name="largest")
+        app.stream("words", value=str).group_by(str.lower).reduce(max, name="largest")
 
     def changed(app: App) -> None:
         app.stream("words", value=str).group_by(lambda word: word).reduce(max, name="seen")
-        app.stream("words", value=str).group_by(lambda word: word).reduce(max, name="largest")
+        app.stream("words", value=str).group_by(str.lower).reduce(max, name="largest")
 
     start(both)
     with pytest.raises(UpgradeError, match="start empty with --reset seen-repartition"):
@@ -222,6 +227,97 @@ def test_moves_of_directories_are_completed_after_a_crash(start: Callable[..., l
     assert rows(tmp_path) == {"7": 4, "8": 2}
 
 
+def count_and_collect(app: App) -> None:
+    """Both tables read one edge, since they group the same stream by the same key."""
+    words = app.stream("words", value=str)
+    words.group_by(lambda word: word).count(name="seen")
+    words.group_by(lambda word: word).collect(name="all").to_stream().process(Timed, name="timed").to("out")
+
+
+def count_and_collect_apart(app: App) -> None:
+    """Each table has its own stage, as before Millstream merged equal groupings."""
+    words = app.stream("words", value=str)
+    words.group_by(lambda word: word).count(name="seen")
+    words.group_by(lambda word: str(word)).collect(name="all").to_stream().process(Timed, name="timed").to("out")
+
+
+def test_the_states_of_stages_that_become_one_are_merged(start: Callable[..., list[str]], tmp_path: Path) -> None:
+    start(count_and_collect_apart)
+    fates = start(count_and_collect)
+    assert any("seen-repartition: uses the state of 'all-repartition'" in fate for fate in fates)
+    assert rows(tmp_path) == {"7": 4, "8": 2}
+    assert rows(tmp_path, "all") == {"7": ["7"] * 4, "8": ["8"] * 2}
+    states = {path.name for path in state_dir(tmp_path, "test").iterdir()}
+    assert "seen-repartition" in states
+    assert not {state for state in states if state.startswith("all-repartition")}
+    assert start(count_and_collect) == start(count_and_collect)
+    assert rows(tmp_path, "all") == {"7": ["7"] * 8, "8": ["8"] * 4}
+
+
+def test_timers_of_a_stage_that_becomes_part_of_another_one_stay(
+    start: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    start(count_and_collect_apart)
+    start(count_and_collect)
+    journal = Journal(journal_dir(tmp_path, "test"))
+    progress, _ = journal.read()
+    assert {task for task, due in progress.timers.items() if due} <= {"seen-repartition/0", "seen-repartition/1"}
+    assert any("timed" in due for due in progress.timers.values())
+
+
+def test_merges_of_states_are_completed_after_a_crash(start: Callable[..., list[str]], tmp_path: Path) -> None:
+    """The process died after the commit, when it had merged the state of one task and not deleted anything."""
+    start(count_and_collect_apart)
+    app = App("test", data_dir=tmp_path)
+    count_and_collect(app)
+    state = state_dir(tmp_path, "test")
+    kept = tmp_path / "kept"
+    shutil.copytree(state / "all-repartition", kept)
+    journal = Journal(journal_dir(tmp_path, "test"))
+    upgrade(journal, state, catalog_of(Layout.of(app.plan, {"words": 2})))
+    close_environments(state)
+    shutil.copytree(kept, state / "all-repartition")
+    merge = StateMerge(into="seen-repartition", stores=("all",))
+    journal.write_catalog(journal.catalog(), None, StateMigration(merge={"all-repartition": merge}))
+    journal.close()
+    start(count_and_collect)
+    assert rows(tmp_path, "all") == {"7": ["7"] * 4, "8": ["8"] * 2}
+    assert not (state / "all-repartition").exists()
+
+
+def test_stages_are_not_merged_while_a_batch_is_unfinished(start: Callable[..., list[str]], tmp_path: Path) -> None:
+    start(count_and_collect_apart)
+    journal = Journal(journal_dir(tmp_path, "test"))
+    progress, _ = journal.read()
+    journal.write(progress, Batch(number=2, wall_time=0, ranges=(Range("words", 0, 3, 6),)))
+    journal.close()
+    with pytest.raises(UpgradeError, match="stage 'all-repartition' becomes part of 'seen-repartition'"):
+        start(count_and_collect)
+    start(count_and_collect_apart)
+    assert rows(tmp_path) == {"7": 6, "8": 3}
+
+
+def test_a_table_cannot_join_an_edge_without_values_while_a_batch_is_unfinished(
+    start: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    """The stored part of the batch has only the keys, since the count needed no more."""
+    start(count_words)
+    journal = Journal(journal_dir(tmp_path, "test"))
+    progress, _ = journal.read()
+    journal.write(progress, Batch(number=2, wall_time=0, ranges=(Range("words", 0, 3, 6),)))
+    journal.close()
+    with pytest.raises(UpgradeError, match="records on 'seen-repartition' have another format"):
+        start(count_and_collect)
+
+
+def test_stages_whose_state_is_elsewhere_are_not_merged(start: Callable[..., list[str]], tmp_path: Path) -> None:
+    start(count_and_collect_apart)
+    close_environments(tmp_path)
+    (state_dir(tmp_path, "test") / "all-repartition").rename(tmp_path / "elsewhere")
+    with pytest.raises(UpgradeError, match="'all-repartition' would become part of .* it is not on this host"):
+        start(count_and_collect)
+
+
 @pytest.mark.parametrize(
     ("after", "reason"),
     [
@@ -262,7 +358,7 @@ def test_a_stage_can_be_dropped_while_a_batch_with_shuffle_data_for_it_is_unfini
     def failing(app: App) -> None:
         words = app.stream("words", value=str)
         words.group_by(lambda word: word).count(name="seen")
-        words.group_by(lambda word: word).reduce(lambda a, b: a + 1 // 0 * b, name="broken")
+        words.group_by(str.lower).reduce(lambda a, b: a + 1 // 0 * b, name="broken")
 
     with pytest.raises(Exception, match="broken"):
         start(failing)

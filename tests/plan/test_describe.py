@@ -40,8 +40,22 @@ def rides() -> App:
     return app
 
 
+def zones() -> App:
+    """Three tables of the same groups, whose records move once."""
+    app = App("zones")
+    rides = app.stream("rides", value=dict)
+    rides.group_by(zone_of).count(name="seen")
+    rides.group_by(zone_of).sum("fare", name="fares")
+    rides.group_by(zone_of).windowed_by(tumbling("1 h")).mean("km", name="lengths").to_stream().to("lengths")
+    return app
+
+
+def zone_of(ride: dict[str, str]) -> str:
+    return ride["zone"]
+
+
 @pytest.mark.parametrize("format", SUFFIX)
-@pytest.mark.parametrize("make", [words, rides])
+@pytest.mark.parametrize("make", [words, rides, zones])
 def test_a_description_matches_its_golden_file(make: Callable[[], App], format: Format) -> None:
     golden = GOLDEN / f"{make.__name__}.{SUFFIX[format]}"
     description = make().describe(format)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 from msgspec import Raw
@@ -68,6 +68,35 @@ def two_readers(stream: Stream) -> None:
     counts.to_stream().map_values(lambda n: -n).to("out")
 
 
+def independent_readers(stream: Stream) -> None:
+    """Each reader gets whole column batches; stream time must start from the first record for each of them."""
+    grouped = stream.group_by_key()
+    grouped.windowed_by(tumbling("100 ms"), late_to="late").count(name="windows").to_stream().to("windows")
+    stream.filter(lambda n: n % 3).map_values(lambda _key, n, context: [n, context.offset]).to("offsets")
+    stream.map_values(flaky(failing_at(2), lambda _, n: n + 1)).group_by_key().max(name="most").to_stream().to("out")
+    session_windows = grouped.windowed_by(session(gap="20 ms", grace="100 ms")).emit("final")
+    session_windows.agg(values=collect_of(), name="sessions").to_stream().to("sessions")
+
+
+def readers_of_one_topic(stream: Stream) -> None:
+    """The results of a record stay together."""
+    stream.filter(lambda n: n % 2).to("out")
+    stream.map_values(lambda n: -n).to("out")
+    stream.group_by_key().count(name="seen").to_stream().to("out")
+
+
+def values_changed_later(stream: Stream) -> None:
+    """The first reader changes the value of an earlier record; the second one must not see that."""
+    lists = stream.map_values(lambda n: [n])
+    lists.group_by_key().reduce(append_all, name="all").to_stream().to("all")
+    lists.map_values(len).to("out")
+
+
+def append_all(seen: list[int], more: list[int]) -> list[int]:
+    seen.extend(more)
+    return seen
+
+
 def joined_with_itself(counts: Table) -> None:
     """Join each result with the table as it is at that moment."""
     counts.to_stream().join(counts, lambda result, row: [result, row]).to("out")
@@ -109,6 +138,8 @@ CHAINS: dict[str, Chain] = {
     "a step with context": lambda s: s.filter(lambda n: n % 2).map_values(lambda k, n, c: [n, c.offset]).to("out"),
     "an action": lambda s: s.filter(lambda n: n % 2).peek(failing_at(7)).map_values(lambda n: n + 1).to("out"),
     "two readers": lambda s: s.filter(lambda n: n % 2).merge(s.map_values(lambda n: -n)).to("out"),
+    "independent readers": independent_readers,
+    "readers of one topic": readers_of_one_topic,
     "to another stage": lambda s: (
         s.filter(lambda n: n % 2).select_key(lambda n: n % 3).group_by_key().count().to_stream().to("out")
     ),
@@ -166,9 +197,24 @@ def numbered(pick: random.Random, keyless: float, disorder: int) -> list[Row]:
     return [(key, b"%d" % pick.randrange(1, 40), (row + pick.randrange(disorder)) * 10) for row, key in enumerate(keys)]
 
 
-def run(chain: Chain, space: Workspace, name: str, *, caching: bool) -> Outcome:
+def test_a_reader_does_not_see_how_another_one_changes_a_value_later() -> None:
+    """If the app stops at an error, aggregates are changed in place, without a copy."""
+    records: list[Row] = [(b"k%d" % (row % 3), b"1", row) for row in range(200)]
+    with workspace({"n": records}, headers=False) as space:
+        result = run(values_changed_later, space, "columns", caching=False, on_error="fail")
+    assert [value for _, value, *_ in result.outputs["out"]] == [b"1"] * 200
+
+
+def run(
+    chain: Chain,
+    space: Workspace,
+    name: str,
+    *,
+    caching: bool,
+    on_error: Literal["dead_letter", "fail"] = "dead_letter",
+) -> Outcome:
     """Run a chain in three batches."""
-    app = App(name, config=Config(on_error="dead_letter", output_prefix=f"{name}-"))
+    app = App(name, config=Config(on_error=on_error, output_prefix=f"{name}-"))
     chain(app.stream("n", key=str, value=int))
     batches = [{"n": offsets} for offsets in [(0, 150), (150, 190), (190, 200)]]
     return outcome(app, space, batches, caching=caching)

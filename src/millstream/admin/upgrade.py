@@ -9,17 +9,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
+from millstream.admin.merging import check_can_merge, merge_state
 from millstream.batch.batch import Progress
-from millstream.batch.journal import Journal, StateMigration
+from millstream.batch.journal import NO_MIGRATION, Journal, StateMerge, StateMigration
 from millstream.errors import DefinitionError, UpgradeError
 from millstream.foundation.storage import close_environments, translate_storage_errors
 from millstream.plan.changes import Retired, StageChange, StoredPlan, compare
-
-T = TypeVar("T")
+from millstream.state.task import StateVersion
 
 
 def changes_of(journal: Journal, catalog: dict[str, Any]) -> list[StageChange]:
@@ -41,11 +41,14 @@ def upgrade(
     progress, planned = journal.read()
     if planned is not None:
         _check_unfinished(planned.number, changes, before, now)
-    moves = {change.was: change.stage for change in changes if change.was is not None and change.stage not in reset}
-    retired = _retired(before, now, progress.done, moves, reset)
+    kept = [change for change in changes if change.stage not in reset]
+    moves = {change.was: change.stage for change in kept if change.was is not None}
+    merges = {old: change.stage for change in kept for old in change.merged}
+    check_can_merge(progress, merges, state_dir)
+    retired = _retired(before, now, progress.done, moves | merges, reset)
     stored = {**catalog, "retired": msgspec.to_builtins(retired)}
-    migration = StateMigration(discard=tuple(sorted(reset)), move=moves)
-    journal.write_catalog(stored, _with_stages(progress, moves, reset), migration)
+    migration = StateMigration(discard=tuple(sorted(reset)), move=moves, merge=_stores_of(before, merges))
+    journal.write_catalog(stored, _with_stages(progress, moves, merges, reset), migration)
     _migrate_state(journal, state_dir)
     return changes
 
@@ -78,9 +81,11 @@ def _check_compatible(changes: Iterable[StageChange], reset: Collection[str]) ->
 def _check_unfinished(batch: int, changes: list[StageChange], before: StoredPlan, now: StoredPlan) -> None:
     """Raise if the stored parts of an unfinished batch would get another meaning."""
     reasons = [f"stage {change.was!r} has another name" for change in changes if change.was is not None]
+    reasons += [f"stage {old!r} becomes part of {change.stage!r}" for change in changes for old in change.merged]
     for edge in before.edges.keys() & now.edges.keys():
         (old_stage, old), (new_stage, new) = before.edges[edge], now.edges[edge]
-        if old.get("carries") != new.get("carries"):
+        gets_values = new.get("carries_values", True) and not old.get("carries_values", True)
+        if gets_values or old.get("carries") != new.get("carries"):
             reasons.append(f"records on {edge!r} have another format")
         elif before.partitions.get(old_stage) != now.partitions.get(new_stage):
             reasons.append(f"{edge!r} has another number of partitions")
@@ -113,29 +118,44 @@ def _retired(
         }
         if dropped:
             partitions = before.partitions.get(name, 0)
-            retired[stage] = Retired(stores={**left, **dropped}, partitions=partitions, batch=batch)
+            other = retired[stage].stores if stage in retired else {}
+            retired[stage] = Retired(stores={**other, **left, **dropped}, partitions=partitions, batch=batch)
     return retired
 
 
-def _with_stages(progress: Progress, moves: dict[str, str], reset: Collection[str]) -> Progress:
-    """Return the progress with versions and timers of tasks under the new names of their stages."""
+def _stores_of(before: StoredPlan, merges: dict[str, str]) -> dict[str, StateMerge]:
+    """Return what is merged into which stage: all stores of a stage that are on disk."""
+    return {
+        old: StateMerge(
+            into=stage,
+            stores=(*before.stages[old]["stores"], *(before.retired[old].stores if old in before.retired else ())),
+        )
+        for old, stage in merges.items()
+    }
 
-    def moved(by_task: dict[str, T]) -> dict[str, T]:
-        renamed = {}
-        for task, value in by_task.items():
-            stage, _, partition = task.rpartition("/")
-            name = moves.get(stage, stage)
-            if name not in reset:
-                renamed[f"{name}/{partition}"] = value
-        return renamed
 
-    return msgspec.structs.replace(progress, versions=moved(progress.versions), timers=moved(progress.timers))
+def _with_stages(progress: Progress, moves: dict[str, str], merges: dict[str, str], reset: Collection[str]) -> Progress:
+    """Return the progress with versions and timers of tasks under the new names of their stages.
+
+    A task whose state becomes part of another one takes on its version, and adds its timers.
+    """
+    versions: dict[str, StateVersion] = {}
+    timers: dict[str, dict[str, int]] = {}
+    for task in {**progress.versions, **progress.timers}:
+        stage, _, partition = task.rpartition("/")
+        name = merges.get(stage) or moves.get(stage, stage)
+        if name not in reset:
+            if task in progress.versions and stage not in merges:
+                versions[f"{name}/{partition}"] = progress.versions[task]
+            if task in progress.timers:
+                timers[f"{name}/{partition}"] = {**timers.get(f"{name}/{partition}", {}), **progress.timers[task]}
+    return msgspec.structs.replace(progress, versions=versions, timers=timers)
 
 
 def _migrate_state(journal: Journal, state_dir: Path) -> None:
     """Move and delete directories of stages as stored in the journal; this is idempotent."""
     migration = journal.migration()
-    if not migration.discard and not migration.move:
+    if migration == NO_MIGRATION:
         return
     with translate_storage_errors(state_dir):
         for name in migration.discard:
@@ -145,4 +165,6 @@ def _migrate_state(journal: Journal, state_dir: Path) -> None:
             if (state_dir / old).exists():
                 close_environments(state_dir / old)
                 (state_dir / old).rename(state_dir / new)
+        for old, merge in migration.merge.items():
+            merge_state(state_dir / old, state_dir / merge.into, merge.stores)
     journal.finish_migration()

@@ -52,12 +52,21 @@ class Deploy(msgspec.Struct, frozen=True, kw_only=True):
     before: dict[str, Any] | None
 
 
+class StateMerge(msgspec.Struct, frozen=True, kw_only=True):
+    """The stores of a stage that become part of the state of another stage."""
+
+    into: str
+    stores: tuple[str, ...]
+
+
 class StateMigration(msgspec.Struct, frozen=True, kw_only=True):
     """What a change of the topology does to the state directories of stages; it is idempotent."""
 
     discard: tuple[str, ...] = ()
     move: dict[str, str] = {}
     """From the old name of a stage to the new one."""
+    merge: dict[str, StateMerge] = {}
+    """By the stage that no longer has its own state; done after the moves."""
 
 
 NO_MIGRATION = StateMigration()

@@ -94,8 +94,8 @@ class GroupedStream(Handle[K, V], ReadyAggregations[K, V, K]):
                 f"{measure.verb}(retention={retention!r}) is for windows only", hint="remove it: all keys are kept"
             )
         source = self._node
-        if measure.select is not None:  # before the shuffle, so that only what is aggregated is sent
-            source = self._draft.add(MapValues(source=source, mapper=measure.select))
+        if measure.select is not None:  # a step, so that only what is aggregated has to be sent
+            source = self._draft.add(MapValues(source=source, mapper=measure.select, measure=measure.verb))
         node = Aggregate(
             source=source,
             initial=nothing,

@@ -151,8 +151,8 @@ class WindowedStream(ReadyAggregations[K, V, Windowed[K]], Verbs):
         self, measure: Measure, name: str | None, retention: Duration | None, build: type | None = None
     ) -> Table:
         source, ready = self._source, measure.aggregation
-        if measure.select is not None:  # before the shuffle, so that only what is aggregated is sent
-            source = self._draft.add(MapValues(source=source, mapper=measure.select))
+        if measure.select is not None:  # a step, so that only what is aggregated has to be sent
+            source = self._draft.add(MapValues(source=source, mapper=measure.select, measure=measure.verb))
         node = WindowedAggregate(
             source=source,
             windows=self._windows,

@@ -28,6 +28,7 @@ from millstream.operators import (
     windows,
 )
 from millstream.operators.columns import Port, ProcessColumns, column_operator, record_by_record
+from millstream.operators.fan_out import are_independent, one_after_the_other
 from millstream.operators.probe import Probe
 from millstream.operators.processors import Children
 from millstream.operators.runtime import Process, Runtime, operator
@@ -108,9 +109,30 @@ class _Wiring:
     def _columns_after(self, node: Node) -> ProcessColumns | None:
         """Return what processes column batches from a node, None if its records are processed one by one."""
         ports = self._ports_after(node)
-        if len(ports) != 1:
+        if len(ports) == 1:
+            return self._columns_of(*ports[0])
+        if (
+            not ports
+            or isinstance(node, Split)
+            or not are_independent([reader for reader, _ in ports], self._inside_of)
+        ):
             return None
-        [(reader, port)] = ports
+        columns = [self._columns_of(reader, port) for reader, port in ports]
+        if not any(columns):
+            return None
+        context = self._runtime.context
+        processes = [
+            process or record_by_record(_single(port), context)
+            for process, (_, port) in zip(columns, ports, strict=True)
+        ]
+        return one_after_the_other(processes, context)
+
+    def _inside_of(self, node: Node) -> list[Node]:
+        """Return the readers of a node in this stage."""
+        return [] if isinstance(node, Repartition) else [reader for reader, _ in self._ports_after(node)]
+
+    def _columns_of(self, reader: Node, port: Process | Port) -> ProcessColumns | None:
+        """Return what a reader does with column batches, None if it processes records one by one."""
         if isinstance(port, Port):
             return port.make_process_columns(self._result_columns_after(reader))
         following = None if isinstance(reader, Repartition) else self._columns_after(reader)

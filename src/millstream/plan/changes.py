@@ -58,19 +58,23 @@ class StageChange(msgspec.Struct, frozen=True, kw_only=True):
     fate: Fate
     was: str | None = None
     """The current name of its state, if it differs."""
+    merged: list[str] = []
+    """The other stages whose state becomes part of it."""
     reasons: list[str] = []
     """Why it is incompatible."""
     notes: list[str] = []
 
     def __str__(self) -> str:
-        details = [*([f"uses the state of {self.was!r}"] if self.was else []), *self.reasons, *self.notes]
+        states = [name for name in (self.was, *self.merged) if name]
+        uses = [f"uses the state of {' and '.join(map(repr, states))}"] if states else []
+        details = [*uses, *self.reasons, *self.notes]
         return f"{self.fate:<12}  {self.stage}" + (f": {'; '.join(details)}" if details else "")
 
 
 def compare(before: StoredPlan, now: StoredPlan) -> list[StageChange]:
     """Return what happens to each stage: those of the new plan in order, then those that are dropped."""
     changes = [_stage_change(name, before, now) for name in now.stages]
-    kept = {change.was or change.stage for change in changes}
+    kept = {name for change in changes for name in (change.was or change.stage, *change.merged)}
     for name, stage in before.stages.items():
         if name not in kept:
             stores = ", ".join(stage.get("stores", {}))
@@ -81,53 +85,57 @@ def compare(before: StoredPlan, now: StoredPlan) -> list[StageChange]:
 
 def is_unchanged(changes: list[StageChange]) -> bool:
     """Whether there is nothing to report."""
-    return all(change.fate == "reused" and not (change.was or change.notes) for change in changes)
+    return all(change.fate == "reused" and not (change.was or change.merged or change.notes) for change in changes)
 
 
 def _stage_change(name: str, before: StoredPlan, now: StoredPlan) -> StageChange:
     stores: dict[str, Shape] = now.stages[name].get("stores", {})
-    old_stages = sorted({before.stage_of_store[store] for store in stores if store in before.stage_of_store})
-    old_stage = old_stages[0] if old_stages else name
+    old_stages = _old_stages(name, stores, before)
+    old_stage = old_stages[0]
     retired = before.retired.get(name) if old_stage == name else None
-    old_stores: dict[str, Shape] = {
-        **(retired.stores if retired else {}),
-        **before.stages.get(old_stage, {}).get("stores", {}),
-    }
+    old_stores: dict[str, Shape] = dict(retired.stores if retired else {})
+    for old in old_stages:
+        old_stores |= before.stages.get(old, {}).get("stores", {})
     is_old = old_stage in before.stages
     reasons = [
         *_conflicts(name, old_stages, before, now),
         *(_difference(store, old_stores[store], shape) for store, shape in stores.items() if store in old_stores),
     ]
-    partitions = before.partitions.get(old_stage) if is_old else retired.partitions if retired else None
+    tasks = [before.partitions.get(old) for old in old_stages] if is_old else [retired.partitions if retired else None]
     count = now.partitions.get(name)
-    if any(store in old_stores for store in stores) and partitions not in (None, count):
-        reasons.append(f"it has {partitions} partitions and would have {count}")
+    if any(store in old_stores for store in stores) and (other := set(tasks) - {None, count}):
+        reasons.append(
+            f"it has {' and '.join(map(str, sorted(filter(None, other))))} partitions and would have {count}"
+        )
     reasons = [reason for reason in reasons if reason]
     fate: Fate = "incompatible" if reasons else "reused" if is_old or (retired and stores) else "new"
-    notes = [*_store_notes(stores, old_stores, retired), *_step_notes(name, old_stage, before, now)]
+    notes = [*_store_notes(stores, old_stores, retired), *_step_notes(name, old_stages, before, now)]
     return StageChange(
         stage=name,
         fate=fate,
         was=old_stage if old_stage != name and not reasons else None,
+        merged=[] if reasons else old_stages[1:],
         reasons=reasons,
         notes=[] if reasons else notes,
     )
 
 
+def _old_stages(name: str, stores: Mapping[str, Shape], before: StoredPlan) -> list[str]:
+    """Return the stages that hold the stores of a stage now; the first is that of its name, if it is one of them."""
+    old_stages = {before.stage_of_store[store] for store in stores if store in before.stage_of_store}
+    return sorted(old_stages, key=lambda old: (old != name, old)) or [name]
+
+
 def _conflicts(name: str, old_stages: list[str], before: StoredPlan, now: StoredPlan) -> list[str]:
     """Return why a stage cannot use the state of the stages that hold its stores now."""
-    if not old_stages or old_stages == [name]:
-        return []
-    if len(old_stages) > 1:
-        return [f"it would merge the state of stages {' and '.join(map(repr, old_stages))}"]
-    [old_stage] = old_stages
-    new_stages = {
-        now.stage_of_store[store] for store in before.stages[old_stage].get("stores", {}) if store in now.stage_of_store
-    }
-    if len(new_stages) > 1:
-        return [f"the state of stage {old_stage!r} would be split"]
-    if name in before.stages or name in before.retired or old_stage in now.stages:
-        return [f"its state is in stage {old_stage!r}, and both names are in use"]
+    for old_stage in old_stages:
+        stores = before.stages.get(old_stage, {}).get("stores", {})
+        if len({now.stage_of_store[store] for store in stores if store in now.stage_of_store}) > 1:
+            return [f"the state of stage {old_stage!r} would be split"]
+        if old_stage != name and old_stage in now.stages:
+            return [f"its state is in stage {old_stage!r}, and both names are in use"]
+    if name not in old_stages and (name in before.stages or name in before.retired):
+        return [f"its state is in stage {old_stages[0]!r}, and both names are in use"]
     return []
 
 
@@ -170,11 +178,13 @@ def _store_notes(stores: Mapping[str, Shape], old_stores: Mapping[str, Shape], r
     return notes
 
 
-def _step_notes(name: str, old_stage: str, before: StoredPlan, now: StoredPlan) -> list[str]:
+def _step_notes(name: str, old_stages: list[str], before: StoredPlan, now: StoredPlan) -> list[str]:
     """Return which steps were added to an existing stage and removed from it."""
-    if old_stage not in before.stages:
+    if old_stages[0] not in before.stages:
         return []
-    old_verbs = _verbs(before, before.stages[old_stage])
+    old_verbs: dict[str, str] = {}
+    for old in old_stages:
+        old_verbs |= _verbs(before, before.stages[old])
     new_verbs = _verbs(now, now.stages[name])
     notes = []
     if added := [f"{verb} {node}" for node, verb in new_verbs.items() if old_verbs.get(node) != verb]:

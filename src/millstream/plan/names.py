@@ -16,6 +16,7 @@ from millstream.plan.foreign_keys import ForeignKeyJoin
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, inputs, rewrite
 from millstream.plan.processors import PROCESSORS
+from millstream.plan.same_keys import computes_same_key
 from millstream.plan.sources import Source
 from millstream.plan.stateful import STATEFUL, StreamTableJoin, ToStream, ToTable
 from millstream.plan.stateless import Repartition
@@ -78,11 +79,11 @@ def _final_name(node: Node, root: str, taken: dict[str, Node]) -> str:
 
 def _claim(node: Node, named: Node, taken: dict[str, Node]) -> None:
     assert named.name is not None
-    if named.name in taken:
+    if named.name in taken and not computes_same_key(taken[named.name], named):
         given = "" if node.name else " (derived from its input, since none was given)"
         raise DefinitionError(
             f"two nodes are called {named.name!r}: a {taken[named.name].verb} and a {node.verb}{given}",
             hint=f"give the {node.verb} its own name, for example name={named.name + '_2'!r}",
             name=named.name,
         )
-    taken[named.name] = named
+    taken.setdefault(named.name, named)

@@ -68,13 +68,14 @@ def fold(nodes: Nodes, step: Callable[[Node, tuple[T, ...]], T]) -> dict[Node, T
 def rewrite(nodes: Nodes, step: Callable[[Node], Iterable[Node]]) -> Nodes:
     """Replace each node by nodes of which the last one becomes the input of its readers.
 
-    ``step`` gets nodes whose inputs are replaced already.
+    ``step`` gets nodes whose inputs are replaced already; it may return a node that it has returned before.
     """
     replaced: dict[Node, Node] = {}
-    result: list[Node] = []
+    result: dict[Node, None] = {}
     for node in nodes:
-        result.extend(step(_with_inputs(node, replaced)))
-        replaced[node] = result[-1]
+        for new in step(_with_inputs(node, replaced)):
+            result[new] = None
+            replaced[node] = new
     return tuple(result)
 
 

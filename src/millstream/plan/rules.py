@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from millstream.errors import DefinitionError
-from millstream.plan.declared import Declared, declared_serdes
+from millstream.plan.declared import declared_serdes
 from millstream.plan.foreign_keys import (
     ForeignKeyAnswer,
     ForeignKeyJoin,
@@ -16,91 +15,12 @@ from millstream.plan.foreign_keys import (
 )
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.names import name_nodes
-from millstream.plan.node import Node, Nodes, consumers, fold, inputs, rewrite
-from millstream.plan.processors import Process
-from millstream.plan.sources import Source
-from millstream.plan.stateful import AGGREGATIONS, Aggregate, Count, StreamTableJoin, ToTable, WindowedAggregate
-from millstream.plan.stateless import REKEYING, Repartition
-from millstream.plan.tables import TableAggregate, TableGroupBy
-from millstream.serdes import READABLE, Serde
-
-
-def insert_repartitions(nodes: Nodes) -> Nodes:
-    """Insert a repartition edge before each step that needs its records by key, where the key may have changed.
-
-    Steps that read the same re-keyed stream share one edge if they partition its keys in the same way.
-    """
-    rekeyed = _rekeyed(nodes)
-    declared = declared_serdes(nodes)
-    edges: dict[tuple[Node, str], Repartition] = {}
-    originals = iter(nodes)
-
-    def step(node: Node) -> list[Node]:
-        original = next(originals)
-        new: list[Node] = []
-        for number, source in enumerate(_inputs_by_key(original)):
-            if not rekeyed[source]:
-                continue
-            key = _key_of_partner(original, number, declared)
-            partitioning = (source, (key or declared[source].key or READABLE).name)
-            if partitioning not in edges:
-                name = _edge_name(node, number, nodes)
-                edges[partitioning] = Repartition(source=inputs(node)[number], name=name, key=key)
-                new.append(edges[partitioning])
-            node = _with_input(node, number, edges[partitioning])
-        return [*new, node]
-
-    return rewrite(nodes, step)
-
-
-def _edge_name(node: Node, number: int, nodes: Nodes) -> str:
-    name = f"{node.name}-repartition" if number == 0 else f"{node.name}-repartition-{number + 1}"
-    if any(other.name == name for other in nodes):
-        raise DefinitionError(
-            f"{name!r} is the name of the edge that {node.name!r} needs, and of another node",
-            hint="give that node another name",
-            name=name,
-        )
-    return name
-
-
-def _with_input(node: Node, number: int, edge: Repartition) -> Node:
-    """Return the node with the edge as its input ``number``."""
-    changes: dict[str, Any]
-    if isinstance(node, Aggregate | WindowedAggregate) and number > 0:
-        changes = {"others": (*node.others[: number - 1], edge, *node.others[number:])}
-    elif isinstance(node, StreamStreamJoin):
-        changes = {"left" if number == 0 else "right": edge}
-    else:
-        changes = {"stream" if isinstance(node, StreamTableJoin) else "source": edge}
-    return dataclasses.replace(node, **changes)
-
-
-def _inputs_by_key(node: Node) -> Nodes:
-    """Return the inputs that must be partitioned by key; they are the node's first ones."""
-    if isinstance(node, (*AGGREGATIONS, ToTable, TableAggregate, StreamStreamJoin)):
-        return inputs(node)
-    return (node.stream,) if isinstance(node, StreamTableJoin) else ()
-
-
-def _key_of_partner(node: Node, number: int, declared: dict[Node, Declared]) -> Serde | None:
-    """Return the key serde of the other side if a re-keyed stream has none: both must be partitioned alike."""
-    if isinstance(node, StreamTableJoin | StreamStreamJoin) and declared[inputs(node)[number]].key is None:
-        return declared[inputs(node)[1 - number]].key
-    return None
-
-
-def _rekeyed(nodes: Nodes) -> dict[Node, bool]:
-    """Return for each node whether its records may be in another task than their key requires."""
-
-    def step(node: Node, sources: tuple[bool, ...]) -> bool:
-        if isinstance(node, (*REKEYING, TableGroupBy, Process)):
-            return True
-        if isinstance(node, (Source, Repartition)) or _inputs_by_key(node):
-            return False
-        return any(sources)
-
-    return fold(nodes, step)
+from millstream.plan.node import Node, Nodes, consumers, rewrite
+from millstream.plan.repartitions import insert_repartitions
+from millstream.plan.same_keys import merge_same_keys
+from millstream.plan.stateful import Count, StreamTableJoin, WindowedAggregate
+from millstream.plan.stateless import Repartition
+from millstream.serdes import READABLE
 
 
 def drop_unused_values(nodes: Nodes) -> Nodes:
@@ -179,4 +99,4 @@ def _emits_null_keys(node: Node) -> bool:
     return outer or (isinstance(node, StreamTableJoin) and node.left)
 
 
-RULES = (name_nodes, insert_repartitions, expand_foreign_keys, allow_null_keys, drop_unused_values)
+RULES = (name_nodes, merge_same_keys, insert_repartitions, expand_foreign_keys, allow_null_keys, drop_unused_values)

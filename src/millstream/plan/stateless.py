@@ -31,11 +31,15 @@ class Map(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapValues(Node):
-    """Replace the value; the key stays, so no repartitioning is needed."""
+    """Replace the value; the key stays, so no repartitioning is needed.
+
+    With ``measure`` it selects the values of the aggregation of that name, its only reader.
+    """
 
     source: Node
     mapper: Function
     value: Serde | None = None
+    measure: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

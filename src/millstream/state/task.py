@@ -14,6 +14,7 @@ from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Database, Transaction
 from millstream.state.recording import RecordedTransaction
+from millstream.state.timers import merged_timers
 
 T = TypeVar("T")
 
@@ -122,6 +123,19 @@ class TaskState:
         """Store the latest times of inputs, if there are any."""
         if latest:
             txn.put(_LATEST, msgspec.msgpack.encode(latest), db=self._environment.databases[_META])
+
+    def add_meta(self, txn: Transaction, other: TaskState, version: StateVersion) -> None:
+        """Add the timers and latest times of another task whose stores become part of this one."""
+        meta = self._environment.databases[_META]
+        with other._environment.read() as reading:
+            timers = merged_timers(self.timers(txn), other.timers(reading))
+            latest = other.latest_times(reading)
+        for partition, time in self.latest_times(txn).items():
+            latest[partition] = max(time, latest.get(partition, time))
+        txn.put(_VERSION, msgspec.msgpack.encode(version), db=meta)
+        if timers is not None:
+            txn.put(_TIMERS, timers, db=meta)
+        self.save_latest_times(txn, latest)
 
     def outbox(self, txn: Transaction, round: int) -> bytes:
         """Return the outbox of a round of the last committed batch."""

@@ -52,6 +52,14 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Schedule]).decode
 
 
+def merged_timers(stored: bytes | None, others: bytes | None) -> bytes | None:
+    """Return the stored timers of two tasks that become one; those of a step count once."""
+    if stored is None or others is None:
+        return others if stored is None else stored
+    schedules = {(schedule.node, schedule.name): schedule for schedule in (*_decode(others), *_decode(stored))}
+    return _encode(list(schedules.values()))
+
+
 class Timers:
     """The timers of a task; ``stream_due`` and ``wall_due`` are the times of the next calls."""
 
