@@ -91,12 +91,12 @@ def four_aggregations(app: App) -> None:
 def three_tables(*, moved_once: bool) -> Callable[[App], None]:
     """Three tables of the same groups: by one function, or by three that are not known to be the same."""
 
-    def by_account() -> Callable[[Trade], int]:
-        return lambda trade: trade.account if moved_once is not None else 0  # a closure is only equal to itself
+    def by_account(number: int) -> Callable[[Trade], int]:
+        return lambda trade: trade.account + 0 * number  # a closure is only equal to itself
 
     def define(app: App) -> None:
-        trades, shared = app.stream("left", value=Trade), by_account()
-        keys = [shared if moved_once else by_account() for _ in range(3)]
+        trades, shared = app.stream("left", value=Trade), by_account(0)
+        keys = [shared if moved_once else by_account(number) for number in range(3)]
         trades.group_by(keys[0]).count(name="counts").to_stream().to("counts")
         trades.group_by(keys[1]).sum("price", name="totals").to_stream().to("totals")
         trades.group_by(keys[2]).mean("shares", name="means").to_stream().to("means")

@@ -314,7 +314,7 @@ def test_stages_whose_state_is_elsewhere_are_not_merged(start: Callable[..., lis
     start(count_and_collect_apart)
     close_environments(tmp_path)
     (state_dir(tmp_path, "test") / "all-repartition").rename(tmp_path / "elsewhere")
-    with pytest.raises(UpgradeError, match="'all-repartition' would become part of .* it is not on this host"):
+    with pytest.raises(UpgradeError, match=r"'all-repartition' would become part of .* it is not on this host"):
         start(count_and_collect)
 
 

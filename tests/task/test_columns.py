@@ -38,6 +38,7 @@ from millstream.windows import Windows
 
 MakeEnv = Callable[..., TaskEnvironment]
 Chain = Callable[[Stream], Any]
+OnError = Literal["dead_letter", "fail"]
 
 
 def failing_at(remainder: int, error: type[Exception] = ValueError) -> Callable[[Any, Any], None]:
@@ -211,7 +212,7 @@ def run(
     name: str,
     *,
     caching: bool,
-    on_error: Literal["dead_letter", "fail"] = "dead_letter",
+    on_error: OnError = "dead_letter",
 ) -> Outcome:
     """Run a chain in three batches."""
     app = App(name, config=Config(on_error=on_error, output_prefix=f"{name}-"))

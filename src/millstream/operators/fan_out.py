@@ -1,8 +1,8 @@
 """Pass column batches to several readers of a node, one reader after the other.
 
-Single records go to each reader in turn. That order can be seen if readers write to the same topic or edge, use the same
-store, call actions or processors, or aggregate with a function of the user, which may change the value of an earlier
-record that is its aggregate now. Readers without any of these are independent.
+Single records go to each reader in turn. That order can be seen if readers write to the same topic or edge, use the
+same store, call actions or processors, or aggregate with a function of the user, which may change the value of an
+earlier record that is its aggregate now. Readers without any of these are independent.
 """
 
 from __future__ import annotations

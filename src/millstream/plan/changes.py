@@ -103,10 +103,9 @@ def _stage_change(name: str, before: StoredPlan, now: StoredPlan) -> StageChange
     ]
     tasks = [before.partitions.get(old) for old in old_stages] if is_old else [retired.partitions if retired else None]
     count = now.partitions.get(name)
-    if any(store in old_stores for store in stores) and (other := set(tasks) - {None, count}):
-        reasons.append(
-            f"it has {' and '.join(map(str, sorted(filter(None, other))))} partitions and would have {count}"
-        )
+    other = {tasks_before for tasks_before in tasks if tasks_before is not None} - {count}
+    if other and any(store in old_stores for store in stores):
+        reasons.append(f"it has {' and '.join(map(str, sorted(other)))} partitions and would have {count}")
     reasons = [reason for reason in reasons if reason]
     fate: Fate = "incompatible" if reasons else "reused" if is_old or (retired and stores) else "new"
     notes = [*_store_notes(stores, old_stores, retired), *_step_notes(name, old_stages, before, now)]
