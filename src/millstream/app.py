@@ -87,6 +87,10 @@ class App(Sources):
     def __repr__(self) -> str:
         return f"<App {self.id}>"
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what functions in a notebook that use the app take to workers: not its run."""
+        return {**vars(self), "_run": None}
+
     # The topology
 
     @property

@@ -153,3 +153,11 @@ if __name__ == "__main__":
     target = write("loading_script.py", ONE + program)
     ran = subprocess.run([sys.executable, target], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout == "__main__ loading_script\n"
+
+
+def test_a_script_on_stdin_has_no_file_that_can_be_imported(write: Write) -> None:
+    program = ONE + "from millstream.foundation.loading import importable_app\nprint(importable_app(app) is app)\n"
+    completed = subprocess.run(
+        [sys.executable, "-"], input=program, stdout=subprocess.PIPE, text=True, timeout=60, check=True
+    )
+    assert completed.stdout == "True\n"

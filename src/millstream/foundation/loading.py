@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -57,16 +57,24 @@ def reference_to(app: Any) -> AppReference | None:
     for name, value in vars(module).items():
         if value is app:
             file = getattr(module, "__file__", None)
-            paths = tuple(dict.fromkeys([str(Path.cwd()), *filter(None, sys.path)]))
-            return AppReference(app.defined_in, name, None if file is None else str(Path(file).absolute()), paths)
+            absolute = None if file is None else str(Path(file).absolute())
+            return AppReference(app.defined_in, name, absolute, search_paths())
     return None
+
+
+def search_paths() -> tuple[str, ...]:
+    """Return where this process finds modules, for processes with another working directory."""
+    return tuple(dict.fromkeys([str(Path.cwd()), *filter(None, sys.path)]))
+
+
+def extend_path(paths: Iterable[str]) -> None:
+    """Let this process find modules in ``paths``, after its own."""
+    sys.path.extend(path for path in paths if path not in sys.path)
 
 
 def import_app(reference: AppReference) -> Any:
     """Import the app that a reference names, in any process."""
-    for path in reference.paths:
-        if path not in sys.path:
-            sys.path.append(path)
+    extend_path(reference.paths)
     try:
         module = importlib.import_module(reference.module)
     except ModuleNotFoundError:
@@ -79,8 +87,8 @@ def import_app(reference: AppReference) -> Any:
 def importable_app(app: Any) -> Any:
     """Return the copy of a running script's app that comes from importing its file; other apps are returned as is."""
     file = getattr(sys.modules["__main__"], "__file__", None)
-    if file is None:
-        return app  # a notebook or the interactive interpreter: there is no file to import
+    if file is None or not Path(file).is_file():
+        return app  # a notebook, the interpreter or a script on stdin: there is no file to import
     main = vars(sys.modules["__main__"])
     name = next((name for name, value in main.items() if value is app), None)
     if name is None:

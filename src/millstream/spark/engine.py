@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from functools import cached_property
 from pathlib import Path
 
 import msgspec
-from pyspark import cloudpickle
 
 from millstream.batch.app_spec import AppSpec
 from millstream.batch.assembly import Assembly, Executors
@@ -16,6 +14,7 @@ from millstream.batch.execute import task_names
 from millstream.batch.lease import Lease
 from millstream.batch.trigger import Trigger
 from millstream.errors import DefinitionError
+from millstream.foundation.loading import search_paths
 from millstream.foundation.paths import journal_dir
 from millstream.plan.describe import fingerprint
 from millstream.spark.cluster import ClusterJob, is_cluster
@@ -25,6 +24,7 @@ from millstream.spark.header import AppHeader
 from millstream.spark.job import BatchJob
 from millstream.spark.placement import levels_of, spread
 from millstream.spark.resident import ResidentTask
+from millstream.spark.sending import pickled_plan
 from millstream.spark.session import spark_context
 
 
@@ -35,12 +35,13 @@ class SparkEngine:
     """
 
     def __init__(self, spec: AppSpec, assembly: Assembly, lease: Lease, trigger: Trigger) -> None:
-        """Start Spark; a topology that cannot be sent to workers is refused here, before anything runs."""
+        """Start Spark; a topology that cannot be sent to workers is refused before that."""
         self._spec = spec
         self._assembly = assembly
         self._lease = lease
         self._trigger = trigger
         self._group = f"millstream.{spec.id}.{uuid.uuid4().hex[:8]}"
+        self._pickled_plan = pickled_plan(spec)
         self._context = spark_context(spec.config)
         self._small_batch = min(spec.config.small_batch_records, spec.config.max_batch_records)
         self._is_cluster = is_cluster(spec.config)
@@ -53,7 +54,6 @@ class SparkEngine:
                 'trigger="realtime" runs on one host, but master is ' + repr(self._context.master),
                 hint="leave one of them out",
             )
-        _ = self._pickled_plan
 
     def connect(self) -> Executors:
         """Return what runs batches on a live Spark; jobs of the calling thread join the app's group."""
@@ -89,24 +89,12 @@ class SparkEngine:
             tasks=tasks,
             reference=self._spec.reference,
             pickled=self._pickled_plan,
+            paths=search_paths() if self._pickled_plan else (),
             fingerprint=fingerprint(layout.plan),
             partitions=layout.partitions,
             slots=spread(levels_of(layout, task_names(layout)), cores),
             broker=self._assembly.broker.url,
         )
-
-    @cached_property
-    def _pickled_plan(self) -> bytes:
-        """The plan of an app that workers cannot import, else nothing."""
-        if self._spec.reference is not None:
-            return b""
-        try:
-            return bytes(cloudpickle.dumps(self._spec.plan))  # type: ignore[no-untyped-call]
-        except Exception as error:
-            raise DefinitionError(
-                f"the topology of {self._spec.id!r} cannot be sent to Spark's workers: {error}",
-                hint="make the app a variable of a module or file, so that workers can import it",
-            ) from error
 
     def cancel(self) -> None:
         """End all jobs of the app and the workers that run them."""

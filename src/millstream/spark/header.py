@@ -19,6 +19,8 @@ class AppHeader(msgspec.Struct, frozen=True, kw_only=True):
     reference: AppReference | None
     pickled: bytes
     """The plan of an app that cannot be imported (notebooks, the interpreter), else empty."""
+    paths: tuple[str, ...]
+    """Where the modules that a pickled plan uses can be imported from."""
     fingerprint: str
     partitions: tuple[int, ...]
     slots: Slots

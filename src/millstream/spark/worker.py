@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from pyspark import cloudpickle
 
 from millstream.batch.assembly import Assembly
 from millstream.batch.execute import ShuffleInputs, restore_tasks, run_batch, run_tasks
@@ -24,10 +23,11 @@ from millstream.batch.resident import run_resident_task
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
 from millstream.errors import StateError
-from millstream.foundation.loading import import_app
+from millstream.foundation.loading import extend_path, import_app
 from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
+from millstream.spark.by_value import loads
 from millstream.spark.failures import Failure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
 from millstream.spark.hosts import host_name, host_state_dir
@@ -215,7 +215,8 @@ def _plan(header: AppHeader) -> Plan:
     key = hashlib.sha256(_encode((header.fingerprint, header.reference, header.pickled))).digest()
     if key not in _plans:
         reference = header.reference
-        plan: Plan = import_app(reference).plan if reference is not None else cloudpickle.loads(header.pickled)
+        extend_path(header.paths)
+        plan: Plan = import_app(reference).plan if reference is not None else loads(header.pickled)
         # a pickled plan may have another fingerprint: classes that were made inside functions get other names
         if reference is not None and fingerprint(plan) != header.fingerprint:
             raise StateError(
