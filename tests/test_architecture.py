@@ -53,6 +53,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "app": FRONT - {"app"},
     "__init__": FRONT,
     **dict.fromkeys(("testing", "serve"), FRONT | ABOVE_TABLES | {"__init__"}),
+    "notebook": FRONT | ABOVE_TABLES | {"serve"},
     "cli": (FRONT | ABOVE_TABLES | {"__init__", "testing", "serve"}) - {"state", "operators", "log", "kafka"},
 }
 
@@ -67,6 +68,7 @@ ONLY_IN: dict[str, str] = {
     "click": "cli",
     "rich": "cli",
     "lmdb": "foundation",
+    "IPython": "notebook",
 }
 
 # (importing unit, imported unit): why the import must be inside a function
@@ -74,6 +76,10 @@ LAZY: dict[tuple[str, str], str] = {
     **dict.fromkeys(
         [("app", "spark"), ("app", "broker_urls"), ("app", "tables"), ("app", "producer"), ("app", "consumer")],
         "`import millstream` must not import Spark, Arrow or LMDB",
+    ),
+    **dict.fromkeys(
+        [("app", "notebook"), ("dsl", "notebook"), ("tables", "notebook")],
+        "Jupyter asks an object how it looks; the answer imports upwards, so that nothing else imports the web",
     ),
     ("app", "cli"): "app.main() is the command line; it imports upwards, so that a script needs only one import",
     ("broker_urls", "kafka"): "confluent-kafka is an optional extra",

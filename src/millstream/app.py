@@ -54,6 +54,10 @@ class ConsumerOptions(TypedDict, total=False):
     stop_at_end: bool
 
 
+_runs: dict[tuple[Path, str], SparkRun] = {}
+"""The last run of each app that this process has started: a cell of a notebook can define its app again."""
+
+
 class App(Sources):
     """A named topology; its state and its output belong to that name.
 
@@ -82,14 +86,15 @@ class App(Sources):
         self.data_dir = Path(data_dir or os.environ.get("MILLSTREAM_DATA_DIR") or DEFAULT_DATA_DIR).absolute()
         self.config = config or Config()
         self.defined_in: str = sys._getframe(1).f_globals.get("__name__", "__main__")
-        self._run: SparkRun | None = None
 
     def __repr__(self) -> str:
         return f"<App {self.id}>"
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return what functions in a notebook that use the app take to workers: not its run."""
-        return {**vars(self), "_run": None}
+    def _repr_svg_(self) -> str | None:
+        """Draw the topology as defined so far, for Jupyter."""
+        from millstream.notebook.topology import draft_svg
+
+        return draft_svg(self._draft)
 
     # The topology
 
@@ -145,22 +150,24 @@ class App(Sources):
         check_not_loading("start")
         app = self._importable()
         if app is not self:
-            self._run = app.start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset)
-            return self._run
+            return app.start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset)
         from millstream.spark.run import SparkRun
 
-        self._run = SparkRun.start(self._spec(), until, on_batch, Trigger.of(trigger, every), reset)
-        return self._run
+        run = SparkRun.start(self._spec(), until, on_batch, Trigger.of(trigger, every), reset)
+        _runs[self.data_dir, self.id] = run
+        return run
 
     def stop(self) -> None:
-        """Drain the run that this object started and wait for its end."""
-        if self._run is not None:
-            self._run.stop()
-            self._run.wait()
+        """Drain the run that this process has started and wait for its end."""
+        run = _runs.get((self.data_dir, self.id))
+        if run is not None:
+            run.stop()
+            run.wait()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end of the run that this object started; False if it still runs after ``timeout`` seconds."""
-        return self._run is None or self._run.wait(timeout)
+        """Wait for the end of the run that this process has started; False if it runs after ``timeout`` seconds."""
+        run = _runs.get((self.data_dir, self.id))
+        return run is None or run.wait(timeout)
 
     def _importable(self) -> App:
         """Return the app that workers can import: for a script the app of the imported module, with these settings."""

@@ -61,3 +61,9 @@ class Handle(Verbs, Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._node.name or self._node.verb}>"
+
+    def _repr_svg_(self) -> str | None:
+        """Draw what the handle depends on, for Jupyter."""
+        from millstream.notebook.topology import draft_svg
+
+        return draft_svg(self._draft, self._node)

@@ -15,7 +15,8 @@ import enum
 import struct
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -39,6 +40,7 @@ _BUILTIN = {
 _MIN_INT, _MAX_INT = -(2**63), 2**64 - 1
 _pack: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 _prefixes: dict[type, bytes] = {}
+_sent_classes: dict[str, type] = {}
 _JSON_PREFIX = _TYPE_MARKER + len(b"json").to_bytes(2, "big") + b"json"
 _decoders: dict[bytes, Callable[[bytes], Any]] = {b"json": msgspec.json.decode}
 
@@ -153,18 +155,36 @@ def _is_data_class(kind: type) -> bool:
     return issubclass(kind, msgspec.Struct | enum.Enum) or dataclasses.is_dataclass(kind) or named_tuple
 
 
+def use_classes(classes: Mapping[str, type]) -> None:
+    """Decode objects of classes that were sent to this process by value, by ``module:qualname``, until the next call.
+
+    Such a class cannot be found by its name: it was defined in the notebook of another process.
+    """
+    if classes != _sent_classes:
+        for name in (*_sent_classes, *classes):
+            _decoders.pop(name.encode(), None)
+        _sent_classes.clear()
+        _sent_classes.update(classes)
+
+
 def _decoder_of(name: bytes) -> Callable[[bytes], Any]:
-    kind: Any = _BUILTIN.get(name.decode())
+    kind = _BUILTIN.get(name.decode()) or _sent_classes.get(name.decode()) or _loaded_class(name.decode())
     if kind is None:
-        module, _, path = name.decode().partition(":")
-        kind = sys.modules.get(module)
-        for part in path.split("."):
-            kind = getattr(kind, part, None)
-        if not isinstance(kind, type) or not _is_data_class(kind):
-            return _unpack  # the class is not loaded in this process, for example the CLI: return the plain data
+        return _unpack  # the class is not loaded in this process, for example the CLI: return the plain data
+    if name.startswith(b"__main__:") and name.decode() not in _sent_classes:
+        return _decoder(kind)  # not by its name: a cell of a notebook can define the class again
     return _decoders.setdefault(name, _decoder(kind))
 
 
+def _loaded_class(name: str) -> type | None:
+    module, _, path = name.partition(":")
+    kind: Any = sys.modules.get(module)
+    for part in path.split("."):
+        kind = getattr(kind, part, None)
+    return kind if isinstance(kind, type) and _is_data_class(kind) else None
+
+
+@lru_cache(maxsize=256)
 def _decoder(kind: Any) -> Callable[[bytes], Any]:
     if kind is int:
         return lambda data: int.from_bytes(data, "big", signed=True)

@@ -81,9 +81,11 @@ def _claim(node: Node, named: Node, taken: dict[str, Node]) -> None:
     assert named.name is not None
     if named.name in taken and not computes_same_key(taken[named.name], named):
         given = "" if node.name else " (derived from its input, since none was given)"
+        is_same = taken[named.name].verb == node.verb  # a cell of a notebook has been run again
+        again = "; in a notebook, first run the cell that creates the app again" if is_same else ""
         raise DefinitionError(
             f"two nodes are called {named.name!r}: a {taken[named.name].verb} and a {node.verb}{given}",
-            hint=f"give the {node.verb} its own name, for example name={named.name + '_2'!r}",
+            hint=f"give the {node.verb} its own name, for example name={named.name + '_2'!r}{again}",
             name=named.name,
         )
     taken.setdefault(named.name, named)

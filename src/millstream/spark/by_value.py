@@ -33,23 +33,42 @@ _LATE = "__millstream_late__"
 
 def dumps(value: object) -> bytes:
     """Return a value as bytes for ``loads`` in another process."""
+    return _dumps((value, _sent_classes(value)))
+
+
+def loads(data: bytes) -> tuple[Any, dict[str, type]]:
+    """Return a value that ``dumps`` has sent, and the classes that were sent with it by ``module:qualname``."""
+    value, classes = cloudpickle.loads(data)
+    return value, classes
+
+
+def _dumps(value: object, sent: dict[str, type] | None = None) -> bytes:
     buffer = io.BytesIO()
-    _Pickler(buffer).dump(value)
+    pickler: Any = _Pickler
+    pickler(buffer, {} if sent is None else sent).dump(value)
     return buffer.getvalue()
 
 
-def loads(data: bytes) -> Any:
-    """Return the value that ``dumps`` has sent."""
-    return cloudpickle.loads(data)
+def _sent_classes(value: object) -> dict[str, type]:
+    sent: dict[str, type] = {}
+    _dumps(value, sent)
+    return sent
 
 
 class _Pickler(cloudpickle.Pickler):
     """Sends classes that workers cannot import, with their fields and with annotations that are types."""
 
+    def __init__(self, file: io.BytesIO, sent: dict[str, type]) -> None:
+        untyped: Any = super()
+        untyped.__init__(file)
+        self._sent = sent
+
     def reducer_override(self, value: Any) -> Any:
-        reduced = super().reducer_override(value)
+        untyped: Any = super()
+        reduced = untyped.reducer_override(value)
         if not isinstance(value, type) or not isinstance(reduced, tuple) or len(reduced) < 3:
             return reduced  # not a class, or one that workers can import
+        self._sent[f"{value.__module__}:{value.__qualname__}"] = value
         make, arguments, (attributes, slots), *rest = reduced
         attributes = {**attributes, **_resolved_annotations(value)}
         attributes.pop(_CACHE, None)

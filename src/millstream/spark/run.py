@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Collection, Iterator
@@ -50,6 +51,7 @@ class SparkRun:
 
     def __init__(
         self,
+        app: str,
         held: ExitStack,
         supervisor: Supervisor,
         stopping: threading.Event,
@@ -58,6 +60,7 @@ class SparkRun:
         changes: list[StageChange],
         metrics_url: str | None,
     ) -> None:
+        self.app = app
         self.changes = changes
         """What has changed in each stage since the last start; empty at the first start."""
         self.metrics_url = metrics_url
@@ -111,7 +114,9 @@ class SparkRun:
             if metrics is not None:
                 held.callback(metrics.close)
             url = None if metrics is None else metrics.url
-            return cls(held.pop_all(), supervisor, options.stopping, deliveries, until, deployment.changes, url)
+            return cls(
+                spec.id, held.pop_all(), supervisor, options.stopping, deliveries, until, deployment.changes, url
+            )
 
     def _work(self, until: Until) -> None:
         try:
@@ -121,6 +126,13 @@ class SparkRun:
             self._error = error
         finally:
             self._held.close()
+
+    def __repr__(self) -> str:
+        if self._thread.is_alive():
+            state = "stopping" if self._stopping.is_set() else "running"
+        else:
+            state = "ended" if self._error is None else f"failed: {type(self._error).__name__}: {self._error}"
+        return f"<run of app {self.app}, {state}>"
 
     @property
     def is_alive(self) -> bool:
@@ -189,7 +201,9 @@ def _acquire_lock(app: AppSettings) -> FileLock:
     if not lock.acquire(timeout=0.1):
         raise AlreadyRunningError(
             f"app {app.id!r} is already running on {str(app.data_dir)!r} (process {lock.holder()})",
-            hint="stop that run first, or give this one another id or data_dir",
+            hint="stop it first: app.stop()"
+            if lock.holder() == os.getpid()
+            else "stop that run first, or give this one another id or data_dir",
             process=lock.holder(),
         )
     return lock

@@ -23,7 +23,8 @@ from millstream.batch.resident import run_resident_task
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
 from millstream.errors import StateError
-from millstream.foundation.loading import extend_path, import_app
+from millstream.foundation.loading import AppReference, extend_path, import_app
+from millstream.foundation.object_codec import use_classes
 from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
@@ -46,7 +47,9 @@ _PAYLOAD_BYTES = 4 << 20
 _encode = msgspec.msgpack.Encoder().encode
 _decode_input = msgspec.msgpack.Decoder(ShuffleInput).decode
 _decode_items = msgspec.msgpack.Decoder(list[Item]).decode
-_plans: dict[bytes, Plan] = {}
+SentPlan = tuple[Plan, dict[str, type]]
+"""A plan, and the classes that were sent with it by ``module:qualname``."""
+_plans: dict[bytes, SentPlan] = {}
 
 
 def send_level(header: bytes, level: int, slot: int, payloads: Iterable[bytes]) -> Iterator[bytes]:
@@ -212,16 +215,29 @@ def _broker(url: str, durable: bool) -> Broker:
 
 
 def _plan(header: AppHeader) -> Plan:
+    """Return the plan of an app; this worker decodes objects of the classes that belong to it."""
     key = hashlib.sha256(_encode((header.fingerprint, header.reference, header.pickled))).digest()
     if key not in _plans:
-        reference = header.reference
-        extend_path(header.paths)
-        plan: Plan = import_app(reference).plan if reference is not None else loads(header.pickled)
-        # a pickled plan may have another fingerprint: classes that were made inside functions get other names
-        if reference is not None and fingerprint(plan) != header.fingerprint:
-            raise StateError(
-                f"the topology of {header.tasks.app!r} is different in a worker than it was at the start",
-                hint="its file was changed while it ran, or it depends on something outside it; restart the app",
-            )
-        _plans[key] = plan
-    return _plans[key]
+        _plans[key] = _imported_plan(header, header.reference) if header.reference is not None else _sent_plan(header)
+    plan, classes = _plans[key]
+    use_classes(classes)
+    return plan
+
+
+def _imported_plan(header: AppHeader, reference: AppReference) -> SentPlan:
+    plan: Plan = import_app(reference).plan
+    if fingerprint(plan) != header.fingerprint:
+        raise StateError(
+            f"the topology of {header.tasks.app!r} is different in a worker than it was at the start",
+            hint="its file was changed while it ran, or it depends on something outside it; restart the app",
+        )
+    return plan, {}
+
+
+def _sent_plan(header: AppHeader) -> SentPlan:
+    """Return a plan that was sent by value.
+
+    It may have another fingerprint: classes that were made inside functions get other names.
+    """
+    extend_path(header.paths)
+    return loads(header.pickled)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, overload
+from typing import Any, ClassVar, Generic, overload
 
 import msgspec
 
@@ -23,6 +23,7 @@ from millstream.foundation.type_variables import A, K, Key, V, Value
 from millstream.serdes import Serde, route_encoder
 from millstream.state.keyvalue import fetch, scan
 from millstream.state.task import store_database
+from millstream.tables.frames import arrow_table, columns_of, in_order, library
 from millstream.windows import FOREVER, Windows
 
 
@@ -105,6 +106,8 @@ class TableReader(SpecialLookups[Key, Value]):
 
     A type checker learns the types by annotation: ``words: TableReader[str, int] = app.tables["words"]``.
     """
+
+    has_windows: ClassVar[bool] = False
 
     def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
         self.name = entry.name
@@ -211,6 +214,40 @@ class TableReader(SpecialLookups[Key, Value]):
     def items(self) -> Iterator[tuple[Key, Value]]:
         """Yield all keys and values."""
         return ((row.key, row.value) for row in self.scan())
+
+    def to_arrow(self) -> Any:
+        """Return the rows as a ``pyarrow.Table``, by key; rows of windows by their start, then by key.
+
+        The columns are ``key``, for windows ``window_start`` and ``window_end``, the fields of the value or ``value``,
+        and ``timestamp``. Times are in UTC. Each partition is read as of its last batch.
+        """
+        return arrow_table(self.name, self._columns())
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas ``DataFrame``, with the columns of ``to_arrow``."""
+        library("pandas", "to_pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the rows as a polars ``DataFrame``, with the columns of ``to_arrow``."""
+        return library("polars", "to_polars").from_arrow(self.to_arrow())
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return columns_of(in_order(self.scan()), windowed=self.has_windows)
+
+    def _repr_html_(self) -> str:
+        """Return the first rows as HTML, for Jupyter."""
+        from millstream.notebook.tables import first_rows
+
+        return first_rows(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    @property
+    def location(self) -> str:
+        """The directory and the name of the table, which are the same for all readers of it."""
+        return f"{self._directory}:{self.name}"
 
     def __len__(self) -> int:
         paths = (self._directory / str(partition) for partition in range(self.partitions))

@@ -20,6 +20,8 @@ from millstream.windows import FOREVER, SessionWindows, SlidingWindows
 class WindowTableReader(TableReader[Windowed[Key], Value]):
     """A read-only windowed table; its keys are ``Windowed(key, start, end)``."""
 
+    has_windows = True
+
     def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
         super().__init__(directory, entry, key, value)
         assert entry.windows is not None

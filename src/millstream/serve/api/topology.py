@@ -113,6 +113,16 @@ def get_topology(site: Site, params: AppParams) -> TopologyGraph:
     return TopologyGraph(app=params.app, nodes=[*topics, *builder.nodes], edges=builder.edges, stages=stages)
 
 
+def plan_graph(app: str, plan: dict[str, Any]) -> TopologyGraph:
+    """Return the graph of a plan that may never have run, without metrics."""
+    builder = _GraphBuilder(plan, [], [], {})
+    for node in plan["nodes"]:
+        builder.add(node)
+    topics = [builder.topic(name, None, None) for name in builder.topics]
+    edges = [msgspec.structs.replace(edge, rate=None) for edge in builder.edges]
+    return TopologyGraph(app=app, nodes=[*topics, *builder.nodes], edges=edges, stages=_stages(plan, []))
+
+
 class _GraphBuilder:
     """Turns the nodes of a plan into nodes and edges of a graph, in which topics are nodes too."""
 
