@@ -89,5 +89,5 @@ def running_kernel(directory: Path) -> Iterator[Kernel]:
             yield Kernel(client, manager)
         finally:
             client.stop_channels()
-            manager.shutdown_kernel(now=True)
+            manager.shutdown_kernel()
             manager.cleanup_resources()
