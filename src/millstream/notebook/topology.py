@@ -9,14 +9,14 @@ from millstream.plan.topology import Draft, Plan
 from millstream.serve.api.topology import plan_graph
 from millstream.serve.html import Markup, element
 from millstream.serve.pages.drawing import arrange
-from millstream.serve.pages.topology import graph_svg
+from millstream.serve.pages.graph import graph_svg
 
-_MAX_WIDTH = 1000
+_MAX_WIDTH, _MAX_HEIGHT = 900, 480  # of a cell's output
 STYLE = """
-svg { background: #f7f9f9; border-radius: 8px; font-family: system-ui, "Segoe UI", "Noto Sans", sans-serif; }
-text { font-size: 14px; fill: #16211f; }
+svg { background: #f4f6f6; border-radius: 8px; max-width: 100%; height: auto; }
+text { font-family: system-ui, "Segoe UI", "Noto Sans", sans-serif; font-size: 13.5px; fill: #16211f; }
 .stage rect { fill: #eaf1f0; stroke: #d9e0de; }
-.stage text { fill: #56645f; font-weight: 600; }
+.stage-title { fill: #56645f; font-weight: 600; paint-order: stroke; stroke: #eaf1f0; stroke-width: 5px; }
 .node > rect, .node > path { fill: #ffffff; stroke: #56645f; stroke-width: 1.2; }
 .node.topic > path { fill: #fdf0d5; stroke: #d97706; }
 .node.table > path { fill: #dcf5e4; stroke: #15803d; }
@@ -26,6 +26,7 @@ text { font-size: 14px; fill: #16211f; }
 .edge path { fill: none; stroke: #56645f; stroke-width: 1.4; stroke-linejoin: round; }
 .edge path.wide { stroke: none; }
 .edge.rekeys path { stroke: #0f766e; stroke-dasharray: 6 4; }
+.edge.rekeys path.wide { stroke: none; }
 """
 
 
@@ -41,16 +42,9 @@ def draft_svg(draft: Draft, node: Node | None = None) -> str | None:
 def plan_svg(app: str, plan: Plan) -> str:
     """Draw a plan."""
     graph = plan_graph(app, view(plan))
-    drawing = arrange(graph)
-    scale = min(1.0, _MAX_WIDTH / drawing.width)
-    return graph_svg(
-        graph,
-        drawing,
-        element("style", Markup(STYLE)),
-        xmlns="http://www.w3.org/2000/svg",
-        width=f"{drawing.width * scale:.0f}",
-        height=f"{drawing.height * scale:.0f}",
-    )
+    drawings = [arrange(graph, "across"), arrange(graph, "down")]
+    drawing = max(drawings, key=lambda drawing: drawing.scale(_MAX_WIDTH, _MAX_HEIGHT))
+    return graph_svg(graph, drawing, "graph", element("style", Markup(STYLE)))
 
 
 def _upstream(draft: Draft, node: Node) -> list[Node]:

@@ -22,13 +22,14 @@ def drawings(graph: TopologyGraph) -> list[Markup]:
         is_down = drawings[1].scale(width, height) > drawings[0].scale(width, height)
         hidden[0 if is_down else 1].append(f"not-{window}")
     return [
-        _svg(graph, drawing, " ".join(["graph", *hidden[number]]))
+        graph_svg(graph, drawing, " ".join(["graph", *hidden[number]]))
         for number, drawing in enumerate(drawings)
         if len(hidden[number]) < len(_WINDOWS)
     ]
 
 
-def _svg(graph: TopologyGraph, drawing: Drawing, class_: str) -> Markup:
+def graph_svg(graph: TopologyGraph, drawing: Drawing, class_: str, *definitions: Markup) -> Markup:
+    """Return a drawing as SVG, with further definitions such as a style."""
     has_slowest_step = any(node.is_slowest for node in graph.nodes)  # then the step is marked, not its stage
     arrow = f"arrow-{drawing.direction}"
     marker = element(
@@ -45,7 +46,7 @@ def _svg(graph: TopologyGraph, drawing: Drawing, class_: str) -> Markup:
     )
     return element(
         "svg",
-        element("defs", marker),
+        element("defs", marker, *definitions),
         *(_stage(stage, drawing.stages[stage.name], mark=not has_slowest_step) for stage in graph.stages),
         *(
             _edge(index, edge, path, arrow)
@@ -57,6 +58,7 @@ def _svg(graph: TopologyGraph, drawing: Drawing, class_: str) -> Markup:
         viewBox=f"0 0 {drawing.width:.0f} {drawing.height:.0f}",
         width=f"{drawing.width:.0f}",
         height=f"{drawing.height:.0f}",
+        xmlns="http://www.w3.org/2000/svg",
         class_=class_,
         role="group",
         aria_label=f"Topology of {graph.app}: {len(graph.nodes)} nodes in {len(graph.stages)} stages",
@@ -75,7 +77,8 @@ def _stage_class(name: str, stage: GraphStage, *, mark: bool) -> str:
 def _stage_title(stage: GraphStage, box: Box, *, mark: bool) -> Markup:
     """Return the title of a stage, which is drawn above the edges that enter the stage."""
     is_slow = mark and stage.is_slowest
-    rest = f" · {stage.partitions} {'task' if stage.partitions == 1 else 'tasks'}{' · slowest' if is_slow else ''}"
+    tasks = f" · {stage.partitions} {'task' if stage.partitions == 1 else 'tasks'}" if stage.partitions else ""
+    rest = f"{tasks}{' · slowest' if is_slow else ''}"
     room = box.width - 28 - text_width(rest, _STAGE_FONT)
     title = fitted(stage.name, _STAGE_FONT, room) + rest
     return element("text", title, x=box.x + 14, y=box.y + 20, class_=_stage_class("stage-title", stage, mark=mark))
