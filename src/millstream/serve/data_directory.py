@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,15 +9,15 @@ from typing import TypeVar
 
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
-from millstream.broker_urls import open_broker
-from millstream.errors import BrokerUnavailableError, UnknownTableError, UnknownTopicError
+from millstream.broker_urls import KAFKA, open_broker
+from millstream.errors import BrokerUnavailableError, MillstreamError, UnknownTableError, UnknownTopicError
 from millstream.foundation.paths import app_names, has_run, journal_dir
+from millstream.serve.broker_link import BrokerLink
 from millstream.tables.opening import open_tables
 from millstream.tables.rows import TableReader
 
 T = TypeVar("T")
 _POOL_THREADS = 8
-_RETRY_SECONDS = 15.0
 
 
 class DataDirectory:
@@ -28,31 +26,31 @@ class DataDirectory:
     def __init__(self, path: Path, broker_url: str | None = None) -> None:
         self.path = path
         self.broker_url = broker_url
-        self._broker: Broker | None = None
-        self._opening = threading.Lock()
-        self._retry_at = 0.0
+        is_remote = broker_url is not None and broker_url.startswith(KAFKA)
+        self._link = BrokerLink(lambda: open_broker(broker_url, path), broker_url or "", is_remote=is_remote)
         self._pool = ThreadPoolExecutor(_POOL_THREADS, "millstream-web-topics")
 
     @property
     def broker(self) -> Broker:
-        """The broker, open until ``close``."""
-        with self._opening:
-            if self._broker is None:
-                self._broker = open_broker(self.broker_url, self.path)
-            return self._broker
+        """The broker, open until ``close``; raises at once while it cannot be reached."""
+        return self._link.broker
+
+    def broker_problem(self) -> MillstreamError | None:
+        """Return why the broker cannot be used, or None if it can."""
+        try:
+            self._link.check()
+        except MillstreamError as error:
+            return error
+        return None
 
     def query_broker(self, query: Callable[[Broker], T], default: T) -> T:
         """Return the result of a query, or ``default`` if the broker is unavailable.
 
-        An unavailable broker is not queried again for a while. This is for optional parts of a page: an app that fails
-        because its broker is down must still be shown.
+        This is for optional parts of a page: an app that fails because its broker is down must still be shown.
         """
-        if time.monotonic() < self._retry_at:
-            return default
         try:
             return query(self.broker)
         except BrokerUnavailableError:
-            self._retry_at = time.monotonic() + _RETRY_SECONDS
             return default
 
     def map_topics(self, read: Callable[[str], T]) -> dict[str, T]:
@@ -88,7 +86,4 @@ class DataDirectory:
     def close(self) -> None:
         """Close the broker."""
         self._pool.shutdown()
-        with self._opening:
-            if self._broker is not None:
-                self._broker.close()
-                self._broker = None
+        self._link.close()

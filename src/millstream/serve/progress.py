@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from millstream.broker import Broker
 from millstream.serve.data_directory import DataDirectory
 from millstream.serve.rates import Rates
 
@@ -16,10 +17,14 @@ _INTERVAL_FACTOR = 4
 
 
 class ProgressSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The last batch of each app, and how many records have ever been written to each topic."""
+    """The last batch of each app, and how many records have ever been written to each topic.
+
+    There are no topics while the broker is not available.
+    """
 
     apps: dict[str, int]
     topics: dict[str, int]
+    is_broker_available: bool
 
 
 class ProgressWatch:
@@ -51,7 +56,11 @@ class ProgressWatch:
 
     def _read(self) -> ProgressSnapshot:
         directory = self._directory
-        topics = directory.map_topics(lambda name: sum(offsets.end for offsets in directory.broker.offsets(name)))
-        self._rates.record(topics)
+        topics = directory.query_broker(self._ends, None)
+        if topics is not None:
+            self._rates.record(topics)
         apps = {app: directory.journal(app).read()[0].done for app in directory.apps()}
-        return ProgressSnapshot(apps=apps, topics=topics)
+        return ProgressSnapshot(apps=apps, topics=topics or {}, is_broker_available=topics is not None)
+
+    def _ends(self, broker: Broker) -> dict[str, int]:
+        return self._directory.map_topics(lambda name: sum(offsets.end for offsets in broker.offsets(name)))

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from millstream.admin.dead_letter_replay import Replay, remaining_offsets, replay_remaining, replay_selected
+from millstream.broker import Broker
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.params import Limit, Name
 from millstream.serve.api.records import RecordView, record_view
@@ -58,13 +59,10 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 def list_dead_letters(site: Site, params: DeadLetterParams) -> DeadLetters:
     """Return the newest dead letters of an app, and the records that it dropped."""
-    broker, journal = site.directory.broker, site.directory.journal(params.app)
+    journal = site.directory.journal(params.app)
     topic = dead_letter_topic(site, params.app)
-    exists = topic in broker.topic_names()
-    newest = (
-        deque(read_dead_letters(broker, topic, newest=params.limit), params.limit) if exists else deque[DeadLetter]()
-    )
-    waiting = sum(end - start for start, end in remaining_offsets(broker, topic).values()) if exists else 0
+    unknown: tuple[deque[DeadLetter], int] = (deque(), 0)
+    newest, waiting = site.directory.query_broker(lambda broker: _newest(broker, topic, params.limit), unknown)
     dropped = journal.history.totals().dropped
     return DeadLetters(
         app=params.app,
@@ -75,6 +73,14 @@ def list_dead_letters(site: Site, params: DeadLetterParams) -> DeadLetters:
         dropped={name: count for name, count in dropped.items() if not name.endswith(": late")},
         late_topics=_late_topics(journal.catalog().get("plan", {})),
     )
+
+
+def _newest(broker: Broker, topic: str, limit: int) -> tuple[deque[DeadLetter], int]:
+    """Return the newest dead letters, and how many were not replayed yet."""
+    if topic not in broker.topic_names():
+        return deque(), 0
+    waiting = sum(end - start for start, end in remaining_offsets(broker, topic).values())
+    return deque(read_dead_letters(broker, topic, newest=limit), limit), waiting
 
 
 def replay_dead_letters(site: Site, params: AppParams, body: ReplayRequest) -> Replay:

@@ -104,7 +104,7 @@ def get_time(site: Site, params: AppParams) -> AppTime:
     readers = site.directory.tables(params.app)
     return AppTime(
         app=params.app,
-        sources=list(_sources(site.directory.broker, journal)),
+        sources=site.directory.query_broker(lambda broker: list(_sources(broker, journal)), []),
         stages=[
             StageTime(stage=stage.name, stream_times=stage.stream_times, held_back_by=stage.held_back_by)
             for stage in stages

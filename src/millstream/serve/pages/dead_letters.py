@@ -25,7 +25,9 @@ def dead_letters_page(site: Site, app: str) -> tuple[Content, ...]:
     """Return the content of the page for one app."""
     listing = list_dead_letters(site, DeadLetterParams(app=app))
     letters = [_letter(app, letter) for letter in listing.dead_letters]
-    listed = element("div", letters or _no_letters(listing), class_="dead-letters")
+    problem = site.directory.broker_problem()
+    none = _no_letters(listing) if problem is None else empty("They cannot be read now", element("p", problem.message))
+    listed = element("div", letters or none, class_="dead-letters")
     return (
         card("Dead letters", _replay_all(listing), listed, live="dead-letters", wide=True),
         card("Late records", _late(listing), live="late"),

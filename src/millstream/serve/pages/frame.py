@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.responses import HTMLResponse
 
+from millstream.errors import MillstreamError
 from millstream.serve.html import Content, Markup, element, joined, page_text
 from millstream.serve.pages.parts import url
 from millstream.serve.static import static_url
@@ -29,6 +31,7 @@ class Frame:
 
     csrf: str
     data_dir: str
+    broker_problem: Callable[[], MillstreamError | None]
 
     def page(
         self, section: str, title: str, *content: Content, lead: Content = None, scripts: tuple[str, ...] = ()
@@ -48,6 +51,7 @@ class Frame:
         main = element(
             "main",
             element("header", element("h1", title), element("p", lead, class_="lead") if lead else None),
+            element("div", self._banner(), id="broker-state", data_live=True, class_="wide"),
             *content,
             id="main",
             tabindex=-1,
@@ -55,6 +59,14 @@ class Frame:
         toast = element("div", id="toast", role="status", hidden=True)
         body = (element("a", "Skip to content", href="#main", class_="skip"), self._side(section), main, toast)
         return HTMLResponse(page_text(head, *body))
+
+    def _banner(self) -> Content:
+        """Return what every page says while the broker cannot be reached."""
+        problem = self.broker_problem()
+        if problem is None:
+            return None
+        note = "Topics and groups are not available, and lag is as of the last batch."
+        return element("p", element("b", problem.message.capitalize(), "."), " ", note, class_="banner", role="alert")
 
     def _side(self, section: str) -> Markup:
         items = [

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from millstream.errors import MillstreamError
+from millstream.errors import BrokerUnavailableError, MillstreamError
 from millstream.foundation.text import printable
 from millstream.serve.api.apps import HistoryParams
 from millstream.serve.api.groups import GroupParams
@@ -42,7 +42,7 @@ Show = Callable[[Site, Frame, Params], HTMLResponse]
 
 def page_routes(site: Site, credentials: Credentials) -> list[Route]:
     """Return the routes of all pages."""
-    frame = Frame(credentials.csrf, str(site.directory.path))
+    frame = Frame(credentials.csrf, str(site.directory.path), site.directory.broker_problem)
     return [Route(path, _endpoint(site, frame, show), methods=["GET"]) for path, show in _PAGES.items()]
 
 
@@ -53,7 +53,8 @@ def _endpoint(site: Site, frame: Frame, show: Show) -> Callable[[Request], Any]:
         try:
             return await run_in_threadpool(show, site, frame, params)
         except MillstreamError as error:
-            return _error_page(frame, http_status(error, is_read=True), error.message, error.hint)
+            reload = isinstance(error, BrokerUnavailableError)
+            return _error_page(frame, http_status(error, is_read=True), error.message, error.hint, reload=reload)
         except msgspec.ValidationError as error:
             return _error_page(frame, 400, f"invalid URL: {error}", None)
         except Exception as error:
@@ -64,8 +65,10 @@ def _endpoint(site: Site, frame: Frame, show: Show) -> Callable[[Request], Any]:
     return endpoint
 
 
-def _error_page(frame: Frame, status: int, message: str, hint: str | None) -> HTMLResponse:
-    content = empty(message, element("p", hint or ""), element("p", element("a", "To the overview", href="/")))
+def _error_page(frame: Frame, status: int, message: str, hint: str | None, *, reload: bool = False) -> HTMLResponse:
+    """Return a page with an error; with ``reload``, its script loads the page again when the broker is back."""
+    to_overview = element("p", element("a", "To the overview", href="/"), data_reload=reload)
+    content = empty(message, element("p", hint or ""), to_overview)
     page = frame.page("", "Error", content)
     page.status_code = status
     return page

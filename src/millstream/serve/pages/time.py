@@ -40,14 +40,16 @@ def time_page(site: Site, app: str, table: str | None, key: str | None, when: st
     """Return the content of the page for one app."""
     app_time = get_time(site, AppParams(app=app))
     return (
-        card("Sources", _sources(app_time.sources), live="sources", wide=True),
+        card("Sources", _sources(app_time.sources, site.directory.broker_problem()), live="sources", wide=True),
         card("Stream time of each task", _stages(app_time.stages), live="stages", wide=True),
         card("Windows", _windows(app_time.windows), live="windows", wide=True),
         card("Why is a record late?", _question(site, app_time, table, key, when), wide=True),
     )
 
 
-def _sources(sources: list[SourceTime]) -> Content:
+def _sources(sources: list[SourceTime], problem: MillstreamError | None) -> Content:
+    if not sources and problem is not None:
+        return empty("The sources are not known now", element("p", problem.message))
     if not sources:
         return empty("No records were read yet", element("p", "Sources appear with the first batch."))
     rows = (

@@ -78,7 +78,11 @@
   function listen() {
     const events = new EventSource("/api/live/progress");
     events.addEventListener("open", () => show("live", "live"));
-    events.addEventListener("progress", schedule);
+    events.addEventListener("progress", (event) => {
+      const isBack = JSON.parse(event.data).is_broker_available && document.querySelector("[data-reload]");
+      if (isBack) location.reload();
+      else schedule();
+    });
     events.addEventListener("error", () => show("lost", "no connection"));
     window.addEventListener("pagehide", () => events.close());
   }
