@@ -3,28 +3,17 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.cli.running import run_to_end
 
-from millstream import App
-from millstream.broker import Output, TopicConfig
+from millstream.batch.batch import Batch
+from millstream.batch.journal import Journal
+from millstream.batch.report import BatchReport
 from millstream.errors import DefinitionError
-from millstream.foundation.blocks import block_of
-from millstream.log import EmbeddedLog
+from millstream.foundation.paths import journal_dir
 from millstream.metrics import prometheus
 from millstream.metrics.prometheus import MetricsServer, metrics_text
-
-
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    app = App("words", data_dir=tmp_path)
-    app.stream("lines", value=str).group_by(lambda line: line).count(name="seen").to_stream().to("out")
-    with EmbeddedLog(tmp_path) as log:
-        log.create_topic("lines", TopicConfig(partitions=1))
-        log.create_topic("out", TopicConfig(partitions=1))
-        log.append([Output("lines", 0, block_of([None] * 3, [b"a", b"b", b"\xff"], [1000, 2000, 3000]))])
-    run_to_end(app)
-    return tmp_path
+from millstream.task.report import TaskReport
 
 
 @pytest.fixture
@@ -56,6 +45,23 @@ def test_the_text_has_every_metric_with_its_type(data_dir: Path) -> None:
     ]:
         assert expected in lines
     assert any(line.startswith('millstream_phase_seconds_total{app="words",phase="run"} ') for line in lines)
+
+
+def test_latency_is_a_cumulative_histogram(data_dir: Path) -> None:
+    journal = Journal(journal_dir(data_dir, "words"), durable=False)
+    progress, _ = journal.read()
+    for number, latency in enumerate((4, 40, 400), progress.done + 1):
+        task = TaskReport(task=0, stage="lines", oldest=1_000_000 - latency)
+        batch = Batch(number=number, wall_time=0, ranges=())
+        report = BatchReport(plan=batch, tasks=[task], seconds=0.1, ended_at=1_000_000)
+        journal.write(msgspec.structs.replace(progress, done=number), None, report)
+    lines = metrics_text(data_dir).splitlines()
+    buckets = [line.split() for line in lines if line.startswith("millstream_latency_seconds_bucket")]
+    counts = {name.split('le="')[1][:-2]: int(count) for name, count in buckets}
+    assert (counts["0.001"], counts["0.01"], counts["0.1"], counts["1"], counts["+Inf"]) == (0, 1, 2, 3, 3)
+    assert list(counts.values()) == sorted(counts.values())
+    assert 'millstream_latency_seconds_sum{app="words"} 0.444' in lines
+    assert 'millstream_latency_seconds_count{app="words"} 3' in lines
 
 
 def test_metrics_are_served_on_loopback_for_known_host_names(server: MetricsServer) -> None:

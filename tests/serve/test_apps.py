@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.running import run_to_end
@@ -14,6 +16,7 @@ from millstream.errors import ProcessingError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import journal_dir, lock_file
 from millstream.foundation.storage import close_environments
+from millstream.log import EmbeddedLog
 from millstream.serve.api.apps import AppParams
 from millstream.serve.api.topology import get_topology
 
@@ -30,6 +33,26 @@ def test_apps_report_totals_and_dropped_records(served: Served) -> None:
     assert sum(batch["records_in"] for batch in detail["batches"]) == 121
     assert detail["dropped"]["rides.map_values: error"] == 3
     assert detail["deploy"]["is_first"]
+
+
+def test_the_overview_reads_only_the_offsets_of_the_topics_that_apps_read(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, str]] = []
+
+    def counted(name: str) -> Callable[..., Any]:
+        call = getattr(EmbeddedLog, name)
+
+        def count(log: EmbeddedLog, *arguments: Any) -> Any:
+            calls.append((name, str(arguments[:1])))
+            return call(log, *arguments)
+
+        return count
+
+    for name in ("offsets", "topic", "read", "topic_names"):
+        monkeypatch.setattr(EmbeddedLog, name, counted(name))
+    served.page("/")
+    assert sorted(calls) == [("offsets", "('lines',)"), ("offsets", "('rides',)")]
 
 
 def test_a_failed_app_reports_the_reason(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_pages_are_rendered_at_once_without_their_broker(tmp_path: Path, silent_
 
 
 class SlowBroker:
-    """A broker whose topics are listed only when it is told to respond."""
+    """A broker whose topics are listed only after ``responds`` is set."""
 
     def __init__(self) -> None:
         self.responds = threading.Event()

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from starlette.requests import ClientDisconnect
 from tests.cli.running import run_to_end
 from tests.serve.conftest import fill, words_app
 
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
+from millstream.serve.api import live
 from millstream.serve.server import WebAddress, WebServer
 
 
@@ -103,3 +107,21 @@ def test_a_stream_of_an_unknown_topic_is_rejected_at_once(server: WebServer) -> 
 
 def test_a_stream_ends_when_its_time_is_up(server: WebServer) -> None:
     assert list(events(server, "/api/live/topics/lines?seconds=0.1")) == [("alive", None)]
+
+
+def test_a_client_that_disconnects_before_the_first_event_frees_its_stream() -> None:
+    async def receive() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def send(_: object) -> None:
+        raise OSError("the connection is closed")
+
+    async def events() -> AsyncIterator[bytes]:
+        yield b": alive\n\n"
+
+    scope = {"type": "http", "method": "GET", "headers": [], "asgi": {"spec_version": "2.4"}}
+    for _ in range(live._MAX_STREAMS + 1):
+        response = live._stream(events())
+        assert response.status_code == 200
+        with suppress(ClientDisconnect):
+            anyio.run(response, scope, receive, send)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,10 @@ _METRICS = {
     "dropped_total": ("counter", "Dropped records, by node and reason."),
     "dead_letters_total": ("counter", "Records sent to the dead letter topic."),
     "phase_seconds_total": ("counter", "Time spent in each phase of batches."),
+    "latency_seconds": (
+        "histogram",
+        "From the timestamp of the record that waited longest to the end of its batch, by batch.",
+    ),
     "last_batch_timestamp_seconds": ("gauge", "Time at which the last batch completed."),
     "lag_records": ("gauge", "Unread records as of the last batch."),
     "stage_records_in_total": ("counter", "Records processed by the tasks of a stage."),
@@ -39,17 +44,27 @@ _METRICS = {
 }
 
 
+def grafana_dashboard() -> bytes:
+    """Return a dashboard of these metrics that Grafana can import, as JSON."""
+    return (files("millstream.metrics") / "grafana.json").read_bytes()
+
+
 def metrics_text(data_dir: Path) -> str:
     """Return the metrics of all apps that have run on a data directory."""
     samples: dict[str, list[str]] = {name: [] for name in _METRICS}
     for app in app_names(data_dir):
         for name, labels, value in _samples(status_of(data_dir, app)):
             pairs = ",".join(f"{label}={_quoted(text)}" for label, text in {"app": app, **labels}.items())
-            samples[name].append(f"millstream_{name}{{{pairs}}} {value:.15g}")
+            samples[_metric_of(name)].append(f"millstream_{name}{{{pairs}}} {value:.15g}")
     lines: list[str] = []
     for name, (kind, description) in _METRICS.items():
         lines += [f"# HELP millstream_{name} {description}", f"# TYPE millstream_{name} {kind}", *samples[name]]
     return "\n".join(lines) + "\n"
+
+
+def _metric_of(sample: str) -> str:
+    """Return the metric of a sample: a histogram has samples with suffixes."""
+    return sample if sample in _METRICS else sample.rpartition("_")[0]
 
 
 def _samples(status: AppStatus) -> Iterator[Sample]:
@@ -62,6 +77,12 @@ def _samples(status: AppStatus) -> Iterator[Sample]:
         yield "dropped_total", {"node": node, "reason": reason}, count
     for phase, seconds in msgspec.structs.asdict(totals.phases).items():
         yield "phase_seconds_total", {"phase": phase}, seconds
+    latency = totals.latency
+    for end, count in latency.cumulative():
+        yield "latency_seconds_bucket", {"le": f"{end / 1000:.4g}"}, count
+    yield "latency_seconds_bucket", {"le": "+Inf"}, latency.count
+    yield "latency_seconds_sum", {}, latency.sum_ms / 1000
+    yield "latency_seconds_count", {}, latency.count
     if status.ended_at is not None:
         yield "last_batch_timestamp_seconds", {}, status.ended_at / 1000
     for name, count in status.lag.items():
@@ -88,7 +109,7 @@ def _quoted(text: object) -> str:
 
 
 class MetricsServer:
-    """Serves ``/metrics`` on loopback until it is closed."""
+    """Serves ``/metrics``, and ``/grafana.json`` to display them, on loopback until it is closed."""
 
     def __init__(self, data_dir: Path, port: int) -> None:
         class Handler(_Handler):
@@ -141,6 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # the name that http.server calls
         if self.headers.get("Host", "").partition(":")[0] not in _OWN_NAMES:
             self.send_error(403, "only requests for localhost are allowed")  # another site rebound its name (DNS)
+        elif self.path == "/grafana.json":
+            self._send("application/json", grafana_dashboard())
         elif self.path != "/metrics":
             self.send_error(404)
         else:
@@ -152,8 +175,11 @@ class _Handler(BaseHTTPRequestHandler):
         except MillstreamError as error:
             self.send_error(503, error.message)
             return
+        self._send(CONTENT_TYPE, body)
+
+    def _send(self, content_type: str, body: bytes) -> None:
         self.send_response(200)
-        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

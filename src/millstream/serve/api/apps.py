@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,7 +21,7 @@ from millstream.views.status import AppStatus, StageStatus, status_of
 State = Literal["running", "catching up", "waiting", "failed", "stopped"]
 _BEHIND_SECONDS = 10  # an app with a backlog of more than this much work is catching up
 _BEHIND_RECORDS = 1000
-_LATENCY_BATCHES = 30
+_TIMELINE_BATCHES, _LATENCY_BATCHES = 60, 30
 _HOUR = 60
 
 
@@ -111,13 +111,14 @@ def get_app(site: Site, params: AppParams) -> AppDetail:
     """Return one app."""
     journal = site.directory.journal(params.app)
     status = status_of(site.directory.path, params.app)
+    lag, batches = lag_of(site.directory, journal), journal.history.batches(_TIMELINE_BATCHES)
     return AppDetail(
-        summary=_summary(site, status, journal),
-        lag=lag_of(site.directory, journal),
+        summary=_summary(status, lag, batches[-_LATENCY_BATCHES:]),
+        lag=lag,
         dropped=status.totals.dropped,
         phases=status.phases,
         stages=status.stages,
-        batches=[_batch_times(report) for report in journal.history.batches(60)],
+        batches=[_batch_times(report) for report in batches],
         minutes=history_of(journal, _HOUR),
         deploy=plan_change(journal),
     )
@@ -136,7 +137,9 @@ def list_batches(site: Site, params: BatchParams) -> list[BatchTimes]:
 
 def summary_of(site: Site, app: str) -> AppSummary:
     """Return the summary of an app."""
-    return _summary(site, status_of(site.directory.path, app), site.directory.journal(app))
+    journal = site.directory.journal(app)
+    lag = lag_of(site.directory, journal)
+    return _summary(status_of(site.directory.path, app), lag, journal.history.batches(_LATENCY_BATCHES))
 
 
 def plan_change(journal: Journal) -> PlanChange | None:
@@ -160,8 +163,8 @@ def _nodes(plan: dict[str, Any] | None) -> dict[str, Any]:
     return {} if plan is None else {node["name"]: node for node in plan.get("nodes", [])}
 
 
-def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
-    lag = sum(lag_of(site.directory, journal).values())
+def _summary(status: AppStatus, lags: Mapping[str, int], batches: Sequence[BatchReport]) -> AppSummary:
+    lag = sum(lags.values())
     state, why = _state(status, lag)
     return AppSummary(
         app=status.app,
@@ -172,7 +175,7 @@ def _summary(site: Site, status: AppStatus, journal: Journal) -> AppSummary:
         ended_at=status.ended_at,
         rate=status.rate,
         seconds=status.seconds,
-        latency=_latency(journal.history.batches(_LATENCY_BATCHES)),
+        latency=_latency(batches),
         lag=lag,
         records_in=status.totals.records_in,
         records_out=status.totals.records_out,

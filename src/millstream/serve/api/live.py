@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from millstream.errors import MillstreamError
 from millstream.records import Record, TopicPartition
@@ -145,14 +146,17 @@ def _stream(events: AsyncIterator[bytes]) -> Response:
     if not _open_streams.acquire(blocking=False):
         return error_response(429, "too_many", f"{_MAX_STREAMS} streams are already open", "close some, or retry later")
 
-    async def counted() -> AsyncIterator[bytes]:
+    return _CountedStream(events, media_type="text/event-stream")
+
+
+class _CountedStream(StreamingResponse):
+    """Counts as open until it ends, also if the client disconnects before the first event."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async for event in events:
-                yield event
+            await super().__call__(scope, receive, send)
         finally:
             _open_streams.release()
-
-    return StreamingResponse(counted(), media_type="text/event-stream")
 
 
 def _operation(path: str, summary: str, handler: Any, params: type[msgspec.Struct]) -> Operation:

@@ -27,7 +27,7 @@ def fitted(text: str, font_size: float, width: float) -> str:
     """Shorten a text in its middle until it fits: the end of a generated name tells it from others.
 
     >>> fitted("trades.windowed_aggregate.sink-2", 13, 160)
-    'trades.wi….sink-2'
+    'trades.wi…te.sink-2'
     """
     if text_width(text, font_size) <= width:
         return text

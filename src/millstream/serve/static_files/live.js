@@ -84,8 +84,11 @@
       else schedule();
     });
     events.addEventListener("error", () => show("lost", "no connection"));
-    window.addEventListener("pagehide", () => events.close());
+    window.addEventListener("pagehide", () => events.close(), { once: true });
   }
+
+  // The browser shows the page again without loading it, for example after Back.
+  window.addEventListener("pageshow", (event) => { if (event.persisted) listen(); });
 
   function applyTheme(name) {
     if (name) document.documentElement.dataset.theme = name;

@@ -71,5 +71,5 @@
   }
 
   button.addEventListener("click", () => (events ? stop() : start()));
-  window.addEventListener("pagehide", () => { if (events) events.close(); });
+  window.addEventListener("pagehide", () => { if (events) stop(); });
 })();
