@@ -26,6 +26,7 @@
     │   ├── PartitionsAddedError              a source topic has partitions that no task reads
     │   └── UnknownTableError (LookupError)   the table does not exist
     ├── EngineError                           Spark could not run the batch (retryable)
+    │   └── EngineStoppedError                Spark's JVM has ended (retryable)
     └── InternalError                         an unexpected error ended the run
 
 A message is one lower-case sentence with the offending value, then ``; `` and what to do. Facts are attributes, so
@@ -224,6 +225,12 @@ class EngineError(MillstreamError):
 
     code = "engine"
     retryable = True
+
+
+class EngineStoppedError(EngineError):
+    """Spark's JVM has ended, so that nothing can run until Spark is started again."""
+
+    code = "engine_stopped"
 
 
 class InternalError(MillstreamError):

@@ -16,7 +16,7 @@ from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute, Until
 from millstream.batch.report import BatchReport
 from millstream.broker import Output
-from millstream.errors import BrokerUnavailableError, EngineError, ProcessingError
+from millstream.errors import BrokerUnavailableError, EngineError, EngineStoppedError, ProcessingError
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
@@ -229,6 +229,12 @@ def test_the_driver_runs_batches_after_a_resident_has_died(make: Make, log: Embe
     make(resident=resident).run("caught-up")
     assert counts(log) == ALL
     assert resident.first_batches == [1]
+
+
+def test_a_spark_that_has_stopped_ends_the_loop_at_once_so_that_it_is_started_again(make: Make) -> None:
+    resident = LocalResident(make, EngineStoppedError("killed"))
+    with pytest.raises(EngineStoppedError):
+        make(_never, resident=resident).run()
 
 
 def test_an_error_of_user_code_in_a_resident_ends_the_run_and_offsets_stay_right(make: Make, log: EmbeddedLog) -> None:

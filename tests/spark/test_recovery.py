@@ -24,9 +24,10 @@ from millstream import Config
 from tests.spark.apps import words
 
 words.data_dir = Path(sys.argv[1])
-words.config = Config(partitions=2, small_batch_records=0)  # no resident task, which would survive it
+if sys.argv[2] == "driver":
+    words.config = Config(partitions=2, small_batch_records=0)
 done = threading.Semaphore(0)
-words.start(on_batch=lambda report: done.release())
+words.start(trigger="auto" if sys.argv[2] == "driver" else "realtime", on_batch=lambda report: done.release())
 with words.producer(value=str) as producer:
     producer.send("lines", "a b")
 assert done.acquire(timeout=200)
@@ -39,10 +40,11 @@ print(sorted(words.tables["words"].items()))
 """
 
 
-def test_an_app_survives_the_death_of_the_jvm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["driver", "resident"])
+def test_an_app_survives_the_death_of_the_jvm(mode: str, tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     ran = subprocess.run(
-        [sys.executable, "-c", JVM_DIES, str(tmp_path)],
+        [sys.executable, "-c", JVM_DIES, str(tmp_path), mode],
         capture_output=True,
         text=True,
         check=False,
@@ -51,6 +53,7 @@ def test_an_app_survives_the_death_of_the_jvm(tmp_path: Path) -> None:
         timeout=280,
     )
     assert ran.stdout == "[('a', 2), ('b', 1), ('c', 1)]\n", ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 def test_a_stuck_worker_is_cancelled_and_its_batch_runs_again(tmp_path: Path, feed: Feed) -> None:

@@ -17,7 +17,7 @@ from millstream.batch.journal import Journal
 from millstream.batch.logs import log_batch
 from millstream.batch.planner import Planner
 from millstream.batch.report import BatchReport, Phases, lag_of
-from millstream.errors import EngineError, MillstreamError, PartitionsAddedError
+from millstream.errors import EngineError, EngineStoppedError, MillstreamError, PartitionsAddedError
 from millstream.records import TopicPartition
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
@@ -158,7 +158,7 @@ class BatchLoop:
         try:
             self._resident.run(until, self._report, self._stopping, self._activity.restart_timer)
         except MillstreamError as error:
-            if not error.retryable:
+            if not error.retryable or isinstance(error, EngineStoppedError):
                 raise
             self._driver_until = time.monotonic() + _DRIVER_SECONDS
         finally:

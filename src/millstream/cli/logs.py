@@ -32,3 +32,4 @@ def log_to_stderr(form: LogFormat) -> None:
     log = logging.getLogger("millstream")
     log.addHandler(handler)
     log.setLevel(logging.INFO)
+    log.propagate = False  # libraries may add a handler to the root, which would repeat every line

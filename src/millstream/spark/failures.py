@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from millstream import errors
-from millstream.errors import EngineError, MillstreamError
+from millstream.errors import EngineError, EngineStoppedError, MillstreamError
 
 _KINDS = {
     kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, MillstreamError)
@@ -60,8 +60,11 @@ def explained(error: Exception) -> EngineError:
         (line.strip() for line in text.splitlines() if re.search(r"(Error|Exception|exited|killed)", line)), ""
     )
     if isinstance(error, ConnectionError | Py4JError) and not isinstance(error, Py4JJavaError):
-        reason = "its JVM does not respond"
-    elif "SPARK_JOB_CANCELLED" in text:
+        return EngineStoppedError(
+            "Spark has stopped: its JVM does not respond, for example because it was killed or out of memory",
+            hint="Spark is started again, and then the batch is run again",
+        )
+    if "SPARK_JOB_CANCELLED" in text:
         reason = "it took longer than stuck_after and was cancelled"
     elif missing := _MISSING.search(text):
         return EngineError(

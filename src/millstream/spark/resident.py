@@ -86,7 +86,8 @@ class ResidentTask:
     ) -> None:
         with DriverSocket() as control:
             control.on_waiting = on_waiting
-            job = _Job(self._rdd(control.address, until))
+            with translated():
+                job = _Job(self._rdd(control.address, until))
             self._lease.release()
             job.start()
             try:

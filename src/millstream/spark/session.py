@@ -17,6 +17,7 @@ from millstream.config import Config
 from millstream.errors import EngineError
 from millstream.foundation.open_files import raise_open_file_limit
 from millstream.spark.datasource import FORMAT, register
+from millstream.spark.quiet import silence_lost_connections
 from millstream.spark.settings import is_local, master_of, session_settings
 from millstream.spark.stderr_filter import filtered_stderr
 
@@ -51,6 +52,7 @@ def spark_context(config: Config) -> SparkContext:
             with filtered_stderr():
                 context = SparkContext.getOrCreate(conf)
                 context.setLogLevel("OFF")
+                silence_lost_connections(context)
         except PySparkException as error:
             raise EngineError(
                 f"Spark does not start: {str(error).splitlines()[0]}",
