@@ -52,6 +52,7 @@ def test_nulls_and_missing_rows_in_inner_and_left_joins() -> None:
             "t: null_key": 1,
             "inner: null_key": 1,
             "inner: null_value": 1,
+            "inner: no_row": 1,
             "left: null_value": 1,
         }
 

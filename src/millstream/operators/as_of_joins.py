@@ -42,7 +42,7 @@ def _join(node: StreamTableJoin, forward: Process, runtime: Runtime) -> Process:
                 if row is None:
                     check(key)
             if row is None and not left:
-                return None
+                return runtime.drop(node, "no_row")
             joined = joiner(key, value, row)
         except Exception as error:
             return handle_error(node, error, key)

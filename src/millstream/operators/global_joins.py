@@ -30,7 +30,7 @@ def _join(node: StreamGlobalJoin, forward: Process, runtime: Runtime) -> Process
                 if row is None:
                     check(row_key)
             if row is None and not left:
-                return None
+                return drop(node, "no_row")
             joined = joiner(key, value, row)
         except Exception as error:
             return handle_error(node, error, key)

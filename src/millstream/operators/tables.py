@@ -82,7 +82,7 @@ def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime
                 if row is None:
                     check(key)
             if row is None and not left:
-                return None
+                return drop(node, "no_row")
             joined = join(key, value, row) if takes_key else join(value, row)
         except Exception as error:
             return handle_error(node, error, key)

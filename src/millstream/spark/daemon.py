@@ -1,4 +1,4 @@
-"""The parent process of Spark's Python workers: PySpark's daemon, which starts faster and reports no false errors.
+"""The parent process of Spark's Python workers: PySpark's daemon, which starts faster.
 
 Spark gives its workers PySpark as a zip file. Python keeps no bytecode for modules in a zip file, so that each daemon
 would compile all of PySpark, which takes most of a second. This module uses the installed PySpark, which is the same,
@@ -8,8 +8,6 @@ and imports what all workers need before they are forked. Arrow and NumPy start 
 from __future__ import annotations
 
 import gc
-import os
-import socket
 import sys
 from pathlib import Path
 
@@ -35,15 +33,6 @@ def main() -> None:
     from pyspark import daemon
 
     _ = pyspark.worker  # imported for the workers
-    run_worker = daemon.worker
-
-    def worker(sock: socket.socket, authenticated: bool) -> int:
-        try:
-            return run_worker(sock, authenticated)
-        except (BrokenPipeError, ConnectionResetError):
-            os._exit(1)  # the JVM has ended this task or itself, and nothing reads the result
-
-    daemon.worker = worker
     gc.freeze()  # so that the collector does not touch, and copy, the pages that workers share
     daemon.manager()
 

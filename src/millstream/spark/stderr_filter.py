@@ -1,4 +1,4 @@
-"""Hide the messages that Spark prints when it starts; everything else on standard error passes."""
+"""Hide what Spark prints when it starts and when it ends a worker; everything else on standard error passes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 _STARTUP_MESSAGES = re.compile(
     rb"Using incubator modules|Using Spark's default log4j profile|Setting default log level|To adjust logging level"
     rb"|NativeCodeLoader|Setting Spark log level|^\s*$"
 )
+_FRAME = re.compile(rb'^  File "(.*)"')
+_LOST_CONNECTION = (b"BrokenPipeError", b"ConnectionResetError")
 
 
 @contextmanager
@@ -32,6 +34,32 @@ def filtered_stderr() -> Iterator[None]:
 
 def _copy_lines(reading: int, original: int) -> None:
     with open(reading, "rb") as lines, open(original, "wb", buffering=0) as out:  # these are descriptors
-        for line in lines:
-            if not _STARTUP_MESSAGES.search(line):
-                out.write(line)
+        for line in relevant_lines(lines):
+            out.write(line)
+
+
+def relevant_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines that concern a user.
+
+    A worker that Spark has ended, because it needed only some of the rows or because it stops, finds its connection
+    closed. PySpark's daemon then prints a stack trace, in which there are no frames but its own.
+    """
+    trace: list[bytes] = []
+    for line in lines:
+        if line.startswith(b"Traceback (most recent call last):"):
+            yield from trace
+            trace = [line]
+        elif trace and line.startswith(b" "):
+            trace.append(line)
+        elif trace:
+            if not (line.startswith(_LOST_CONNECTION) and _is_of_daemon(trace)):
+                yield from (*trace, line)
+            trace = []
+        elif not _STARTUP_MESSAGES.search(line):
+            yield line
+    yield from trace
+
+
+def _is_of_daemon(trace: list[bytes]) -> bool:
+    frames = [match[1] for line in trace if (match := _FRAME.match(line))]
+    return bool(frames) and all(path.endswith(b"pyspark/daemon.py") for path in frames)

@@ -141,7 +141,7 @@ class Replay:
         return [] if difference is None else [f"the failing step: {difference}"]
 
     def _compare_drops(self, driver: TestDriver) -> None:
-        """Compare the number of drops; like Kafka Streams, do not count null keys before a repartition edge.
+        """Compare the number of drops; like Kafka Streams, do not count null keys before an edge, nor missing rows.
 
         An edge passes null keys if a left join reads it too; the aggregations that read it then drop them.
         """
@@ -150,6 +150,7 @@ class Replay:
         inserted = [edge for edge in edges if edge.null_keys and "-repartition" in (edge.name or "")]
         behind = [reader for edge in inserted for reader, _ in plan.readers[edge] if isinstance(reader, AGGREGATIONS)]
         uncounted = {f"{node.name}: null_key" for node in (*edges, *behind)}
+        uncounted |= {reason for reason in driver.dropped if reason.endswith(": no_row")}
         dropped = sum(number for reason, number in driver.dropped.items() if reason not in uncounted)
         expected = self._case.expect.dropped
         if expected is not None and dropped != expected:
