@@ -200,6 +200,29 @@ class App(Sources):
 
         return open_broker(self.broker_url, self.data_dir, durability=self.config.durability)
 
+    def create_topics(self) -> list[str]:
+        """Create the topics that the app reads or writes and that do not exist, and return their names.
+
+        A run does this at its start. Call it to write records before the first run. Topics that match a pattern, and
+        those that a function chooses for each record, are created by others or with their first record.
+
+        >>> import tempfile
+        >>> from millstream import App
+        >>> app = App("shop", data_dir=tempfile.mkdtemp())
+        >>> app.stream("orders").to("copies")
+        >>> app.create_topics()
+        ['orders', 'copies']
+        >>> app.create_topics()
+        []
+        """
+        from millstream.batch.topics import create_topics
+
+        broker = self.broker
+        try:
+            return create_topics(self._spec(), broker)
+        finally:
+            broker.close()
+
     @property
     def tables(self) -> Mapping[str, TableReader]:
         """The app's tables by name; they can be read while the app runs and afterwards."""

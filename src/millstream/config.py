@@ -21,7 +21,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     partitions: int = 4
-    """Number of partitions of the topics that the app creates."""
+    """Number of partitions of the topics that the app creates. These topics keep all records; see `topics alter`."""
     create_topics: bool = True
     """Create missing topics at start; otherwise a missing topic is an error."""
     caching: bool = True

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream import App
+from millstream import App, Config
 from millstream.batch.topics import SourceTopics
 from millstream.broker import TopicConfig
 from millstream.log import EmbeddedLog
@@ -68,3 +68,15 @@ def test_a_pattern_is_shown_in_the_plan() -> None:
     app.stream(pattern="in-[0-9]+", name="numbered").to("out")
     assert "stage numbered (level 0) reads topics like in-[0-9]+" in app.describe()
     assert '"pattern": "in-[0-9]+"' in app.describe("json")
+
+
+def test_the_topics_of_an_app_can_be_created_before_its_first_run(tmp_path: Path) -> None:
+    config = Config(partitions=3, output_prefix="new.")
+    app = App("test", data_dir=tmp_path, config=config)
+    app.stream("in", "kept", timestamp="append").to("out")
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("kept", TopicConfig(partitions=1, timestamps="append"))
+        assert app.create_topics() == ["in", "new.out"]
+        assert app.create_topics() == []
+        assert {name: log.topic(name).partitions for name in log.topic_names()} == {"in": 3, "kept": 1, "new.out": 3}
+        assert log.topic("in").config.timestamps == "append"

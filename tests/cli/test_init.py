@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from tests.cli.conftest import Call
@@ -14,6 +15,7 @@ def test_a_new_project_passes_its_own_test(call: Call, tmp_path: Path) -> None:
         ".gitignore",
         "README.md",
         "my_shop.py",
+        "pyproject.toml",
         "test_my_shop.py",
     ]
     done = subprocess.run(
@@ -26,6 +28,9 @@ def test_a_new_project_passes_its_own_test(call: Call, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
+    project = tomllib.loads((directory / "pyproject.toml").read_text())
+    assert project["project"]["dependencies"] == ["millstream"]
+    assert project["project"]["optional-dependencies"]["test"] == ["pytest>=9"]
     assert "run my_shop.py" in (directory / "README.md").read_text()
 
 

@@ -35,6 +35,8 @@ def test_before_the_first_batch(totals: RunTotals) -> None:
     assert totals.line() == "shop: starting Spark"
     totals.is_started = True
     assert totals.line() == "shop: waiting for records"
+    totals.waiting_records = 4_211
+    assert totals.line() == "shop: running the first batch; 4,211 records waiting"
     assert totals.summary() == "shop stopped after 0.0 s: 0 batches, 0 records in, 0 out"
 
 
@@ -68,8 +70,15 @@ def test_dropped_records_are_shown(totals: RunTotals) -> None:
 def test_dead_letters_are_shown_once_with_their_topic(totals: RunTotals) -> None:
     hint = "in shop.dead-letters (see: millstream consume shop.dead-letters --from-beginning -v)"
     totals.add(report(1, 9, TaskReport(task=1, dropped={"words: null_key": 2, "words: error": 1}, dead_letters=1)))
-    assert totals.details()[3:] == [("dropped", "words: null_key 2"), ("dead letters", f"1 {hint}")]
+    assert totals.details()[3:] == [("dropped", "words: null_key 2"), ("dead letters", "1 in shop.dead-letters")]
     assert totals.summary().endswith(f"1 batch, 9 records in, 0 out, 1 dead letter {hint}")
+
+
+def test_a_line_shows_the_largest_counts_only_and_repeats_no_hint(totals: RunTotals) -> None:
+    rows = {f"table-{number}": number for number in range(1, 9)}
+    totals.add(report(1, 9, TaskReport(task=1, rows=rows, dropped={"words: error": 1}, dead_letters=1)))
+    assert "rows table-6 6, table-7 7, table-8 8 and 5 more;" in totals.line()
+    assert "millstream consume" not in totals.line()
 
 
 def test_records_that_were_skipped_are_dropped(totals: RunTotals) -> None:

@@ -120,7 +120,7 @@ def test_a_signal_stops_after_the_current_batch(call: Call, file: Path, data_dir
         [sys.executable, str(file), "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as running:
         assert running.stdout is not None
-        assert running.stdout.readline() == "word-count: waiting for records\n"
+        assert running.stdout.readline() == "word-count: running the first batch; 1 record waiting\n"
         assert running.stdout.readline().startswith("word-count: records 1 in, 2 out")
         running.send_signal(number)
         out, errors = running.communicate(timeout=60)

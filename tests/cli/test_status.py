@@ -77,6 +77,15 @@ def test_top_shows_all_apps_or_some(call: Call, counted: App, data_dir: Path, fi
     assert len(call("top", "other", "--times", "2", "--every", "0.1").stdout.splitlines()) == 4
 
 
+def test_the_app_must_be_named_if_there_are_several(call: Call, counted: App, data_dir: Path, fill: Fill) -> None:
+    other = App("other", data_dir=data_dir)
+    other.stream("numbers").to("copies")
+    run_to_end(other)
+    refused = call("status")
+    assert refused.exit_code == 1
+    assert refused.stderr.endswith("name one, as in: millstream status counts; there are: counts, other\n")
+
+
 def test_an_unknown_app(call: Call, counted: App) -> None:
     refused = call("status", "gone")
     assert (refused.exit_code, refused.stdout) == (1, "")

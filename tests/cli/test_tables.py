@@ -1,4 +1,5 @@
 import json
+import threading
 from pathlib import Path
 
 import msgspec
@@ -102,6 +103,19 @@ def test_rows_are_scanned(call: Call, app: App) -> None:
     assert len(call("tables", "scan", "pages", "--limit", "2").stdout.splitlines()) == 2
     rows = [json.loads(line) for line in call("tables", "scan", "users", "--json").stdout.splitlines()]
     assert {row["key"] for row in rows} == {17, 18}
+
+
+def test_get_waits_for_a_row_if_asked_to(call: Call, app: App, fill: Fill) -> None:
+    def visit() -> None:
+        fill("visits", (None, msgspec.json.encode(Visit("late", 21)), 0))
+        run_to_end(app)
+
+    assert call("tables", "get", "users", "21").exit_code == 1
+    timer = threading.Timer(0.3, visit)
+    timer.start()
+    waited = call("tables", "get", "users", "21", "--wait")
+    timer.join()
+    assert waited.exit_code == 0, waited.stderr
 
 
 def test_the_app_must_be_chosen_if_there_are_several(call: Call, app: App, data_dir: Path) -> None:

@@ -108,6 +108,7 @@ def test_a_dead_letter_is_the_raw_record_with_its_headers_and_the_error() -> Non
     assert facts["__streams.errors.exception"] == b"builtins.ZeroDivisionError"
     assert facts["__streams.errors.message"] == b"integer division or modulo by zero"
     assert b"lambda n: 10 // n" in (facts["__streams.errors.stacktrace"] or b"")
+    assert (facts["__streams.errors.stacktrace"] or b"").count(b"  File ") == 1, "only the frame of the user"
     where = [facts[f"__streams.errors.{name}"] for name in ("topic", "partition", "offset")]
     assert where == [b"n", b"0", b"1"]
     assert (facts["__millstream.errors.stage"], facts["__millstream.errors.node"]) == (b"n", b"divide")

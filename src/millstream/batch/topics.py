@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -9,13 +10,14 @@ from typing import Literal
 
 from millstream.batch.app_spec import AppSpec
 from millstream.broker import Broker, TopicConfig
-from millstream.errors import DefinitionError, UnknownTopicError
+from millstream.errors import DefinitionError, TopicExistsError, UnknownTopicError
 from millstream.foundation.names import is_valid_name
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
 from millstream.task.policy import Policies
 
 _log = logging.getLogger(__name__)
+Timestamps = Literal["create", "append"]
 REFRESH_SECONDS = 1.0
 
 
@@ -38,24 +40,29 @@ def read_topics(app: AppSpec, broker: Broker) -> list[str]:
     return [*app.plan.source_topics, *matching_topics(app.plan, broker, exclude=dead_letter_topic)]
 
 
+def create_topics(app: AppSpec, broker: Broker) -> list[str]:
+    """Create the topics that an app reads or writes and that do not exist, and return their names."""
+    created: list[str] = []
+    existing = set(broker.topic_names())
+    for topic, timestamps in _declared_topics(app).items():
+        if topic not in existing:
+            with contextlib.suppress(TopicExistsError):  # another process has just created it
+                broker.create_topic(topic, TopicConfig(partitions=app.config.partitions, timestamps=timestamps))
+                created.append(topic)
+    return created
+
+
 def lay_out(app: AppSpec, broker: Broker, before: Mapping[str, int]) -> Layout:
     """Create missing topics if that is allowed, and lay the plan out over the topics of the broker.
 
     ``before`` has the number of tasks that each stage had when the app last ran.
     """
     plan, config = app.plan, app.config
+    if config.create_topics:
+        create_topics(app, broker)
     topics: dict[str, int] = {}
-    written = (f"{config.output_prefix}{topic}" for topic in plan.sink_topics)
-    for topic in dict.fromkeys((*plan.source_topics, *written)):
-        timestamps: Literal["append", "create"] = "append" if topic in plan.stamped_topics else "create"
-        try:
-            existing = broker.topic(topic)
-        except UnknownTopicError:
-            if not config.create_topics:
-                raise
-            broker.create_topic(topic, TopicConfig(partitions=config.partitions, timestamps=timestamps))
-            topics[topic] = config.partitions
-            continue
+    for topic, timestamps in _declared_topics(app).items():
+        existing = broker.topic(topic)
         topics[topic] = existing.partitions
         if timestamps == "append" and existing.config.timestamps != "append":
             raise DefinitionError(
@@ -65,6 +72,13 @@ def lay_out(app: AppSpec, broker: Broker, before: Mapping[str, int]) -> Layout:
             )
     matching = matching_topics(plan, broker, exclude=Policies.of(app.id, config).dead_letter_topic)
     return Layout.of(plan, {**topics, **matching}, otherwise=config.partitions, before=before)
+
+
+def _declared_topics(app: AppSpec) -> dict[str, Timestamps]:
+    """Return the topics that an app names, and which timestamps each of them stores."""
+    plan = app.plan
+    written = (f"{app.config.output_prefix}{topic}" for topic in plan.sink_topics)
+    return {topic: "append" if topic in plan.stamped_topics else "create" for topic in (*plan.source_topics, *written)}
 
 
 class SourceTopics:

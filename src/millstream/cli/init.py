@@ -62,9 +62,26 @@ def test_orders_are_counted_by_minute() -> None:
         assert driver.table("orders_per_minute")[first] == 2
 """
 
+_PYPROJECT = """[project]
+name = "{name}"
+version = "0.1.0"
+requires-python = ">=3.11"
+dependencies = ["millstream"]
+
+[project.optional-dependencies]
+test = ["pytest>=9"]
+
+[tool.setuptools]
+py-modules = ["{module}"]
+
+[tool.pytest.ini_options]
+testpaths = ["."]
+pythonpath = ["."]
+"""
+
 _README = """# {name}
 
-The app is `{module}.py`, its test `test_{module}.py`. Run both:
+The app is `{module}.py`, its test `test_{module}.py`. `pyproject.toml` lists what they need. Run both:
 
 ```sh
 pytest                                     # without Spark or a broker
@@ -94,7 +111,7 @@ The log and all state are stored in `./millstream-data`; delete the directory to
 @click.option("--into", type=click.Path(path_type=Path), help="Directory to create.  [default: NAME]")
 @pass_settings
 def init(_settings: Settings, name: str, into: Path | None) -> None:
-    """Create a directory with an app, a passing test, and a README with the commands to run them.
+    """Create a directory with an app, a passing test, a pyproject.toml, and a README with the commands to run them.
 
     The directory must be empty or new; nothing is overwritten.
     """
@@ -108,6 +125,7 @@ def init(_settings: Settings, name: str, into: Path | None) -> None:
     for file, text in (
         (f"{module}.py", _APP),
         (f"test_{module}.py", _TEST),
+        ("pyproject.toml", _PYPROJECT),
         ("README.md", _README),
         (".gitignore", "millstream-data/\n__pycache__/\n.venv/\n"),
     ):

@@ -21,6 +21,7 @@ from millstream.task.report import TaskReport
 Style = Literal["live", "lines", "quiet"]
 _RATE_SECONDS = 10.0
 _LINE_SECONDS = 1.0
+_MAX_COUNTS = 3  # of topics, tables or reasons; all of them are in `millstream status`
 _FAILED = ": error"
 """The end of the reason for a dropped record if a function or a serde raised."""
 
@@ -41,6 +42,8 @@ class RunTotals:
     ) -> None:
         self.app = app
         self.is_started = False
+        self.waiting_records = 0
+        """The number of records that were waiting when the run started."""
         self._has_past = has_past
         self._dead_letter_topic = dead_letter_topic or f"{app}.dead-letters"
         self.batches = self.records_in = self.records_out = self.dead_letters = 0
@@ -89,7 +92,7 @@ class RunTotals:
     def details(self) -> list[tuple[str, str]]:
         """Return the totals as names and texts."""
         if not self.batches:
-            return [("", "waiting for records" if self.is_started else "starting Spark")]
+            return [("", self._first_activity)]
         least = "at least " if self._has_past else ""
         items = [
             ("records", f"{self.records_in:,} in, {self.records_out:,} out, {self.rate:,.0f}/s"),
@@ -97,9 +100,21 @@ class RunTotals:
             ("lag", _counts(self.lag) or "none"),
             ("rows", _counts(self.rows, least)),
             ("dropped", _counts(self.dropped)),
-            ("dead letters", f"{self.dead_letters:,} {self._dead_letter_hint}" if self.dead_letters else ""),
+            (
+                "dead letters",
+                f"{self.dead_letters:,} in {printable(self._dead_letter_topic)}" * bool(self.dead_letters),
+            ),
         ]
         return [(name, text) for name, text in items if text]
+
+    @property
+    def _first_activity(self) -> str:
+        """What happens before the first batch is done."""
+        if not self.is_started:
+            return "starting Spark"
+        if self.waiting_records:
+            return f"running the first batch; {format_count(self.waiting_records, 'record')} waiting"
+        return "waiting for records"
 
     def line(self) -> str:
         """Return all totals in one line."""
@@ -128,7 +143,10 @@ def _without_dead_letters(task: TaskReport) -> dict[str, int]:
 
 
 def _counts(counts: dict[str, int], prefix: str = "") -> str:
-    return ", ".join(f"{printable(name)} {prefix}{count:,}" for name, count in sorted(counts.items()))
+    """Return the largest counts as text, in the order of their names."""
+    largest = sorted(counts, key=lambda name: -counts[name])[:_MAX_COUNTS]
+    text = ", ".join(f"{printable(name)} {prefix}{counts[name]:,}" for name in sorted(largest))
+    return text if len(largest) == len(counts) else f"{text} and {len(counts) - len(largest)} more"
 
 
 class Callbacks(NamedTuple):

@@ -110,6 +110,7 @@ def run(
         running = app.start(until, trigger=trigger, every=every, on_batch=callbacks.on_batch, reset=reset)
         if not is_unchanged(running.changes):
             show_changes(running.changes)
+        totals.waiting_records = running.waiting_records
         callbacks.on_start()
         if running.metrics_url is not None and style != "quiet":
             show_message(f"metrics for Prometheus: {running.metrics_url}")

@@ -66,9 +66,17 @@ class Settings:
         if len(apps) != 1:
             raise DefinitionError(
                 f"{len(apps)} apps have run on {str(self.data_dir)!r}",
-                hint=f"choose one with --app: {', '.join(apps)}" if apps else "run one: millstream run FILE",
+                hint=f"{_how_to_choose(apps[0])}: {', '.join(apps)}" if apps else "run one: millstream run FILE",
             )
         return apps[0]
+
+
+def _how_to_choose(app: str) -> str:
+    """Return how the current command is told which app is meant."""
+    context = click.get_current_context()
+    if any("--app" in parameter.opts for parameter in context.command.params):
+        return "choose one with --app"
+    return f"name one, as in: {context.command_path} {app}; there are"
 
 
 def _check_target(target: str) -> str:

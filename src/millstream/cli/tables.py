@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -13,7 +14,7 @@ from millstream.cli.connection import require_data_dir
 from millstream.cli.option_types import parse_time
 from millstream.cli.output import json_option, show_json, show_message, show_table
 from millstream.cli.settings import Settings, pass_settings
-from millstream.errors import MillstreamError
+from millstream.errors import DefinitionError, MillstreamError, UnknownTableError
 from millstream.foundation.paths import app_names
 from millstream.foundation.text import format_value, json_line
 from millstream.foundation.times import format_timestamp
@@ -22,6 +23,8 @@ from millstream.tables.opening import open_tables
 from millstream.tables.rows import Row, TableReader, Version
 from millstream.tables.typed_keys import find_rows, find_rows_as_of, find_versions
 
+_WAIT_SECONDS = 60.0
+_POLL_SECONDS = 0.1
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; optional if only one has run.")
 
 
@@ -58,7 +61,7 @@ def list_(settings: Settings, app_id: str | None, count_rows: bool, as_json: boo
 
 @tables.command(
     examples=[
-        "millstream tables get words kafka --app word-count",
+        "millstream tables get words kafka --app word-count --wait",
         "millstream tables get trips_per_minute 2 --since 2026-01-31T12:00 --json",
         "millstream tables get prices ACME --versions",
     ]
@@ -69,6 +72,7 @@ def list_(settings: Settings, app_id: str | None, count_rows: bool, as_json: boo
 @click.option("--since", type=parse_time, metavar="TIME", help="Windowed table: only windows that start then or later.")
 @click.option("--as-of", type=parse_time, metavar="TIME", help="Table with history: the row that was valid then.")
 @click.option("--versions", is_flag=True, help="Table with history: all versions, newest first.")
+@click.option("--wait", is_flag=True, help="Wait for the row if there is none yet, for up to a minute.")
 @json_option
 @pass_settings
 def get(
@@ -79,6 +83,7 @@ def get(
     since: int | None,
     as_of: int | None,
     versions: bool,
+    wait: bool,
     as_json: bool,
 ) -> None:
     """Print the value of a key. KEY is tried as text first, then as JSON: 17, true, [1,2].
@@ -87,20 +92,39 @@ def get(
     with the time from which it was valid.
     """
     require_data_dir(settings)
-    reader = _tables(settings, settings.app_id(app_id))[table]
-    if versions:
-        rows: Sequence[Row] = find_versions(reader, key)
-    elif as_of is not None:
-        rows = find_rows_as_of(reader, key, as_of)
-    else:
-        rows = find_rows(reader, key, since=since or 0)
+
+    def find() -> Sequence[Row]:
+        reader = _tables(settings, settings.app_id(app_id))[table]
+        if versions:
+            return find_versions(reader, key)
+        if as_of is not None:
+            return find_rows_as_of(reader, key, as_of)
+        return find_rows(reader, key, since=since or 0)
+
+    rows = _wait_for(find) if wait else find()
     if not rows:
         raise MillstreamError(
-            f"table {table!r} has no row with key {key!r}",
+            f"table {table!r} has no row with key {key!r}" + f" after {_WAIT_SECONDS:.0f} s" * wait,
             hint=f"see: millstream tables scan {table}; new records appear after the next batch",
         )
     for row in rows:
         click.echo(json_line(row) if as_json else _line(row))
+
+
+def _wait_for(find: Callable[[], Sequence[Row]]) -> Sequence[Row]:
+    """Call ``find`` until it returns rows; an app that has not run yet, or a table it has not written, may appear."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:
+        is_over = time.monotonic() >= deadline
+        try:
+            rows = find()
+        except (DefinitionError, UnknownTableError):
+            if is_over:
+                raise
+            rows = ()
+        if rows or is_over:
+            return rows
+        time.sleep(_POLL_SECONDS)
 
 
 @tables.command(

@@ -24,10 +24,17 @@ _SETTINGS = (
         "--partitions", type=click.IntRange(min=1), metavar="N", help="Number of partitions; can only be increased."
     ),
     click.option(
-        "--retention", "retention_ms", type=parse_duration, metavar="DURATION", help='For example "7 d", or "none".'
+        "--retention",
+        "retention_ms",
+        type=parse_duration,
+        metavar="DURATION",
+        help='How long records are kept, for example "7 d"; the default, "none", keeps all.',
     ),
     click.option(
-        "--retention-bytes", type=parse_size, metavar="SIZE", help='Per partition, for example "512MB", or "none".'
+        "--retention-bytes",
+        type=parse_size,
+        metavar="SIZE",
+        help='How much is kept per partition, for example "512MB"; the default, "none", keeps all.',
     ),
     click.option("--compact/--no-compact", default=None, help="Keep the last record of each key."),
     click.option("--timestamps", type=click.Choice(["create", "append"]), help="Set by the producer or by the log."),
@@ -84,7 +91,10 @@ def list_(settings: Settings, as_json: bool) -> None:
 @topic_settings
 @pass_settings
 def create(settings: Settings, /, names: tuple[str, ...], **options: Any) -> None:
-    """Create topics. An app creates its topics itself; use this for other settings."""
+    """Create topics. An app creates its topics itself; use this for other settings.
+
+    Without --retention, --retention-bytes and --compact a topic keeps all of its records forever.
+    """
     try:
         config = msgspec.convert(given_settings(options), TopicConfig)
     except msgspec.ValidationError as error:

@@ -17,7 +17,7 @@ from millstream.admin.savepoints import finish_restore
 from millstream.admin.upgrade import upgrade
 from millstream.batch.activity import Activity, HeartbeatFile
 from millstream.batch.app_spec import AppSettings, AppSpec
-from millstream.batch.assembly import Assembly, TaskSettings
+from millstream.batch.assembly import Assembly, TaskSettings, batch_size
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.logs import log_event
@@ -57,12 +57,14 @@ class SparkRun:
         stopping: threading.Event,
         deliveries: Deliveries,
         until: Until,
-        changes: list[StageChange],
+        deployment: _Deployment,
         metrics_url: str | None,
     ) -> None:
         self.app = app
-        self.changes = changes
+        self.changes = deployment.changes
         """What has changed in each stage since the last start; empty at the first start."""
+        self.waiting_records = deployment.waiting_records
+        """The number of records that were waiting at the start."""
         self.metrics_url = metrics_url
         """The address of the metrics endpoint, if there is one."""
         self._held = held
@@ -114,9 +116,7 @@ class SparkRun:
             if metrics is not None:
                 held.callback(metrics.close)
             url = None if metrics is None else metrics.url
-            return cls(
-                spec.id, held.pop_all(), supervisor, options.stopping, deliveries, until, deployment.changes, url
-            )
+            return cls(spec.id, held.pop_all(), supervisor, options.stopping, deliveries, until, deployment, url)
 
     def _work(self, until: Until) -> None:
         try:
@@ -226,6 +226,8 @@ class _Deployment:
         bind_inputs(spec.id, journal, broker, read_topics(spec, broker))
         self.changes = _upgrade(spec, broker, layout, journal, reset)
         self.assembly = Assembly(TaskSettings.of(spec, journal.lineage()), layout, broker)
+        backlog = self.assembly.planner(batch_size(spec.config)).backlog(journal.read()[0])
+        self.waiting_records = sum(waiting.stop - waiting.start for waiting in backlog)
         self.engine = SparkEngine(spec, self.assembly, self._lease, self._trigger)
 
     def describe_jobs(self) -> str:

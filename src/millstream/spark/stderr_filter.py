@@ -34,8 +34,7 @@ def filtered_stderr() -> Iterator[None]:
 
 def _copy_lines(reading: int, original: int) -> None:
     with open(reading, "rb") as lines, open(original, "wb", buffering=0) as out:  # these are descriptors
-        for line in relevant_lines(lines):
-            out.write(line)
+        out.writelines(relevant_lines(lines))
 
 
 def relevant_lines(lines: Iterable[bytes]) -> Iterator[bytes]:

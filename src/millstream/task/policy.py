@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
 from typing import Literal
 
 import msgspec
@@ -16,6 +19,7 @@ from millstream.plan.node import Node
 from millstream.records import Headers, Windowed
 from millstream.task.current_record import CurrentRecord
 
+_OUR_FILES = f"{Path(__file__).parents[1]}{os.sep}"
 OnError = Literal["fail", "skip", "dead_letter"]
 
 
@@ -65,11 +69,19 @@ def late_headers(node: Node, context: CurrentRecord, windows: Sequence[Windowed]
     return tuple((name, text.encode()) for name, text in facts.items())
 
 
+def _from_user_code(stack: TracebackType | None) -> TracebackType | None:
+    """Return a stack without the frames that lead to user code; the whole stack if no user code was called."""
+    frame = stack
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(_OUR_FILES):
+        frame = frame.tb_next
+    return frame or stack
+
+
 def error_headers(error: BaseException, topic: str, partition: int, offset: int, stage: str, node: str) -> Headers:
     """Return the headers that say why a record became a dead letter; the first six are named as in Kafka Streams."""
     cause = error.__cause__ or error
     try:
-        stack = "".join(traceback.format_exception(cause))
+        stack = "".join(traceback.format_exception(type(cause), cause, _from_user_code(cause.__traceback__)))
     except Exception:  # user code may define what formatting calls
         stack = ""
     facts = {
