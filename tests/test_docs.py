@@ -1,6 +1,7 @@
 """The examples in the documentation run: the docstrings of the source, and the Python blocks of the pages.
 
-The blocks of a page run in order and share their names. ``<!-- not run: reason -->`` before a block skips it.
+The blocks of a page run in order and share their names. ``<!-- not run: reason -->`` before a block skips it. A block
+whose first line is ``# NAME.py`` is a file that the reader saves: it is written as that file, and pytest runs it.
 """
 
 import contextlib
@@ -8,6 +9,8 @@ import doctest
 import importlib
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +24,7 @@ PAGES_WITH_EXAMPLES = [page for page in PAGES if "```python\n" in page.read_text
 BLOCK = re.compile(
     r"(?:<!-- not run:(?P<reason>[^>]*)-->\s*\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
+FILE = re.compile(r"# (\w+\.py)$")
 EXAMPLE = re.compile(r"^ *>>> ", re.MULTILINE)
 STARTS_SPARK = {"spark"}
 
@@ -30,6 +34,12 @@ class Block(NamedTuple):
     code: str
     reason: str | None
     """Why the block is skipped; None, if it runs."""
+
+    @property
+    def file(self) -> str | None:
+        """The file that the reader saves it as, if any."""
+        match = FILE.match(self.code.partition("\n")[0])
+        return None if match is None else match[1]
 
 
 def modules_with_examples() -> list[str]:
@@ -72,8 +82,11 @@ def test_the_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: 
 def test_the_examples_on_pages_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__page__"}
-    for block in python_blocks(page.read_text()):
-        if block.reason is None:
+    blocks = python_blocks(page.read_text())
+    for block in blocks:
+        if block.file is not None:
+            (tmp_path / block.file).write_text(block.code)
+        elif block.reason is None:
             program = compile(
                 "\n" * (block.line - 1) + block.code, str(page), "exec"
             )  # keeps the line numbers of the page
@@ -81,6 +94,12 @@ def test_the_examples_on_pages_run(page: Path, tmp_path: Path, monkeypatch: pyte
                 exec(program, names)
         else:
             assert block.reason.strip(), f"{page}:{block.line} gives no reason for skipping the block"
+    files = [block.file for block in blocks if block.file is not None]
+    if files:
+        tests = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *files], capture_output=True, text=True, check=False
+        )
+        assert tests.returncode == 0, tests.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -47,8 +47,9 @@ def check_with_mypy(*paths: Path) -> list[Problem]:
     ]
 
 
-def check_with_pyright(*paths: Path) -> list[Problem]:
-    reports = json.loads(run("pyright", "--pythonpath", sys.executable, "--outputjson", *paths))["generalDiagnostics"]
+def check_with_pyright(*arguments: Path | str) -> list[Problem]:
+    output = run("pyright", "--pythonpath", sys.executable, "--outputjson", *arguments)
+    reports = json.loads(output)["generalDiagnostics"]
     return [
         Problem(Path(report["file"]), report["range"]["start"]["line"] + 1, report["message"]) for report in reports
     ]
@@ -97,24 +98,32 @@ def test_programs_that_cannot_work_are_refused_line_by_line(checker: str, path: 
     assert [problem for problem in problems if problem.line not in expected] == []
 
 
-def write_program_of(page: Path, folder: Path) -> Path:
-    """Write the blocks of a page that run as one program, with the line numbers of the page."""
-    code = ""
+def write_programs_of(page: Path, folder: Path) -> list[Path]:
+    """Write the files of a page, and its other blocks that run as one program, with the line numbers of the page."""
+    code, files = "", []
     for block in python_blocks(page.read_text()):
-        if block.reason is None:
+        if block.file is not None:
+            files.append(folder / block.file)
+            files[-1].write_text(block.code)
+        elif block.reason is None:
             code += "\n" * (block.line - 1 - code.count("\n")) + block.code
     name = "_".join(page.relative_to(ROOT).with_suffix("").parts).replace("-", "_")
     program = folder / f"{name}.py"
     program.write_text(code)
-    return program
+    return [program, *files]
 
 
 def test_the_code_of_the_readme_is_accepted_by_mypy(tmp_path: Path) -> None:
-    assert check("mypy", write_program_of(ROOT / "README.md", tmp_path)) == []
+    assert check("mypy", *write_programs_of(ROOT / "README.md", tmp_path)) == []
 
 
 def test_the_code_of_all_pages_is_accepted_by_pyright(tmp_path: Path) -> None:
-    assert check("pyright", *(write_program_of(page, tmp_path) for page in PAGES)) == []
+    for page in PAGES:
+        write_programs_of(page, tmp_path)
+    (tmp_path / "pyrightconfig.json").write_text(
+        '{"pythonVersion": "3.11"}'
+    )  # a project, whose files import each other
+    assert check_with_pyright("--project", tmp_path) == []
 
 
 @pytest.mark.parametrize("checker", CHECKERS)

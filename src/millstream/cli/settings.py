@@ -72,7 +72,7 @@ class Settings:
 
 
 def _how_to_choose(app: str) -> str:
-    """Return how the current command is told which app is meant."""
+    """Return how an app is named in the current command."""
     context = click.get_current_context()
     if any("--app" in parameter.opts for parameter in context.command.params):
         return "choose one with --app"
