@@ -120,9 +120,12 @@ def test_the_code_of_the_readme_is_accepted_by_mypy(tmp_path: Path) -> None:
 def test_the_code_of_all_pages_is_accepted_by_pyright(tmp_path: Path) -> None:
     for page in PAGES:
         write_programs_of(page, tmp_path)
-    (tmp_path / "pyrightconfig.json").write_text(
-        '{"pythonVersion": "3.11"}'
-    )  # a project, whose files import each other
+    project = {
+        "pythonVersion": "3.11",
+        "extraPaths": [str(ROOT)],  # its files can import each other, and the examples
+        "reportUnusedExpression": False,  # the last line of a cell shows its value
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(project))
     assert check_with_pyright("--project", tmp_path) == []
 
 
