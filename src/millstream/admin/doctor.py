@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from millstream.admin.savepoints import Savepoint
-from millstream.batch.journal import Journal
+from millstream.batch.batch import Progress, offsets_of
+from millstream.batch.journal import Inputs, Journal
+from millstream.broker import Broker
 from millstream.broker_urls import open_broker
-from millstream.errors import MillstreamError, StorageError
+from millstream.errors import MillstreamError, StorageError, UnknownTopicError
 from millstream.foundation.data_file import check_environment
 from millstream.foundation.file_lock import FileLock
-from millstream.foundation.storage import close_environments
+from millstream.foundation.storage import close_environments, open_environment
 from millstream.foundation.stored import decoding
+from millstream.state.checkpoint import Checkpoint
+from millstream.state.task import StateVersion, stored_version
 
 _MANIFEST = "savepoint.json"
 
@@ -28,11 +36,14 @@ class Finding(msgspec.Struct, frozen=True):
     problem: str | None
 
 
-def examine(data_dir: Path) -> list[Finding]:
-    """Check every environment of a data directory; apps may run meanwhile, but not in this process."""
+def examine(data_dir: Path, checkpoint: str | None = None) -> list[Finding]:
+    """Check every environment of a data directory, and that the tasks of its apps can be restored from a checkpoint.
+
+    Apps may run meanwhile, but not in this process.
+    """
     if not data_dir.is_dir():
         raise StorageError(f"there is no data directory {str(data_dir)!r}", hint="name an existing one")
-    parts = _parts(data_dir)
+    parts = [*_log(data_dir), *_apps(data_dir, checkpoint), *_savepoints(data_dir)]
     findings = [_finding(data_dir, kind, path, check) for kind, path, check in parts]
     close_environments(data_dir)
     return findings
@@ -53,35 +64,61 @@ def _finding(data_dir: Path, kind: str, path: Path, check: Callable[[Path], obje
 Part = tuple[str, Path, Callable[[Path], object]]
 
 
-def _parts(data_dir: Path) -> list[Part]:
-    return [*_log(data_dir), *_apps(data_dir), *_savepoints(data_dir)]
-
-
 def _log(data_dir: Path) -> Iterator[Part]:
     log = data_dir / "log"
-    if log.exists():
-        yield "log", log / "meta", _check_catalog
-    for topic in sorted(path for path in (log / "topics").glob("[!.]*") if path.is_dir()):
-        yield "topic", topic, _check_topic
+    if not log.exists():
+        return
+    yield "log", log / "meta", _check_catalog
+    names = {path.name for path in (log / "topics").glob("[!.]*") if path.is_dir()}
+    listed = _listed_topics(data_dir)
+    for name in sorted(names | listed):
+        yield "topic", log / "topics" / name, partial(_check_topic, is_listed=name in listed)
 
 
-def _apps(data_dir: Path) -> Iterator[Part]:
+def _listed_topics(data_dir: Path) -> set[str]:
+    """Return the topics in the catalog, none if it cannot be read, which is the finding of the catalog."""
+    try:
+        with _open_log(data_dir) as broker:
+            return set(broker.topic_names())
+    except MillstreamError:
+        return set()
+
+
+@contextmanager
+def _open_log(data_dir: Path) -> Iterator[Broker]:
+    close_environments(data_dir)
+    broker = open_broker(None, data_dir)
+    try:
+        yield broker
+    finally:
+        broker.close()
+
+
+def _apps(data_dir: Path, checkpoint: str | None) -> Iterator[Part]:
     for app in sorted(path for path in (data_dir / "apps").glob("*") if path.is_dir()):
         yield "journal", app / "journal", _check_journal
+        versions = _committed_versions(app)
         paths = {data.parent for data in (app / "state").rglob("data.mdb")}
-        for path in sorted(paths | {app / "state" / task for task in _committed_tasks(app)}):
-            yield "state", path, _check_state
+        for path in sorted(paths | {app / "state" / task for task in versions}):
+            expected = versions.get(str(path.relative_to(app / "state")))
+            yield "state", path, partial(_check_state, expected=expected)
+        if checkpoint is not None and versions:
+            yield "checkpoint", app, partial(_check_checkpoint, uri=checkpoint)
 
 
-def _committed_tasks(app: Path) -> list[str]:
-    """Return the tasks whose state must exist: those of a stopped app whose journal has no commits to apply."""
+def _committed_versions(app: Path) -> dict[str, StateVersion]:
+    """Return the tasks of a stopped app whose state must have a version: its journal has no commits to apply."""
     if FileLock(app / "lock").is_held():
-        return []
+        return {}
+    return _versions_of(app / "journal")
+
+
+def _versions_of(path: Path) -> dict[str, StateVersion]:
     try:
-        journal = Journal(app / "journal", readonly=True)
-        return [] if journal.has_pending() else list(journal.read()[0].versions)
+        journal = Journal(path, readonly=True)
+        return {} if journal.has_pending() else journal.read()[0].versions
     except MillstreamError:  # reported as the finding of the journal
-        return []
+        return {}
 
 
 def _savepoints(data_dir: Path) -> Iterator[Part]:
@@ -96,22 +133,29 @@ def _check_catalog(meta: Path) -> None:
             raise StorageError(f"it is lost, but there are {len(topics)} topics")
         return
     check_environment(meta)
+    with _open_log(meta.parents[1]) as broker:
+        for group in broker.group_names():
+            broker.committed(group)
 
 
-def _check_topic(path: Path) -> None:
+def _check_topic(path: Path, *, is_listed: bool) -> None:
     """Check the file, then the checksums of all blocks; a topic that is not in the catalog cannot be read."""
-    check_environment(path)
-    broker = open_broker(None, path.parents[2])
-    try:
-        offsets = broker.offsets(path.name)
-    except MillstreamError:  # reported as the finding of the catalog
-        return
-    else:
-        for partition, bounds in enumerate(offsets):
-            for _ in broker.read(path.name, partition, bounds.begin, bounds.end):
-                pass
-    finally:
-        broker.close()
+    if (path / "data.mdb").exists():
+        check_environment(path)
+    with _open_log(path.parents[2]) as broker:
+        if is_listed:
+            for partition, bounds in enumerate(broker.offsets(path.name)):
+                for _ in broker.read(path.name, partition, bounds.begin, bounds.end):
+                    pass
+        elif broker.topic_names() and _has_records(path):
+            raise StorageError("it has records, but is not in the list of topics")
+
+
+def _has_records(path: Path) -> bool:
+    environment = open_environment(path, ("blobs",), readonly=True)
+    blobs = environment.databases["blobs"]
+    with environment.read() as txn:
+        return blobs is not None and txn.stat(blobs)["entries"] > 0
 
 
 def _check_journal(path: Path) -> None:
@@ -127,12 +171,43 @@ def _check_journal(path: Path) -> None:
     has_state = any((path.parent / "state").rglob("data.mdb"))
     if has_state and progress.done == 0 and not journal.encoded_catalog().strip(b"{}"):
         raise StorageError("it is empty, but the app has state")
+    inputs = journal.inputs()
+    if inputs is not None and (path.parents[2] / "log" / "meta" / "data.mdb").exists():
+        _check_positions(path.parents[2], progress, inputs)
 
 
-def _check_state(path: Path) -> None:
+def _check_positions(data_dir: Path, progress: Progress, inputs: Inputs) -> None:
+    """Check that the positions of an app are in the topics of the log, if it reads the log."""
+    with _open_log(data_dir) as broker:
+        if broker.cluster_id() != inputs.cluster:
+            return
+        for (topic, partition), position in offsets_of(progress).items():
+            with suppress(UnknownTopicError):  # reported as the finding of the topic
+                end = broker.offsets(topic)[partition].end
+                if position > end:
+                    raise StorageError(f"it is at offset {position} of {topic}/{partition}, which ends at {end}")
+
+
+def _check_state(path: Path, *, expected: StateVersion | None) -> None:
     if not (path / "data.mdb").exists():
         raise StorageError("it is lost")
     check_environment(path)
+    if expected is not None:
+        _check_version(stored_version(path), expected)
+
+
+def _check_version(stored: StateVersion, expected: StateVersion) -> None:
+    """Check that state is that of the journal; it may also contain the batch after it, if that was interrupted."""
+    if expected.commit not in (stored.commit, stored.base):
+        raise StorageError(f"it is at batch {stored.batch}, but its journal is at batch {expected.batch}")
+
+
+def _check_checkpoint(app: Path, *, uri: str) -> None:
+    """Check that a checkpoint contains the committed version of every task, if it contains the app."""
+    journal = Journal(app / "journal", readonly=True)
+    checkpoint = Checkpoint(uri, app.name, journal.stored_lineage())
+    for task, expected in journal.read()[0].versions.items() if checkpoint.exists() else ():
+        checkpoint.of_task(task).check(expected)
 
 
 def _check_savepoint(path: Path) -> None:
@@ -142,3 +217,10 @@ def _check_savepoint(path: Path) -> None:
         raise StorageError("its journal is lost")
     for data in path.rglob("data.mdb"):
         check_environment(data.parent, is_live=False)
+    with tempfile.TemporaryDirectory() as directory:  # since LMDB creates a lock file where it reads
+        copy = Path(shutil.copytree(path, Path(directory) / "copy"))
+        for task, expected in _versions_of(copy / "journal").items():
+            if not (copy / "state" / task / "data.mdb").exists():
+                raise StorageError(f"the state of task {task} is lost")
+            _check_version(stored_version(copy / "state" / task), expected)
+        close_environments(copy)

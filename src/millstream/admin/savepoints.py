@@ -25,6 +25,7 @@ from millstream.foundation.exchange import try_exchange
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_dir, journal_dir, lock_file, state_dir
+from millstream.foundation.stored import decoding
 from millstream.foundation.storage import (
     Environment,
     close_environments,
@@ -98,11 +99,16 @@ def _snapshots(
 def savepoints_of(directory: Path, app: str) -> list[Savepoint]:
     """Return the savepoints of an app, oldest first."""
     savepoints = [
-        msgspec.json.decode(file.read_bytes(), type=Savepoint)
+        _manifest(file)
         for file in (directory / check_name("app", app)).glob(f"*/{_MANIFEST}")
         if not file.parent.name.startswith(".")
     ]
     return sorted(savepoints, key=lambda savepoint: savepoint.at)
+
+
+def _manifest(file: Path) -> Savepoint:
+    with decoding(file.parent):
+        return msgspec.json.decode(file.read_bytes(), type=Savepoint)
 
 
 def delete_savepoint(directory: Path, app: str, name: str) -> None:
@@ -116,6 +122,7 @@ def restore_savepoint(data_dir: Path, app: str, name: str, directory: Path) -> S
     They are built beside the app and switched by a rename: a kill at any time leaves the old or the new app.
     """
     source = _existing(directory, app, name)
+    savepoint = _manifest(source / _MANIFEST)
     finish_restore(data_dir, app)
     lock = FileLock(lock_file(data_dir, app))
     if not lock.acquire(timeout=0.1):
@@ -134,7 +141,7 @@ def restore_savepoint(data_dir: Path, app: str, name: str, directory: Path) -> S
     finally:
         lock.release()
         shutil.rmtree(draft, ignore_errors=True)
-    return msgspec.json.decode((source / _MANIFEST).read_bytes(), type=Savepoint)
+    return savepoint
 
 
 def _switch(data_dir: Path, app: str, draft: Path) -> None:

@@ -175,6 +175,13 @@ class Journal:
         with decoding(self.path):
             return self._environment.update(change).decode()
 
+    def stored_lineage(self) -> str:
+        """Return the name of this history without creating one, empty if there is none."""
+        with self._environment.read() as txn:
+            stored = txn.get(_LINEAGE, db=self._database)
+        with decoding(self.path):
+            return "" if stored is None else stored.decode()
+
     def start_lineage(self) -> None:
         """Start a new history, so that new output is not taken for duplicates of older output."""
         self._environment.update(lambda txn: txn.delete(_LINEAGE, db=self._database))

@@ -17,15 +17,17 @@ _DAMAGED = 1
 
 @click.command(cls=Command, examples=["millstream doctor", "millstream doctor /srv/orders --json"])
 @click.argument("directory", metavar="[DATA_DIR]", required=False)
+@click.option("--checkpoint", metavar="URI", help="Also check the checkpoint of the apps, as in Config(checkpoint=…).")
 @json_option
 @click.pass_context
 @pass_settings
-def doctor(settings: Settings, ctx: click.Context, directory: str | None, as_json: bool) -> None:
+def doctor(settings: Settings, ctx: click.Context, directory: str | None, checkpoint: str | None, as_json: bool) -> None:
     """Check which parts of a data directory are whole: log, topics, journals, states and savepoints.
 
+    Files are read completely, and compared with each other: a file that is older than the others is reported too.
     Nothing is changed, and apps may run meanwhile. The exit code is 1 if something is damaged.
     """
-    findings = examine(settings.data_dir if directory is None else Path(directory).absolute())
+    findings = examine(settings.data_dir if directory is None else Path(directory).absolute(), checkpoint)
     damaged = [finding for finding in findings if finding.problem is not None]
     if as_json:
         show_json([{**asdict(finding), "is_whole": finding.problem is None} for finding in findings])

@@ -17,6 +17,7 @@ import msgspec
 
 from millstream.broker import TopicConfig, apply_config_changes, check_config
 from millstream.errors import DamagedError, TopicExistsError, UnknownTopicError
+from millstream.foundation.damage import damaged
 from millstream.foundation.names import check_name
 from millstream.foundation.storage import Environment, close_environments, open_environment
 from millstream.foundation.stored import decoding
@@ -24,7 +25,7 @@ from millstream.foundation.transactions import Database, Transaction
 from millstream.log.topic import Topic
 from millstream.log.waiting import notify
 
-META_DATABASES = ("topics", "groups", "committed", "identity")
+META_DATABASES = ("topics", "groups", "committed", "identity", "ends")
 _TRASH = ".deleted-"
 _CLUSTER_ID = b"cluster-id"
 
@@ -36,6 +37,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_Entry).decode
+_unpack_ends = msgspec.msgpack.Decoder(list[int]).decode
 
 
 class Catalog:
@@ -124,11 +126,49 @@ class Catalog:
             raise self._unknown_topic(name)
         entry = self._entry(stored)
         topic = self._topics.get(name)
-        if topic is None or topic.id != entry.id or topic.config != entry.config:
-            topic = self._topics[name] = Topic(name, entry.id, entry.config, self._directory(name), sync=self._sync)
+        is_known = topic is not None and topic.id == entry.id and topic.config == entry.config
+        if topic is None or not is_known:
+            topic = Topic(name, entry.id, entry.config, self._directory(name), sync=self._sync)
         if not topic.exists():
-            raise self._unknown_topic(name)
+            raise UnknownTopicError(
+                f"the records of topic {name!r} are lost: its directory was deleted or replaced",
+                hint=f"restore {str(topic.directory)!r} from a backup, or create it: millstream topics create {name}",
+                topic=name,
+            )
+        if not is_known:
+            self._check_ends(topic, meta)
+            self._topics[name] = topic
         return topic
+
+    def _check_ends(self, topic: Topic, meta: Environment) -> None:
+        """Refuse a topic that ends before an offset that it had: an older copy of its file was put back."""
+        with meta.read() as txn:
+            stored = txn.get(topic.id.encode(), db=meta.databases["ends"])
+        if stored is None:
+            return
+        with decoding(meta.path):
+            known = _unpack_ends(stored)
+        for partition, (offsets, end) in enumerate(zip(topic.offsets(), known, strict=False)):
+            if offsets.end < end:
+                raise damaged(
+                    topic.directory / "data.mdb",
+                    f"partition {partition} ends at offset {offsets.end}, but had records up to offset {end}",
+                )
+
+    def remember_ends(self) -> None:
+        """Store where the topics that this process has used end, so that an older copy of a file is noticed."""
+        meta = self.meta
+        ends = {}
+        for topic in self._topics.values():
+            if topic.exists():
+                ends[topic.id.encode()] = [offsets.end for offsets in topic.offsets()]
+
+        def change(txn: Transaction) -> None:
+            for key, offsets in ends.items():
+                txn.put(key, msgspec.msgpack.encode(offsets), db=meta.databases["ends"])
+
+        if ends:
+            meta.update(change)
 
     def create(self, name: str, config: TopicConfig) -> None:
         """Create a topic; its directory is created first, so that a crash leaves no topic without a directory."""
@@ -174,6 +214,7 @@ class Catalog:
                 raise self._unknown_topic(name)
             entry = self._entry(stored)
             txn.delete(name.encode(), db=meta.databases["topics"])
+            txn.delete(entry.id.encode(), db=meta.databases["ends"])
             for key in list(_committed_keys(txn, meta.databases["committed"], name)):
                 txn.delete(key, db=meta.databases["committed"])
             self._remove_directory(name, entry.id)

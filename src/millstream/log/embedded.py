@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 from millstream.broker import Acks, GroupInfo, Offsets, Output, RecordChunk, TopicConfig, TopicInfo
 from millstream.durations import Duration, milliseconds
-from millstream.errors import DefinitionError, UnknownTopicError
+from millstream.errors import DefinitionError, StorageError, UnknownTopicError
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.log.catalog import Catalog
 from millstream.log.cleaning import BackgroundCleaner, clean
@@ -60,6 +60,7 @@ class EmbeddedLog:
         self._cleaner = BackgroundCleaner()
         self._local = threading.local()
         self._is_open = True
+        self._has_written = False
         with _users_lock:
             _users[self._root] += 1
 
@@ -84,6 +85,9 @@ class EmbeddedLog:
             return
         self._is_open = False
         self._cleaner.close()
+        if self._has_written and self._sync:  # otherwise the records may not be on disk
+            with suppress(StorageError):  # it is only a safeguard
+                self._catalog.remember_ends()
         with _users_lock:
             _users[self._root] -= 1
             if not _users[self._root]:
@@ -142,6 +146,7 @@ class EmbeddedLog:
 
     def _append(self, outputs: Sequence[Output], once: Sequence[tuple[str, int]], acks: Acks) -> list[int]:
         offsets = [0] * len(outputs)
+        self._has_written = True
         for name in dict.fromkeys(output.topic for output in outputs):
             topic = self._catalog.get(name)
             indexes = [index for index, output in enumerate(outputs) if output.topic == name]
@@ -209,6 +214,7 @@ class EmbeddedLog:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the offsets of a group that has no live members; a member commits through its consumer."""
+        self._has_written = True
         self._groups.commit(group, offsets)
 
     def committed(self, group: str) -> dict[TopicPartition, int]:

@@ -1,9 +1,9 @@
 """The checkpoint: task state that can be restored on another host.
 
 Each commit of a task uploads a delta, a file with everything that the commit wrote. From time to time a snapshot of the
-whole environment is uploaded. The name of a file contains its commit and the commit it was built on, so the file names
-alone define the chain from a snapshot to any later commit. The same code writes to local paths, S3, HDFS and every
-other file system that pyarrow supports.
+whole environment is uploaded. The name of a file contains its commit, the commit it was built on and the checksum of
+its content, so the file names alone define the chain from a snapshot to any later commit. The same code writes to local
+paths, S3, HDFS and every other file system that pyarrow supports.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import pyarrow as pa
 from pyarrow import fs
 
-from millstream.errors import DefinitionError, StateError, StorageError
+from millstream.errors import DamagedError, DefinitionError, StateError, StorageError
 from millstream.state.recording import Changes, pack_changes, unpack_changes, write_rows
 from millstream.state.task import StateVersion, TaskState
 
@@ -37,18 +38,21 @@ class CheckpointFile(NamedTuple):
     commit: str
     previous: str
     """The commit that a delta was built on; empty for the first delta and for snapshots."""
+    checksum: str = ""
+    """CRC-32 of the content in hexadecimal; empty for a file of an earlier version."""
 
     @property
     def name(self) -> str:
-        return f"{self.batch:012d}.{self.round}.{self.commit}.{self.previous or _NONE}.{self.kind}"
+        parts = f"{self.batch:012d}", str(self.round), self.commit, self.previous or _NONE, self.checksum, self.kind
+        return ".".join(part for part in parts if part)
 
     @classmethod
     def parse(cls, name: str) -> CheckpointFile | None:
         parts = name.split(".")
-        if len(parts) != 5 or parts[4] not in (_DELTA, _SNAPSHOT):
+        if len(parts) not in (5, 6) or parts[-1] not in (_DELTA, _SNAPSHOT):
             return None
-        batch, round_, commit, previous, kind = parts
-        return cls(kind, int(batch), int(round_), commit, "" if previous == _NONE else previous)
+        batch, round_, commit, previous, *checksum, kind = parts
+        return cls(kind, int(batch), int(round_), commit, "" if previous == _NONE else previous, "".join(checksum))
 
 
 class Checkpoint:
@@ -58,6 +62,11 @@ class Checkpoint:
         self.file_system, root = _file_system(uri)
         self.root = f"{root.rstrip('/')}/{app}/{lineage}"
         self.snapshot_every = snapshot_every
+
+    def exists(self) -> bool:
+        """Whether the lineage has files in the checkpoint."""
+        found: bool = self.file_system.get_file_info(self.root).type != fs.FileType.NotFound
+        return found
 
     def of_task(self, name: str) -> TaskCheckpoint:
         """Return the checkpoint of a task, such as ``words/3``."""
@@ -126,6 +135,7 @@ class TaskCheckpoint:
         self._write(CheckpointFile(_SNAPSHOT, version.batch, version.round, version.commit, ""), data)
 
     def _write(self, file: CheckpointFile, data: bytes) -> None:
+        file = file._replace(checksum=f"{crc32(data):08x}")
         target = f"{self._directory}/{file.name}"
         is_atomic = self._file_system.type_name in _ATOMIC_ON_CLOSE
         path = target if is_atomic else f"{self._directory}/.{file.name}"
@@ -145,8 +155,27 @@ class TaskCheckpoint:
             ) from error
 
     def _read(self, file: CheckpointFile) -> bytes:
-        with self._file_system.open_input_stream(f"{self._directory}/{file.name}", compression=None) as stream:
-            return bytes(stream.read())
+        path = f"{self._directory}/{file.name}"
+        try:
+            with self._file_system.open_input_stream(path, compression=None) as stream:
+                data = bytes(stream.read())
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(
+                f"cannot read the checkpoint {path!r}: {error}", hint="check checkpoint= and its permissions"
+            ) from error
+        if file.checksum and f"{crc32(data):08x}" != file.checksum:
+            raise DamagedError(
+                f"{path!r} is damaged: it does not match its checksum",
+                hint="restore the checkpoint from a backup, or reset the app",
+                path=path,
+            )
+        return data
+
+    def check(self, expected: StateVersion) -> None:
+        """Check that a commit can be restored, and the checksums of all files that this needs."""
+        snapshot, deltas = _chain_to(self.files, expected.commit, self._task)
+        for file in [*deltas, *([] if snapshot is None else [snapshot])]:
+            self._read(file)
 
 
 def _file_system(uri: str) -> tuple[Any, str]:

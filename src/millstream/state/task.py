@@ -170,3 +170,12 @@ class TaskState:
 def store_database(store: str) -> str:
     """Return the name of the database that holds a store."""
     return f"store.{store}"
+
+
+def stored_version(path: Path) -> StateVersion:
+    """Return the last committed version of the state in a directory, which is opened for reading only."""
+    environment = open_environment(path, (_META,), readonly=True)
+    meta = environment.databases[_META]
+    with decoding(path), environment.read() as txn:
+        stored = None if meta is None else txn.get(_VERSION, db=meta)
+        return StateVersion() if stored is None else msgspec.msgpack.decode(stored, type=StateVersion)
