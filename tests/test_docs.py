@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -81,7 +82,9 @@ def test_the_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("page", PAGES_WITH_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_examples_on_pages_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "__page__"}
+    module = ModuleType("__page__")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # where stored objects find their classes
+    names = vars(module)
     blocks = python_blocks(page.read_text())
     for block in blocks:
         if block.file is not None:
