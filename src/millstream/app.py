@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.trigger import Trigger, TriggerMode
@@ -22,6 +22,7 @@ from millstream.plan.topology import Plan, SparkDelivery
 from millstream.serdes import SerdeLike
 
 if TYPE_CHECKING:
+    from millstream.batch.fill import FillProgress
     from millstream.batch.loop import Until
     from millstream.batch.report import BatchReport
     from millstream.broker import Acks, Broker
@@ -122,16 +123,18 @@ class App(Sources):
         every: Duration | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
         reset: Collection[str] = (),
+        fill: Collection[str] = (),
     ) -> None:
         """Run on Spark until stopped (Ctrl-C drains), or with ``until="caught-up"`` until all records are processed.
 
         A batch starts as soon as there are records; ``every="10 s"`` collects them for that long first. While there is
         little to do, one resident Spark task runs the batches, in milliseconds each: with ``trigger="auto"`` if Spark
         has a free slot, with ``"realtime"`` always. After a crash a run continues exactly where the last one stopped.
-        Stages in ``reset`` start with empty state.
+        Stages in ``reset`` start with empty state. New tables in ``fill`` are filled from the beginning of their
+        topics while the other stages go on.
         """
         check_not_loading("run")
-        run = self._importable().start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset)
+        run = self._importable().start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset, fill=fill)
         run.wait(handle_signals=True)
 
     def start(
@@ -142,18 +145,21 @@ class App(Sources):
         every: Duration | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
         reset: Collection[str] = (),
+        fill: Collection[str] = (),
+        on_fill: Callable[[FillProgress], None] | None = None,
     ) -> SparkRun:
         """Start a run in the background and return it: ``stop()`` drains it, ``wait()`` waits for its end.
 
-        The arguments are those of ``run``.
+        The arguments are those of ``run``; ``on_fill`` is called with the progress of a fill.
         """
         check_not_loading("start")
         app = self._importable()
         if app is not self:
-            return app.start(until, trigger=trigger, every=every, on_batch=on_batch, reset=reset)
+            options: dict[str, Any] = {"reset": reset, "fill": fill, "on_fill": on_fill}
+            return app.start(until, trigger=trigger, every=every, on_batch=on_batch, **options)
         from millstream.spark.run import SparkRun
 
-        run = SparkRun.start(self._spec(), until, on_batch, Trigger.of(trigger, every), reset)
+        run = SparkRun.start(self._spec(), until, on_batch, Trigger.of(trigger, every), reset, fill, on_fill)
         _runs[self.data_dir, self.id] = run
         return run
 

@@ -10,7 +10,7 @@ import msgspec
 from millstream.batch.batch import Progress
 from millstream.errors import UpgradeError
 from millstream.foundation.storage import close_environments
-from millstream.foundation.transactions import Transaction
+from millstream.foundation.transactions import WriteTransaction
 from millstream.state.task import TaskState
 
 _MERGED = ".merged"
@@ -42,11 +42,12 @@ def merge_state(source: Path, target: Path, stores: tuple[str, ...]) -> None:
 def _merge_task(source: Path, target: Path, stores: tuple[str, ...]) -> None:
     old, new = TaskState(source, stores), TaskState(target, stores)
 
-    def change(txn: Transaction) -> None:
+    def change(txn: WriteTransaction) -> None:
         version = new.version(txn)
         stream_time = max(version.stream_time, old.read_version().stream_time)
         new.add_meta(txn, old, msgspec.structs.replace(version, stream_time=stream_time))
         for store in stores:
+            txn.drop(new.database(store), delete=False)  # rows of a store that was no longer used
             for key, value in old.scan(store):
                 txn.put(key, value, db=new.database(store))
 

@@ -22,6 +22,14 @@ from millstream.plan.changes import Retired, StageChange, StoredPlan, compare
 from millstream.state.task import StateVersion
 
 
+class Filled(msgspec.Struct, frozen=True, kw_only=True):
+    """Tables that were filled from the past, where their stores are, and positions that the app has not read yet."""
+
+    tables: tuple[str, ...] = ()
+    merges: dict[str, StateMerge] = {}
+    positions: dict[str, int] = {}
+
+
 def changes_of(journal: Journal, catalog: dict[str, Any]) -> list[StageChange]:
     """Return what a new plan would change in each stage, an empty list for an app that has not run yet."""
     before = _stored(journal.catalog())
@@ -29,9 +37,17 @@ def changes_of(journal: Journal, catalog: dict[str, Any]) -> list[StageChange]:
 
 
 def upgrade(
-    journal: Journal, state_dir: Path, catalog: dict[str, Any], reset: Collection[str] = ()
+    journal: Journal,
+    state_dir: Path,
+    catalog: dict[str, Any],
+    reset: Collection[str] = (),
+    filled: Filled | None = None,
 ) -> list[StageChange]:
-    """Adopt a new plan and return the change of each stage; ``reset`` names stages that start empty."""
+    """Adopt a new plan and return the change of each stage; ``reset`` names stages that start empty.
+
+    With ``filled``, tables that were filled from the past become part of the app in the same commit.
+    """
+    filled = filled or Filled()
     journal.replay_commits(state_dir)
     _migrate_state(journal, state_dir)
     before, now = _stored(journal.catalog()), _stored(catalog)
@@ -46,9 +62,17 @@ def upgrade(
     merges = {old: change.stage for change in kept for old in change.merged}
     check_can_merge(progress, merges, state_dir)
     retired = _retired(before, now, progress.done, moves | merges, reset)
-    stored = {**catalog, "retired": msgspec.to_builtins(retired)}
-    migration = StateMigration(discard=tuple(sorted(reset)), move=moves, merge=_stores_of(before, merges))
-    journal.write_catalog(stored, _with_stages(progress, moves, merges, reset), migration)
+    done = {**journal.catalog().get("filled", {}), **dict.fromkeys(filled.tables, progress.done)}
+    stored = {
+        **catalog,
+        "retired": msgspec.to_builtins(retired),
+        "filled": {table: batch for table, batch in done.items() if table in now.stage_of_store},
+    }
+    merge = _stores_of(before, merges) | filled.merges
+    migration = StateMigration(discard=tuple(sorted(reset)), move=moves, merge=merge)
+    progress = _with_stages(progress, moves, merges, reset)
+    progress = msgspec.structs.replace(progress, positions={**filled.positions, **progress.positions})
+    journal.write_catalog(stored, progress, migration)
     _migrate_state(journal, state_dir)
     return changes
 

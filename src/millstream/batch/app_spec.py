@@ -8,6 +8,7 @@ from pathlib import Path
 
 from millstream.config import Config
 from millstream.foundation.loading import AppReference
+from millstream.plan.parts import WHOLE, PlanPart
 from millstream.plan.topology import Plan, SparkDelivery
 
 
@@ -34,5 +35,7 @@ class AppSpec(AppSettings):
     plan: Plan
     deliveries: Mapping[str, SparkDelivery]
     """The ``to_spark`` functions by topic."""
+    part: PlanPart = WHOLE
+    """The part of the app's topology that ``plan`` is."""
     reference: AppReference | None = None
     """Where workers import the topology from; None if the app is not a variable of a module."""

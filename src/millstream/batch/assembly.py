@@ -6,7 +6,7 @@ agree on what the app reads, when its timers are due and how its tasks run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -108,16 +108,28 @@ class Assembly:
         )
 
     def planner(
-        self, size: BatchSize, *, clock: Callable[[], int] = wall_clock, refresh_seconds: float = REFRESH_SECONDS
+        self,
+        size: BatchSize,
+        *,
+        clock: Callable[[], int] = wall_clock,
+        refresh_seconds: float = REFRESH_SECONDS,
+        stops: Callable[[], Mapping[str, int]] | None = None,
     ) -> Planner:
-        """Return a planner over everything that the app reads."""
-        return self._planner(Planner, size, clock, refresh_seconds)
+        """Return a planner over everything that the app reads, up to ``stops`` if these are given."""
+        return self._planner(Planner, size, clock, refresh_seconds, stops)
 
     def small_planner(self, max_records: int) -> SmallPlanner:
         """Return a planner for backlogs of up to ``max_records``; it plans nothing if more are waiting."""
         return self._planner(SmallPlanner, BatchSize(max_records, 1.0), wall_clock, REFRESH_SECONDS)
 
-    def _planner(self, kind: type[P], size: BatchSize, clock: Callable[[], int], refresh_seconds: float) -> P:
+    def _planner(
+        self,
+        kind: type[P],
+        size: BatchSize,
+        clock: Callable[[], int],
+        refresh_seconds: float,
+        stops: Callable[[], Mapping[str, int]] | None = None,
+    ) -> P:
         dead_letters = self.settings.policies.dead_letter_topic
         return kind(
             self.broker,
@@ -128,6 +140,7 @@ class Assembly:
             idle=IdleInputs(self.layout),
             clock=clock,
             partitions_read=self.layout.partitions_read,
+            stops=stops,
         )
 
     def loop(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from millstream.batch.batch import Batch, Progress
@@ -89,12 +89,15 @@ class Planner:
         idle: IdleInputs | None = None,
         clock: Callable[[], int] = wall_clock,
         partitions_read: Callable[[str], int | None] = lambda _topic: None,
+        stops: Callable[[], Mapping[str, int]] | None = None,
     ) -> None:
         """Plan batches over ``topics``.
 
         Each batch reads the ``global_topics``, those of global tables, to their end, whatever their timestamps.
-        ``partitions_read`` returns how many partitions of a topic have tasks; None means all.
+        ``partitions_read`` returns how many partitions of a topic have tasks; None means all. ``stops`` returns the
+        offsets at which reading ends, by ``topic/partition``.
         """
+        self._stops = stops
         self._partitions_read = functools.cache(partitions_read)  # the layout of a planner never changes
         self.unread_partitions: dict[str, tuple[int, int]] = {}
         """By topic, the number of partitions that have tasks and the larger number that the broker has by now."""
@@ -109,6 +112,7 @@ class Planner:
     def backlog(self, progress: Progress) -> list[Range]:
         """Return everything that could be read now."""
         backlog: list[Range] = []
+        stops = None if self._stops is None else self._stops()
         for topic in self._topics:
             for partition, offsets in enumerate(self._offsets(topic)):
                 start = progress.position(topic, partition)
@@ -119,8 +123,9 @@ class Planner:
                         topic=topic,
                     )
                 start = offsets.begin if start is None else max(start, offsets.begin)
-                if start < offsets.end:
-                    backlog.append(Range(topic, partition, start, offsets.end))
+                end = offsets.end if stops is None else min(offsets.end, stops.get(f"{topic}/{partition}", start))
+                if start < end:
+                    backlog.append(Range(topic, partition, start, end))
         return backlog
 
     def positions(self, progress: Progress) -> dict[TopicPartition, int]:

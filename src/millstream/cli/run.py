@@ -23,6 +23,7 @@ from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_names, lock_file
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
+from millstream.foundation.text import format_count
 from millstream.plan.changes import is_unchanged
 from millstream.serve.server import WebAddress, WebServer
 from millstream.task.policy import Policies
@@ -33,7 +34,7 @@ from millstream.task.policy import Policies
     examples=[
         "millstream run word_count.py",
         "millstream run shop.streams:orders --until caught-up --master spark://head:7077",
-        "millstream run word_count.py --trigger realtime --no-progress --no-web >> word_count.log",
+        "millstream run word_count.py --fill lengths --no-progress --no-web >> word_count.log",
     ],
 )
 @click.argument(TARGET)
@@ -58,6 +59,12 @@ from millstream.task.policy import Policies
 @click.option("--no-progress", is_flag=True, help="Print progress as lines, at most one per second.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 @click.option("--reset", multiple=True, metavar="STAGE", help="Start a stage with empty state; can be repeated.")
+@click.option(
+    "--fill",
+    multiple=True,
+    metavar="TABLE",
+    help="Fill a new table from the beginning of its topics while the rest goes on; can be repeated.",
+)
 @click.option("--as", "name", metavar="NAME", help="Run under another id, with its own state.")
 @click.option("--log", type=click.Choice(["text", "json"]), help="Log to standard error, one line per batch.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve metrics for Prometheus.")
@@ -75,6 +82,7 @@ def run(
     no_progress: bool,
     quiet: bool,
     reset: tuple[str, ...],
+    fill: tuple[str, ...],
     name: str | None,
     log: LogFormat | None,
     metrics_port: int | None,
@@ -107,7 +115,15 @@ def run(
         dead_letter_topic=Policies.of(app.id, app.config).dead_letter_topic,
     )
     with show_progress(totals, style) as callbacks:
-        running = app.start(until, trigger=trigger, every=every, on_batch=callbacks.on_batch, reset=reset)
+        on_fill = None if style == "quiet" else lambda progress: show_message(str(progress))
+        running = app.start(
+            until, trigger=trigger, every=every, on_batch=callbacks.on_batch, reset=reset, fill=fill, on_fill=on_fill
+        )
+        for topic, count in running.expired.items():
+            show_message(
+                f"{format_count(count, 'record')} of topic {topic!r} were deleted by retention: "
+                f"{', '.join(fill) or 'the tables'} will be filled without them"
+            )
         if not is_unchanged(running.changes):
             show_changes(running.changes)
         totals.waiting_records = running.waiting_records

@@ -39,6 +39,11 @@ def state_dir(data_dir: Path, app: str) -> Path:
     return app_dir(data_dir, app) / "state"
 
 
+def fill_dir(data_dir: Path, app: str) -> Path:
+    """Return the directory with journal and state of the tables that are being filled from the past."""
+    return app_dir(data_dir, app) / "fill"
+
+
 def delivery_dir(data_dir: Path, app: str, topic: str) -> Path:
     """Return the directory with the journal of the records that an app delivers to Spark through a topic."""
     return app_dir(data_dir, app) / "deliveries" / check_name("topic", topic)

@@ -90,6 +90,7 @@ class SparkEngine:
             reference=self._spec.reference,
             pickled=self._pickled_plan,
             paths=search_paths() if self._pickled_plan else (),
+            part=self._spec.part,
             fingerprint=fingerprint(layout.plan),
             partitions=layout.partitions,
             slots=spread(levels_of(layout, task_names(layout)), cores),

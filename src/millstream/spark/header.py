@@ -8,6 +8,7 @@ from millstream.batch.assembly import TaskSettings
 from millstream.batch.batch import Batch
 from millstream.batch.resident import ResidentSettings
 from millstream.foundation.loading import AppReference
+from millstream.plan.parts import PlanPart
 from millstream.spark.placement import Slots
 from millstream.state.task import StateVersion
 
@@ -21,6 +22,8 @@ class AppHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of an app that cannot be imported (notebooks, the interpreter), else empty."""
     paths: tuple[str, ...]
     """Where the modules that a pickled plan uses can be imported from."""
+    part: PlanPart
+    """The part of an imported plan that runs."""
     fingerprint: str
     partitions: tuple[int, ...]
     slots: Slots

@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 from pyspark import SparkContext
 
-from millstream.admin.inputs import bind_inputs, check_cluster
+from millstream.admin.filling import remove_fill, requested_fill
+from millstream.admin.inputs import check_cluster
 from millstream.admin.savepoints import finish_restore
-from millstream.admin.upgrade import upgrade
 from millstream.batch.activity import Activity, HeartbeatFile
 from millstream.batch.app_spec import AppSettings, AppSpec
-from millstream.batch.assembly import Assembly, TaskSettings, batch_size
+from millstream.batch.fill import FillProgress
 from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
-from millstream.batch.logs import log_event
-from millstream.batch.loop import BatchLoop, LoopOptions, Until
+from millstream.batch.loop import LoopOptions, Until
 from millstream.batch.report import BatchReport
 from millstream.batch.supervisor import Supervisor
-from millstream.batch.topics import lay_out, read_topics
 from millstream.batch.trigger import Trigger
 from millstream.batch.watchdog import Watchdog
-from millstream.broker import Broker
 from millstream.broker_urls import open_broker
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, ProcessingError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.open_files import raise_open_file_limit
-from millstream.foundation.paths import activity_file, journal_dir, lease_file, lock_file, state_dir
+from millstream.foundation.paths import activity_file, journal_dir, lease_file, lock_file
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.metrics.prometheus import MetricsServer
-from millstream.plan.changes import StageChange, is_unchanged
-from millstream.plan.layout import Layout
 from millstream.spark.deliveries import Deliveries
-from millstream.spark.engine import SparkEngine
-from millstream.tables.opening import catalog_of
-from millstream.task.policy import Policies
-
-_log = logging.getLogger(__name__)
+from millstream.spark.deployment import Deployment
+from millstream.spark.filling import Filling
 
 
 class SparkRun:
@@ -57,14 +50,20 @@ class SparkRun:
         stopping: threading.Event,
         deliveries: Deliveries,
         until: Until,
-        deployment: _Deployment,
+        deployment: Deployment,
         metrics_url: str | None,
+        filling: Filling | None,
+        options: LoopOptions,
     ) -> None:
         self.app = app
         self.changes = deployment.changes
         """What has changed in each stage since the last start; empty at the first start."""
         self.waiting_records = deployment.waiting_records
         """The number of records that were waiting at the start."""
+        self.expired: dict[str, int] = {} if filling is None else filling.expired
+        """By topic, how many records retention has deleted that tables cannot be filled with."""
+        self._filling = filling
+        self._options = options
         self.metrics_url = metrics_url
         """The address of the metrics endpoint, if there is one."""
         self._held = held
@@ -83,6 +82,8 @@ class SparkRun:
         on_batch: Callable[[BatchReport], None] | None,
         trigger: Trigger | None = None,
         reset: Collection[str] = (),
+        fill: Collection[str] = (),
+        on_fill: Callable[[FillProgress], None] | None = None,
     ) -> SparkRun:
         """Acquire the app's lock, lay out its tasks, start Spark and the loop."""
         raise_open_file_limit()
@@ -98,8 +99,8 @@ class SparkRun:
             held.callback(broker.close)
             journal = Journal(journal_dir(spec.data_dir, spec.id), durable=spec.is_durable)
             check_cluster(spec.id, journal, broker)
-            deployment = _Deployment(spec, broker, journal, lease, trigger)
-            deployment.lay_out(reset)
+            deployment = Deployment(spec, broker, journal, lease, trigger)
+            filling = _filling(deployment, fill, reset, lease, on_fill)
             options = LoopOptions(on_batch=_naming_errors(on_batch), every_seconds=trigger.every_seconds)
             supervisor = Supervisor(
                 spec.id,
@@ -116,12 +117,26 @@ class SparkRun:
             if metrics is not None:
                 held.callback(metrics.close)
             url = None if metrics is None else metrics.url
-            return cls(spec.id, held.pop_all(), supervisor, options.stopping, deliveries, until, deployment, url)
+            return cls(
+                spec.id,
+                held.pop_all(),
+                supervisor,
+                options.stopping,
+                deliveries,
+                until,
+                deployment,
+                url,
+                filling,
+                options,
+            )
 
     def _work(self, until: Until) -> None:
         try:
-            with self._deliveries.beside(until, self._stopping.set):
-                self._supervisor.run(until)
+            with self._deliveries.beside(until, self.stop):
+                if self._filling is not None:
+                    self._filling.run(until, self._options)
+                if not self._stopping.is_set():
+                    self._supervisor.run(until)
         except BaseException as error:
             self._error = error
         finally:
@@ -141,6 +156,8 @@ class SparkRun:
     def stop(self) -> None:
         """Make the run finish its batch and end; does not wait for it."""
         self._stopping.set()
+        if self._filling is not None:
+            self._filling.stop()
 
     def wait(self, timeout: float | None = None, *, handle_signals: bool = False) -> bool:
         """Wait for the end and raise the error that caused it, if any; False if the run has not ended in time."""
@@ -169,6 +186,30 @@ class SparkRun:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _filling(
+    deployment: Deployment,
+    tables: Collection[str],
+    reset: Collection[str],
+    lease: Lease,
+    on_fill: Callable[[FillProgress], None] | None,
+) -> Filling | None:
+    """Lay the app out; if tables are to be filled from the past, without them, and return what fills them."""
+    whole = deployment.spec
+    fill = requested_fill(whole.plan, whole.config, whole.data_dir, whole.id, deployment.journal, tables)
+    if fill is None:
+        deployment.lay_out(reset)  # completes the merge of a fill if an earlier run died in it
+        remove_fill(whole.data_dir, whole.id)
+        return None
+    config = msgspec.structs.replace(whole.config, small_batch_records=0)
+    deployment.spec = replace(whole, plan=fill.remaining.of(whole.plan), part=fill.remaining, config=config)
+    deployment.lay_out(reset)
+    return Filling(whole, fill, deployment, lease, on_fill or _ignore_progress)
+
+
+def _ignore_progress(_progress: FillProgress) -> None:
+    """Report nothing."""
 
 
 def _naming_errors(on_batch: Callable[[BatchReport], None] | None) -> Callable[[BatchReport], None] | None:
@@ -209,41 +250,7 @@ def _acquire_lock(app: AppSettings) -> FileLock:
     return lock
 
 
-class _Deployment:
-    """The parts of a run that depend on the partitions of the topics: the layout, and the engine for its tasks."""
-
-    def __init__(self, spec: AppSpec, broker: Broker, journal: Journal, lease: Lease, trigger: Trigger) -> None:
-        self._spec = spec
-        self._broker = broker
-        self._journal = journal
-        self._lease = lease
-        self._trigger = trigger
-
-    def lay_out(self, reset: Collection[str] = ()) -> None:
-        """Lay the app out over the current partitions of its topics; raises an error if its state does not fit them."""
-        spec, broker, journal = self._spec, self._broker, self._journal
-        layout = lay_out(spec, broker, journal.catalog().get("partitions", {}))
-        bind_inputs(spec.id, journal, broker, read_topics(spec, broker))
-        self.changes = _upgrade(spec, broker, layout, journal, reset)
-        self.assembly = Assembly(TaskSettings.of(spec, journal.lineage()), layout, broker)
-        backlog = self.assembly.planner(batch_size(spec.config)).backlog(journal.read()[0])
-        self.waiting_records = sum(waiting.stop - waiting.start for waiting in backlog)
-        self.engine = SparkEngine(spec, self.assembly, self._lease, self._trigger)
-
-    def describe_jobs(self) -> str:
-        """Describe what the engine is running."""
-        return self.engine.describe_jobs()
-
-    def cancel(self) -> None:
-        """Cancel the jobs of the engine."""
-        self.engine.cancel()
-
-    def loop(self, options: LoopOptions) -> BatchLoop:
-        """Return the loop of the next attempt."""
-        return self.assembly.engine_loop(self._journal, self._spec.config, self.engine, options)
-
-
-def _watchdog(app: AppSettings, deployment: _Deployment, activity: Activity) -> Watchdog:
+def _watchdog(app: AppSettings, deployment: Deployment, activity: Activity) -> Watchdog:
     limit = app.config.stuck_after
     return Watchdog(
         app.id,
@@ -253,16 +260,3 @@ def _watchdog(app: AppSettings, deployment: _Deployment, activity: Activity) -> 
         detail=deployment.describe_jobs,
         cancel=deployment.cancel,
     )
-
-
-def _upgrade(
-    app: AppSettings, broker: Broker, layout: Layout, journal: Journal, reset: Collection[str]
-) -> list[StageChange]:
-    """Adapt the state to the topology, and return what has changed in each stage."""
-    policies = Policies.of(app.id, app.config)
-    broker_url = None if app.broker_url is None else broker.url  # it refers to secrets, but does not contain them
-    catalog = {**catalog_of(layout), "dead_letter_topic": policies.dead_letter_topic, "broker": broker_url}
-    changes = upgrade(journal, state_dir(app.data_dir, app.id), catalog, reset)
-    for change in [] if is_unchanged(changes) else changes:
-        log_event(_log, logging.WARNING, "topology changed", {"app": app.id, "stage": str(change)})
-    return changes

@@ -216,7 +216,7 @@ def _broker(url: str, durable: bool) -> Broker:
 
 def _plan(header: AppHeader) -> Plan:
     """Return the plan of an app; this worker decodes objects of the classes that belong to it."""
-    key = hashlib.sha256(_encode((header.fingerprint, header.reference, header.pickled))).digest()
+    key = hashlib.sha256(_encode((header.fingerprint, header.reference, header.part, header.pickled))).digest()
     if key not in _plans:
         _plans[key] = _imported_plan(header, header.reference) if header.reference is not None else _sent_plan(header)
     plan, classes = _plans[key]
@@ -225,7 +225,7 @@ def _plan(header: AppHeader) -> Plan:
 
 
 def _imported_plan(header: AppHeader, reference: AppReference) -> SentPlan:
-    plan: Plan = import_app(reference).plan
+    plan: Plan = header.part.of(import_app(reference).plan)
     if fingerprint(plan) != header.fingerprint:
         raise StateError(
             f"the topology of {header.tasks.app!r} is different in a worker than it was at the start",

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from millstream.batch.activity import Heartbeat, HeartbeatFile
+from millstream.batch.fill import FillProgress, fill_progress
 from millstream.batch.history import FailureReport
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport, Phases, StageTotals, Totals
@@ -78,6 +79,8 @@ class AppStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The last heartbeat of its process, with its activity; about once a second while it runs."""
     failure: FailureReport | None
     """The last failure, unless a batch has succeeded since."""
+    fill: FillProgress | None = None
+    """The progress of tables that are filled from the past."""
 
 
 def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
@@ -102,6 +105,7 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
         stages=_stages(journal, totals),
         sign=HeartbeatFile(activity_file(data_dir, app)).read(),
         failure=journal.history.failure(),
+        fill=fill_progress(data_dir, app),
     )
 
 
