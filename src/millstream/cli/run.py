@@ -119,11 +119,7 @@ def run(
         running = app.start(
             until, trigger=trigger, every=every, on_batch=callbacks.on_batch, reset=reset, fill=fill, on_fill=on_fill
         )
-        for topic, count in running.expired.items():
-            show_message(
-                f"{format_count(count, 'record')} of topic {topic!r} were deleted by retention: "
-                f"{', '.join(fill) or 'the tables'} will be filled without them"
-            )
+        _show_expired(running.expired, fill)
         if not is_unchanged(running.changes):
             show_changes(running.changes)
         totals.waiting_records = running.waiting_records
@@ -133,6 +129,13 @@ def run(
         is_served = not no_web and (address is not None or until == "stopped")
         with _served(app, address, hosts, quiet=style == "quiet") if is_served else nullcontext():
             running.wait(handle_signals=True)
+
+
+def _show_expired(expired: dict[str, int], tables: tuple[str, ...]) -> None:
+    """Say which records a fill cannot contain."""
+    for topic, count in expired.items():
+        records, names = format_count(count, "record"), ", ".join(tables) or "the tables"
+        show_message(f"{records} of topic {topic!r} were deleted by retention: {names} will be filled without them")
 
 
 @contextmanager
