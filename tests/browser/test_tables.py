@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.browser.conftest import Browser, resize
+from tests.serve.conftest import web_server
+
+from millstream.broker import TopicConfig
+from millstream.log import EmbeddedLog
 
 COLUMN = "return [...document.querySelectorAll('#topics tbody tr')].map((row) => row.cells[arguments[0]].innerText)"
 
@@ -41,3 +46,19 @@ def test_a_table_can_be_sorted_on_a_phone(browser: Browser) -> None:
     browser.click("#topics th:nth-child(1) button")
     assert topics(browser) == sorted(topics(browser), reverse=True)
     browser.run("sessionStorage.clear()")
+
+
+def test_a_long_table_is_filtered_while_typing(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    data_dir = tmp_path_factory.mktemp("many")
+    with EmbeddedLog(data_dir) as log:
+        for number in range(200):
+            log.create_topic(f"topic-{number:03}", TopicConfig(partitions=1))
+    with web_server(data_dir) as server:
+        browser.driver.get(f"{server.url}/topics")
+        visible = "return [...document.querySelectorAll('#topics tbody tr')].filter((row) => !row.hidden).length"
+        assert browser.run(visible) == 200
+        browser.type("[data-find=topics]", "topic-19")
+        assert browser.run(visible) == 10
+        browser.driver.refresh()
+        assert browser.run(visible) == 10
+        browser.driver.get("about:blank")

@@ -9,7 +9,7 @@ from tests.serve.conftest import Served
 from millstream.batch.journal import Journal
 from millstream.foundation.storage import close_environments
 from millstream.serve.history import history_of
-from millstream.serve.pages.charts import Series, trend
+from millstream.serve.pages.charts import Series, quantity_axis, trend
 from millstream.task.report import TaskReport
 
 MINUTE = 60_000
@@ -65,7 +65,13 @@ def test_the_history_is_part_of_the_api_and_of_a_page(served: Served) -> None:
 def test_a_chart_has_a_gap_where_there_is_no_value(journal: Journal, tmp_path: Path) -> None:
     points = history_of(journal, 60, now=106 * MINUTE)
     close_environments(tmp_path)
-    drawn = trend("Lag", points, (Series("records", [point.lag for point in points]),), lambda value: f"{value:.0f} r")
+    drawn = trend(
+        "Lag",
+        points,
+        (Series("records", [point.lag for point in points]),),
+        lambda value: f"{value:.0f} r",
+        quantity_axis,
+    )
     assert drawn.count("<polyline") == 2  # minute 100, and minutes 103 and 104
     assert 'data-values="-" data-time="01:41"' in drawn
     assert 'data-values="3 r" data-time="01:43"' in drawn

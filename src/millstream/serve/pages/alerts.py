@@ -87,7 +87,7 @@ def _events(events: list[AlertEvent]) -> Content:
         )
         for event in events[:50]
     )
-    return table(("Time", "", "Alert", "Message", "Delivery"), rows)
+    return table(("Time (UTC)", "", "Alert", "Message", "Delivery"), rows)
 
 
 def _form(apps: list[str]) -> Content:

@@ -17,6 +17,15 @@ from millstream.serve.html import Content, Markup, element, joined
 PHASES = ("plan", "run", "publish", "done")
 _WIDTH, _HEIGHT, _GAP = 720, 120, 2
 _TREND_HEIGHT = 100
+_DURATIONS = (
+    10,
+    20,
+    50,
+    100,
+    200,
+    500,
+    *(1000 * seconds for seconds in (1, 2, 5, 10, 20, 60, 120, 240, 600, 1200, 3600)),
+)
 Number = float | None
 
 
@@ -93,14 +102,14 @@ def trend(
     points: Sequence[HistoryPoint],
     series: Sequence[Series],
     text: Callable[[float], str],
-    minimum: float = 1.0,
+    axis: Callable[[float], float],
 ) -> Markup:
-    """Return values over time with axes; ``text`` formats a value with its unit, ``minimum`` is that of the maximum.
+    """Return values over time; ``text`` formats a value with its unit, ``axis`` returns the end of the axis.
 
     The values of a point are shown above the chart while the pointer is over it.
     """
     values = [value for line in series for value in line.values if value is not None]
-    top = nice_maximum(max(values, default=0.0), minimum)
+    top = axis(max(values, default=0.0))
     lines = [
         part
         for number, line in enumerate(series, 1)
@@ -199,12 +208,26 @@ def _clock(timestamp: int) -> str:
     return datetime.fromtimestamp(timestamp / 1000, UTC).strftime("%H:%M")
 
 
-def nice_maximum(value: float, minimum: float = 1.0) -> float:
-    """Return the end of an axis: 1, 2 or 5 times a power of ten.
+def quantity_axis(value: float) -> float:
+    """Return the end of an axis for a quantity: 2, 5 or 10 times a power of ten.
 
-    >>> [nice_maximum(value) for value in (0, 0.3, 7, 120, 1622)]
-    [1.0, 1.0, 10.0, 200.0, 2000.0]
+    >>> [quantity_axis(value) for value in (0, 0.3, 7, 120, 1622)]
+    [2.0, 2.0, 10.0, 200.0, 2000.0]
     """
-    value = max(value, minimum)
+    value = max(value, 1.01)
     power = 10.0 ** math.floor(math.log10(value))
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if value <= factor * power)
+
+
+def bytes_axis(value: float) -> float:
+    """Return the end of an axis for bytes."""
+    return quantity_axis(max(value, 1001))
+
+
+def duration_axis(milliseconds: float) -> float:
+    """Return the end of an axis for durations, a round number of milliseconds, seconds, minutes or hours.
+
+    >>> [duration_axis(value) for value in (0, 130, 12_000, 290_000)]
+    [10.0, 200.0, 20000.0, 600000.0]
+    """
+    return next((float(end) for end in _DURATIONS if milliseconds <= end), quantity_axis(milliseconds))

@@ -81,7 +81,7 @@ def _letter(app: str, letter: DeadLetterDetail) -> Markup:
         "summary",
         badge(error, "bad"),
         element("span", letter.message[:200], class_="message"),
-        element("span", f"{letter.origin} at ", node, " ", moment(letter.timestamp), class_="note"),
+        element("span", f"{letter.origin} at ", node, " ", moment(letter.timestamp), " UTC", class_="note"),
     )
     body = joined(
         element("h4", "Key"),

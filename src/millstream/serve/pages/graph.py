@@ -112,6 +112,8 @@ def rate_text(value: float) -> str:
         if value >= limit:
             scaled = value / (limit if unit == "M" else 1000)
             return f"{scaled:.1f}{unit}/s" if scaled < 100 else f"{scaled:.0f}{unit}/s"
+    if 0 < value < 0.05:
+        return "<0.1/s"
     return f"{value:.0f}/s" if value >= 10 or value == 0 else f"{value:.1f}/s"
 
 

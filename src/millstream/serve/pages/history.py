@@ -8,7 +8,7 @@ from millstream.batch.history import MINUTES_KEPT
 from millstream.serve.api.apps import HistoryParams, get_history
 from millstream.serve.history import HistoryPoint
 from millstream.serve.html import Content, Markup, element
-from millstream.serve.pages.charts import Series, trend
+from millstream.serve.pages.charts import Series, bytes_axis, duration_axis, quantity_axis, trend
 from millstream.serve.pages.parts import duration, empty, number, size, url
 from millstream.serve.site import Site
 
@@ -46,35 +46,41 @@ def _charts(points: list[HistoryPoint]) -> Markup:
 def _throughput(points: list[HistoryPoint]) -> Markup:
     read = Series("in", [point.records_in / point.seconds for point in points])
     written = Series("out", [point.records_out / point.seconds for point in points])
-    return trend("Throughput", points, (read, written), lambda value: f"{number(round(value, 1))}/s")
+    return trend("Throughput", points, (read, written), lambda value: f"{number(round(value, 1))}/s", quantity_axis)
 
 
 def _latency(points: list[HistoryPoint]) -> Markup:
     p50 = Series("p50", [point.latency_p50 for point in points])
     p99 = Series("p99", [point.latency_p99 for point in points])
-    return trend("Latency", points, (p50, p99), lambda value: str(duration(value)), minimum=10)
+    return trend("Latency", points, (p50, p99), lambda value: str(duration(value)), duration_axis)
 
 
 def _lag(points: list[HistoryPoint]) -> Markup:
-    return trend("Lag", points, (Series("records", [point.lag for point in points]),), _count, minimum=2)
+    return trend("Lag", points, (Series("records", [point.lag for point in points]),), _count, quantity_axis)
 
 
 def _late(points: list[HistoryPoint]) -> Markup:
     late = Series("late", [point.late / point.seconds * 60 for point in points])
     letters = Series("dead letters", [point.dead_letters / point.seconds * 60 for point in points])
     return trend(
-        "Late records and dead letters", points, (late, letters), lambda value: f"{number(round(value, 1))}/min"
+        "Late records and dead letters",
+        points,
+        (late, letters),
+        lambda value: f"{number(round(value, 1))}/min",
+        quantity_axis,
     )
 
 
 def _state(points: list[HistoryPoint]) -> Markup:
     line = Series("on disk", [point.state_bytes for point in points])
-    return trend("Size of state", points, (line,), lambda value: str(size(round(value))), minimum=1000)
+    return trend("Size of state", points, (line,), lambda value: str(size(round(value))), bytes_axis)
 
 
 def _batches(points: list[HistoryPoint]) -> Markup:
     mean = [point.busy_seconds / point.batches * 1000 if point.batches else None for point in points]
-    return trend("Duration of batches", points, (Series("mean", mean),), lambda value: str(duration(value)), minimum=10)
+    return trend(
+        "Duration of batches", points, (Series("mean", mean),), lambda value: str(duration(value)), duration_axis
+    )
 
 
 def _count(value: float) -> str:

@@ -63,7 +63,7 @@ def _metrics(app: AppSummary, minutes: Sequence[HistoryPoint]) -> Markup:
     durations = [point.busy_seconds / point.batches if point.batches else None for point in minutes]
     return element(
         "div",
-        _metric("Records", rate(app.rate), "read, last ten seconds", [point.rate for point in minutes]),
+        _metric("Records", rate(app.rate), "read, last 10 s", [point.rate for point in minutes]),
         _metric(
             "Latency",
             duration(latency),

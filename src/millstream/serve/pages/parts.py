@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from millstream.foundation.text import format_value
 from millstream.serve.html import Content, Markup, element, joined
 
+_FIND_FROM_ROWS = 20
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 NAME_PATTERN = r"[A-Za-z0-9_\-][A-Za-z0-9._\-]*"
 """Valid names, as a pattern for browsers."""
@@ -179,7 +180,17 @@ def table(
         for number, row in enumerate(rows)
     ]
     inner = element("table", element("thead", head), element("tbody", *body), data_sortable=sortable or None)
-    return element("div", inner, class_="table sortable" if sortable else "table", tabindex=0)
+    return joined(
+        _find(sortable) if sortable and len(body) > _FIND_FROM_ROWS else None,
+        element("div", inner, class_="table sortable" if sortable else "table", tabindex=0),
+    )
+
+
+def _find(name: str) -> Markup:
+    """Return a field that filters the rows of a table while the user types."""
+    return element(
+        "input", type="search", class_="find", placeholder="Filter", aria_label=f"Filter {name}", data_find=name
+    )
 
 
 def empty(title: str, *content: Content) -> Markup:

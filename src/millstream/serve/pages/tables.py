@@ -137,8 +137,8 @@ def _rows(page: TablePage, query: KeyQuery) -> Markup:
     if not page.rows:
         return empty("No rows", element("p", "The table is empty, or no row matches. Rows appear with the next batch."))
     if page.has_history and query.key is not None:
-        return table(("Value", "Valid from", "Until", ""), map(_version, page.rows))
-    heads = ("Key", *(("Window",) if page.is_windowed else ()), "Value", "Time", "")
+        return table(("Value", "Valid from (UTC)", "Until (UTC)", ""), map(_version, page.rows))
+    heads = ("Key", *(("Window (UTC)",) if page.is_windowed else ()), "Value", "Time (UTC)", "")
     rows = (_row(row, page.is_windowed) for row in page.rows)
     if not page.has_history:
         return table(heads, rows)

@@ -18,7 +18,6 @@ from millstream.serve.api.timing import (
 )
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
-    NOTHING,
     badge,
     by,
     card,
@@ -63,8 +62,8 @@ def _sources(sources: list[SourceTime], problem: MillstreamError | None) -> Cont
         )
         for source in sources
     )
-    heads = ("Topic", "Partition", "Read until", "Newest", "Lag", "Behind wall clock")
-    note = element("p", "Timestamps of the records in the log, in UTC.", class_="note")
+    heads = ("Topic", "Partition", "Read until (UTC)", "Newest (UTC)", "Lag", "Behind wall clock")
+    note = element("p", "Timestamps as the topics store them.", class_="note")
     return joined(table(heads, rows, numeric=(1, 4, 5), sortable="sources"), note)
 
 
@@ -85,7 +84,7 @@ def _stages(stages: list[StageTime]) -> Content:
             element("code", f"{stage.stage}/{partition}"),
             by(stream_time, moment(stream_time)),
             _bar(stream_time, stage.stream_times),
-            badge("holds the stage back", "busy") if partition == stage.held_back_by else NOTHING,
+            badge("holds the stage back", "busy") if partition == stage.held_back_by else None,
         )
         for stage in stages
         for partition, stream_time in sorted(stage.stream_times.items())
@@ -96,7 +95,7 @@ def _stages(stages: list[StageTime]) -> Content:
         "it: without new records, it stands still.",
         class_="note",
     )
-    return joined(table(("Task", "Stream time", "Relative to stage", ""), rows, sortable="tasks"), note)
+    return joined(table(("Task", "Stream time (UTC)", "Relative to stage", ""), rows, sortable="tasks"), note)
 
 
 def _bar(stream_time: int, stream_times: dict[int, int]) -> Content:
@@ -106,7 +105,7 @@ def _bar(stream_time: int, stream_times: dict[int, int]) -> Content:
         return "newest"
     share = max(0.02, 1 - behind / max(1, newest - min(stream_times.values())))
     bar = element("progress", value=f"{share:.2f}", max=1, aria_label="stream time relative to the stage")
-    return joined(bar, " ", duration(behind), " behind")
+    return element("span", bar, " ", duration(behind), " behind", class_="one-line")
 
 
 def _windows(windows: list[OpenWindows]) -> Content:
@@ -127,7 +126,7 @@ def _windows(windows: list[OpenWindows]) -> Content:
         )
         for table_windows in windows
     )
-    heads = ("Table", "Windows", "Grace", "Open", "Stored", "Next one closes at")
+    heads = ("Table", "Windows", "Grace", "Open", "Stored", "Next one closes at (UTC)")
     return table(heads, rows, numeric=(3, 4), sortable="windows")
 
 

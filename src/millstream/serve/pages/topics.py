@@ -148,7 +148,8 @@ def _results(site: Site, params: RecordParams) -> Markup:
         element(
             "table",
             element(
-                "thead", element("tr", *(element("th", name) for name in ("Position", "Time", "Key", "Value", "")))
+                "thead",
+                element("tr", *(element("th", name) for name in ("Position", "Time (UTC)", "Key", "Value", ""))),
             ),
             element("tbody", *map(record_row, result.records), id="record-rows"),
             class_="records",
@@ -182,7 +183,7 @@ def record_row(record: RecordView) -> Markup:
     return element(
         "tr",
         element("td", f"{record.partition}@{record.offset}", data_label="Position"),
-        element("td", moment(record.timestamp), data_label="Time"),
+        element("td", moment(record.timestamp), data_label="Time (UTC)"),
         element("td", value_of(record.key, 60), data_label="Key"),
         element("td", element("div", value_of(record.value), cut, headers), data_label="Value"),
         element("td", copy_button(text), class_="act"),
@@ -213,7 +214,7 @@ def _as_table(topic_table: TopicAsTable) -> Markup:
         (value_of(row.key, 60), value_of(row.value), moment(row.timestamp), number(row.updates))
         for row in topic_table.rows
     )
-    listed = table(("Key", "Newest value", "Time", "Records"), rows, numeric=(3,))
+    listed = table(("Key", "Newest value", "Time (UTC)", "Records"), rows, numeric=(3,))
     more_rows = None if topic_table.is_complete else element("p", "There are more rows.", class_="note")
     return joined(element("p", note, class_="note"), listed, more_rows)
 
@@ -280,4 +281,4 @@ def _partitions(detail: TopicDetail) -> Markup:
         ("Partition", "First offset", "End offset", "Size"), rows, numeric=(0, 1, 2, 3), sortable="partitions"
     )
     readers = element("p", "Read by: ", _groups(detail.groups))
-    return card("Partitions", listed, readers, live="partitions")
+    return card("Partitions", listed, readers, live="partitions", wide=True)

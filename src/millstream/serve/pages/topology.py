@@ -123,7 +123,7 @@ def _edge_detail(index: int, edge: GraphEdge) -> Markup:
             " ",
             element("code", sample.value),
             " ",
-            moment(sample.timestamp) if sample.timestamp >= 0 else None,
+            joined(moment(sample.timestamp), " UTC") if sample.timestamp >= 0 else None,
         )
         for sample in edge.samples
     ]

@@ -118,6 +118,10 @@
     code.textContent = code.textContent.replace("http://HOST", location.origin);
   }
 
+  const menu = document.querySelector(".side nav");
+  const current = menu?.querySelector("[aria-current]");
+  if (current) menu.scrollLeft = current.offsetLeft - (menu.clientWidth - current.offsetWidth) / 2;
+
   window.millstream = { refresh, pause };
   document.addEventListener("visibilitychange", schedule);
   listen();

@@ -25,7 +25,7 @@
     tr.className = "fresh";
     const time = new Date(record.timestamp);
     cell(tr, "Position", `${record.partition}@${record.offset}`);
-    cell(tr, "Time", Number.isNaN(time.getTime()) ? String(record.timestamp) : time.toISOString().slice(11, 23));
+    cell(tr, "Time (UTC)", Number.isNaN(time.getTime()) ? String(record.timestamp) : time.toISOString().slice(11, 23));
     cell(tr, "Key", code(record.key));
     cell(tr, "Value", code(record.value));
     cell(tr, "", "");

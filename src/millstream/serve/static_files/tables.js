@@ -1,5 +1,5 @@
-// Sorts a table by the column whose heading is clicked: first one way, then the other, then as it was. The choice is
-// kept for the session, and applied again after each refresh.
+// Sorts a table by the column whose heading is clicked: first one way, then the other, then as it was; and filters its
+// rows by a text. Both are kept for the session, and applied again after each refresh.
 "use strict";
 
 (() => {
@@ -50,7 +50,28 @@
     }
   });
 
-  const applyAll = (root) => root.querySelectorAll("table[data-sortable]").forEach(apply);
+  const findKey = (input) => `find:${location.pathname}:${input.dataset.find}`;
+
+  function filter(input) {
+    const wanted = input.value.trim().toLowerCase();
+    const table = document.querySelector(`table[data-sortable="${input.dataset.find}"]`);
+    for (const row of table.tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  }
+
+  document.addEventListener("input", (event) => {
+    if (event.target.dataset.find === undefined) return;
+    sessionStorage.setItem(findKey(event.target), event.target.value);
+    filter(event.target);
+  });
+
+  function applyAll(root) {
+    root.querySelectorAll("table[data-sortable]").forEach(apply);
+    for (const input of root.querySelectorAll("[data-find]")) {
+      input.value = sessionStorage.getItem(findKey(input)) || "";
+      filter(input);
+    }
+  }
+
   document.addEventListener("refreshed", (event) => applyAll(event.target));
   applyAll(document);
 })();

@@ -119,7 +119,7 @@
     const data = await response.json();
     const rows = (data.records || data.rows).map((row) => {
       const key = typeof row.key === "string" ? row.key : JSON.stringify(row.key);
-      const window_ = row.start == null ? "" : ` from ${new Date(row.start).toISOString().slice(0, 19).replace("T", " ")}`;
+      const window_ = row.start == null ? "" : ` from ${new Date(row.start).toISOString().slice(0, 19).replace("T", " ")} UTC`;
       return line(`${key}${window_}`, row.value);
     });
     list.replaceChildren(...rows);
