@@ -22,7 +22,7 @@ from millstream.foundation.file_lock import FileLock
 from millstream.foundation.storage import close_environments, open_environment
 from millstream.foundation.stored import decoding
 from millstream.state.checkpoint import Checkpoint
-from millstream.state.task import StateVersion, stored_version
+from millstream.tables.state_files import committed_versions, state_problems
 
 _MANIFEST = "savepoint.json"
 
@@ -97,28 +97,26 @@ def _open_log(data_dir: Path) -> Iterator[Broker]:
 def _apps(data_dir: Path, checkpoint: str | None) -> Iterator[Part]:
     for app in sorted(path for path in (data_dir / "apps").glob("*") if path.is_dir()):
         yield "journal", app / "journal", _check_journal
-        versions = _committed_versions(app)
-        paths = {data.parent for data in (app / "state").rglob("data.mdb")}
-        for path in sorted(paths | {app / "state" / task for task in versions}):
-            expected = versions.get(str(path.relative_to(app / "state")))
-            yield "state", path, partial(_check_state, expected=expected)
-        if checkpoint is not None and versions:
+        for data in sorted((app / "state").rglob("data.mdb")):
+            yield "state", data.parent, check_environment
+        for path, problem in _foreign_states(app):
+            yield "state", path, partial(_report, problem=problem)
+        if checkpoint is not None:
             yield "checkpoint", app, partial(_check_checkpoint, uri=checkpoint)
 
 
-def _committed_versions(app: Path) -> dict[str, StateVersion]:
-    """Return the tasks of a stopped app whose state must have a version: its journal has no commits to apply."""
+def _foreign_states(app: Path) -> list[tuple[Path, str]]:
+    """Return the states of a stopped app that are lost, or not those of its journal."""
     if FileLock(app / "lock").is_held():
-        return {}
-    return _versions_of(app / "journal")
-
-
-def _versions_of(path: Path) -> dict[str, StateVersion]:
+        return []
     try:
-        journal = Journal(path, readonly=True)
-        return {} if journal.has_pending() else journal.read()[0].versions
-    except MillstreamError:  # reported as the finding of the journal
-        return {}
+        return list(state_problems(app / "state", committed_versions(Journal(app / "journal", readonly=True))))
+    except MillstreamError:  # reported as the finding of the journal or the state
+        return []
+
+
+def _report(_path: Path, *, problem: str) -> None:
+    raise StorageError(problem)
 
 
 def _savepoints(data_dir: Path) -> Iterator[Part]:
@@ -181,25 +179,11 @@ def _check_positions(data_dir: Path, progress: Progress, inputs: Inputs) -> None
     with _open_log(data_dir) as broker:
         if broker.cluster_id() != inputs.cluster:
             return
-        for (topic, partition), position in offsets_of(progress).items():
+        for partition, position in offsets_of(progress).items():
             with suppress(UnknownTopicError):  # reported as the finding of the topic
-                end = broker.offsets(topic)[partition].end
+                end = broker.offsets(partition.topic)[partition.partition].end
                 if position > end:
-                    raise StorageError(f"it is at offset {position} of {topic}/{partition}, which ends at {end}")
-
-
-def _check_state(path: Path, *, expected: StateVersion | None) -> None:
-    if not (path / "data.mdb").exists():
-        raise StorageError("it is lost")
-    check_environment(path)
-    if expected is not None:
-        _check_version(stored_version(path), expected)
-
-
-def _check_version(stored: StateVersion, expected: StateVersion) -> None:
-    """Check that state is that of the journal; it may also contain the batch after it, if that was interrupted."""
-    if expected.commit not in (stored.commit, stored.base):
-        raise StorageError(f"it is at batch {stored.batch}, but its journal is at batch {expected.batch}")
+                    raise StorageError(f"it is at offset {position} of {partition}, which ends at {end}")
 
 
 def _check_checkpoint(app: Path, *, uri: str) -> None:
@@ -219,8 +203,7 @@ def _check_savepoint(path: Path) -> None:
         check_environment(data.parent, is_live=False)
     with tempfile.TemporaryDirectory() as directory:  # since LMDB creates a lock file where it reads
         copy = Path(shutil.copytree(path, Path(directory) / "copy"))
-        for task, expected in _versions_of(copy / "journal").items():
-            if not (copy / "state" / task / "data.mdb").exists():
-                raise StorageError(f"the state of task {task} is lost")
-            _check_version(stored_version(copy / "state" / task), expected)
+        versions = committed_versions(Journal(copy / "journal", readonly=True))
+        for state, problem in state_problems(copy / "state", versions):
+            raise StorageError(f"state {str(state.relative_to(copy))!r}: {problem}")
         close_environments(copy)

@@ -25,7 +25,6 @@ from millstream.foundation.exchange import try_exchange
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_dir, journal_dir, lock_file, state_dir
-from millstream.foundation.stored import decoding
 from millstream.foundation.storage import (
     Environment,
     close_environments,
@@ -33,6 +32,7 @@ from millstream.foundation.storage import (
     open_environment,
     translate_storage_errors,
 )
+from millstream.foundation.stored import decoding
 
 _MANIFEST = "savepoint.json"
 Transaction: TypeAlias = Any

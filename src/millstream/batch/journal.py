@@ -237,5 +237,9 @@ class Journal:
             stored = txn.get(_CATALOG, db=self._database)
         return b"{}" if stored is None else bytes(stored)
 
+    def last_commit(self) -> int:
+        """Return a number that grows with every change."""
+        return self._environment.last_commit()
+
     def close(self) -> None:
         self._environment.close()

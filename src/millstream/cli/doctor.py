@@ -21,7 +21,9 @@ _DAMAGED = 1
 @json_option
 @click.pass_context
 @pass_settings
-def doctor(settings: Settings, ctx: click.Context, directory: str | None, checkpoint: str | None, as_json: bool) -> None:
+def doctor(
+    settings: Settings, ctx: click.Context, directory: str | None, checkpoint: str | None, as_json: bool
+) -> None:
     """Check which parts of a data directory are whole: log, topics, journals, states and savepoints.
 
     Files are read completely, and compared with each other: a file that is older than the others is reported too.

@@ -141,7 +141,9 @@ class Catalog:
         return topic
 
     def _check_ends(self, topic: Topic, meta: Environment) -> None:
-        """Refuse a topic that ends before an offset that it had: an older copy of its file was put back."""
+        """Refuse a topic or a catalog that is older than the other: an older copy of its file was put back."""
+        if topic.catalog_commit() > meta.last_commit():
+            raise damaged(meta.path / "data.mdb", f"it is older than topic {topic.name!r}")
         with meta.read() as txn:
             stored = txn.get(topic.id.encode(), db=meta.databases["ends"])
         if stored is None:
@@ -156,12 +158,10 @@ class Catalog:
                 )
 
     def remember_ends(self) -> None:
-        """Store where the topics that this process has used end, so that an older copy of a file is noticed."""
+        """Store where the topics that this process has used end, and in them how far the catalog was."""
         meta = self.meta
-        ends = {}
-        for topic in self._topics.values():
-            if topic.exists():
-                ends[topic.id.encode()] = [offsets.end for offsets in topic.offsets()]
+        topics = [topic for topic in self._topics.values() if topic.exists()]
+        ends = {topic.id.encode(): [offsets.end for offsets in topic.offsets()] for topic in topics}
 
         def change(txn: Transaction) -> None:
             for key, offsets in ends.items():
@@ -169,6 +169,9 @@ class Catalog:
 
         if ends:
             meta.update(change)
+        commit = meta.last_commit()
+        for topic in topics:
+            topic.remember_catalog(commit)
 
     def create(self, name: str, config: TopicConfig) -> None:
         """Create a topic; its directory is created first, so that a crash leaves no topic without a directory."""

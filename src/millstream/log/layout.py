@@ -13,6 +13,7 @@ DATABASES = ("blobs", "index", "producers", "bounds")
 PLAIN_DATABASES = ("blobs",)
 """The checksum of a blob is in its index entry, so that reading the index does not read blobs."""
 ID_KEY = b"id"
+CATALOG_KEY = b"catalog"
 
 _KEY = struct.Struct(">IQ")
 _SPAN = struct.Struct(">IQqqqqQB")

@@ -16,7 +16,16 @@ from millstream.broker import Offsets
 from millstream.errors import UnknownTopicError
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.transactions import Transaction
-from millstream.log.layout import DATABASES, ID_KEY, PLAIN_DATABASES, Bounds, Span
+from millstream.log.layout import (
+    CATALOG_KEY,
+    DATABASES,
+    ID_KEY,
+    PLAIN_DATABASES,
+    Bounds,
+    Span,
+    pack_sequence,
+    unpack_sequence,
+)
 from millstream.log.snapshot import Snapshot, out_of_range
 from millstream.log.waiting import notify
 from millstream.log.writing import Blob, check_partition, encode_blob
@@ -84,6 +93,18 @@ class Topic:
             stored = txn.get(ID_KEY, db=opened.databases["bounds"])
             entries = txn.stat(opened.databases["blobs"])["entries"]
         return TopicContent(None if stored is None else stored.decode(), entries > 0)
+
+    def catalog_commit(self) -> int:
+        """Return the commit that the catalog had reached when this topic was last closed, 0 if that is not known."""
+        opened = self.environment
+        with opened.read() as txn:
+            stored = txn.get(CATALOG_KEY, db=opened.databases["bounds"])
+        return 0 if stored is None else unpack_sequence(stored)
+
+    def remember_catalog(self, commit: int) -> None:
+        """Store the commit that the catalog has reached."""
+        opened = self.environment
+        opened.update(lambda txn: txn.put(CATALOG_KEY, pack_sequence(commit), db=opened.databases["bounds"]))
 
     def has_directory(self) -> bool:
         """Whether the directory exists; it may belong to a later topic with the same name."""

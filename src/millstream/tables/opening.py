@@ -24,6 +24,7 @@ from millstream.plan.topology import Plan
 from millstream.processors import SessionSpec, StoreSpec, WindowSpec
 from millstream.serdes import READABLE, Serde
 from millstream.tables.rows import TableEntry, TableReader
+from millstream.tables.state_files import check_states
 from millstream.tables.versions import VersionedTableReader
 from millstream.tables.windows import WindowTableReader
 from millstream.windowed_serdes import serde_named
@@ -92,7 +93,9 @@ def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[s
         names = ", ".join(app_names(data_dir)) or "none yet"
         raise UnknownTableError(f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {names}")
     directory = state_dir(data_dir, app)
-    stored = Journal(journal_dir(data_dir, app), readonly=True).encoded_catalog()
+    journal = Journal(journal_dir(data_dir, app), readonly=True)
+    check_states(directory.parent, journal)
+    stored = journal.encoded_catalog()
     return _plain_tables(directory, app, stored) if plan is None else _tables(directory, app, stored, plan)
 
 

@@ -15,11 +15,9 @@ from typing import Any, ClassVar, Generic, overload
 import msgspec
 
 from millstream.aggregations import AnyAggregation
-from millstream.batch.journal import Journal
 from millstream.errors import UnknownTableError
 from millstream.foundation.object_codec import encode_key
 from millstream.foundation.partitioning import partition_of
-from millstream.foundation.damage import damaged
 from millstream.foundation.storage import open_environment
 from millstream.foundation.type_variables import A, K, Key, V, Value
 from millstream.serdes import Serde, route_encoder
@@ -203,8 +201,6 @@ class TableReader(SpecialLookups[Key, Value]):
             if database is not None:
                 with environment.read() as txn:
                     yield txn, database
-        elif path.parent.is_dir():  # executors of a cluster keep the state of the whole stage elsewhere
-            _check_never_committed(path)
 
     def partitions_of(self, key: Any) -> Sequence[int]:
         """Return the partitions that can contain a key's row: one, or all for a store of a processor."""
@@ -256,12 +252,3 @@ class TableReader(SpecialLookups[Key, Value]):
     def __len__(self) -> int:
         paths = (self._directory / str(partition) for partition in range(self.partitions))
         return sum(txn.stat(database)["entries"] for path in paths for txn, database in self._snapshot(path))
-
-
-def _check_never_committed(path: Path) -> None:
-    """Raise if a batch was committed to state that does not exist."""
-    journal_path = path.parents[2] / "journal"
-    if (journal_path / "data.mdb").exists():
-        journal = Journal(journal_path, readonly=True)
-        if f"{path.parent.name}/{path.name}" in journal.read()[0].versions and not journal.has_pending():
-            raise damaged(path / "data.mdb", "it is lost")
