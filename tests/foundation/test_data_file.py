@@ -118,3 +118,14 @@ def test_every_file_that_lmdb_writes_is_whole(
                     txn.put(key, bytes(size), db=rows)
         assert check_structure(path) is not None
     environment.close()
+
+
+def test_a_large_value_that_becomes_shorter_is_whole(tmp_path: Path) -> None:
+    """LMDB keeps the pages of a large value that is replaced by a shorter one in the same transaction."""
+    environment = open_environment(tmp_path, ("rows",), sync=False)
+    rows = environment.databases["rows"]
+    with environment.write() as txn:
+        txn.put(b"key", bytes(10 * PAGE), db=rows)
+        txn.put(b"key", bytes(3 * PAGE), db=rows)
+    assert check_structure(tmp_path) is not None
+    environment.close()

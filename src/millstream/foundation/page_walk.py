@@ -234,7 +234,7 @@ class PageWalk:
         self._check_flags(number, header, _OVERFLOW)
         pages = int.from_bytes(header[12:16], "little")
         size = self._meta.page_bytes
-        if not _HEADER.size + value_bytes <= pages * size < _HEADER.size + value_bytes + size:
+        if pages * size < _HEADER.size + value_bytes:  # a value that became shorter keeps its pages
             raise self._overwritten(number)
         last = number + pages - 1
         if last > self._meta.last_page or os.fstat(self._file).st_size < (last + 1) * size:
