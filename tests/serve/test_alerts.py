@@ -66,11 +66,16 @@ def test_an_alert_is_raised_sent_and_resolved_once(served: Served) -> None:
         (event,) = served.site.watch.check_rules()
         assert (event.is_raised, event.message) == (True, "rides-app has a lag of 3 records")
         assert served.site.watch.check_rules() == []
+        served.site.watch.send_pending()
         assert [(event["rule"], event["is_raised"]) for event in received] == [("behind", True)]
         run_to_end(rides_app(served.data_dir))
         (over,) = served.site.watch.check_rules()
-        assert (over.is_raised, over.delivery) == (False, "127.0.0.1 responded with 200")
+        assert (over.is_raised, over.delivery) == (False, "waiting to be sent")
+        served.site.watch.send_pending()
+        served.site.watch.send_pending()
+        assert len(received) == 2
     listed = served.get("/api/alerts")
+    assert [event["delivery"] for event in listed["events"]] == ["127.0.0.1 responded with 200"] * 2
     assert [event["is_raised"] for event in listed["events"]] == [False, True]
     assert not listed["rules"][0]["is_raised"]
 

@@ -86,7 +86,7 @@ def test_the_password_is_sent_over_tls_if_the_server_offers_it(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     with mail_server(authority.issue_cert("127.0.0.1")) as (port, received):
         monkeypatch.setenv(SMTP_VARIABLE, f"smtp://me:secret@127.0.0.1:{port}")
-        assert notify("mailto:ops@example.test", EVENT) == "mailed to ops@example.test"
+        assert notify("mailto:ops@example.test", EVENT) == (True, "mailed to ops@example.test")
     assert [line.split()[:2] for line in received if "AUTH" in line] == [["tls", "AUTH"]]
 
 
@@ -95,7 +95,7 @@ def test_a_certificate_that_is_not_trusted_ends_the_delivery(
 ) -> None:
     with mail_server(authority.issue_cert("127.0.0.1")) as (port, received):
         monkeypatch.setenv(SMTP_VARIABLE, f"smtp://me:secret@127.0.0.1:{port}")
-        assert "CERTIFICATE_VERIFY_FAILED" in notify("mailto:ops@example.test", EVENT)
+        assert "CERTIFICATE_VERIFY_FAILED" in notify("mailto:ops@example.test", EVENT).text
     assert not [line for line in received if "AUTH" in line]
 
 
@@ -103,14 +103,14 @@ def test_the_password_is_not_sent_to_another_host_without_tls(monkeypatch: pytes
     monkeypatch.setattr(notify_module, "_is_loopback", lambda _: False)
     with mail_server(None) as (port, received):
         monkeypatch.setenv(SMTP_VARIABLE, f"smtp://me:secret@127.0.0.1:{port}")
-        assert "does not offer TLS" in notify("mailto:ops@example.test", EVENT)
+        assert "does not offer TLS" in notify("mailto:ops@example.test", EVENT).text
     assert not [line for line in received if "AUTH" in line]
 
 
 @pytest.mark.parametrize("url", ["smtp://me:pa/ss@host:25", "smtp://me:12/ss@host:25", "smtp://me:pa#ss@host", "pass"])
 def test_no_part_of_a_password_is_shown(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv(SMTP_VARIABLE, url)
-    outcome = notify("mailto:ops@example.test", EVENT)
+    outcome = notify("mailto:ops@example.test", EVENT).text
     assert outcome.startswith("could not be sent: MILLSTREAM_SMTP is not a valid URL")
     assert "pa/" not in outcome
     assert "'pa'" not in outcome

@@ -14,7 +14,7 @@ from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.transactions import Transaction
 
 AlertKind = Literal["lag", "late", "dead_letters", "failure", "table"]
-_RULES, _HISTORY = "rules", "history"
+_RULES, _HISTORY, _OUTBOX = "rules", "history", "outbox"
 _MAX_RULES = 100
 _MAX_EVENTS = 500
 Text = Annotated[str, Meta(max_length=1000)]
@@ -61,10 +61,29 @@ class AlertEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Where the message was sent, or why sending failed."""
 
 
+class PendingAlert(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that still has to be sent to ``to``; times are wall-clock times in milliseconds."""
+
+    number: int
+    """The number of the event in the history."""
+    to: str
+    attempts: int = 0
+    next_at: int = 0
+    """The earliest time of the next attempt."""
+
+
 class _StoredEvent(AlertEvent, frozen=True, kw_only=True):
     """An event as stored on disk, where the names of fields never change."""
 
     delivery: str = msgspec.field(name="told")
+
+
+def _encoded(event: AlertEvent) -> bytes:
+    return msgspec.json.encode(_StoredEvent(**msgspec.structs.asdict(event)))
+
+
+def _decoded(data: bytes) -> AlertEvent:
+    return AlertEvent(**msgspec.structs.asdict(msgspec.json.decode(data, type=_StoredEvent)))
 
 
 class AlertStore:
@@ -93,24 +112,56 @@ class AlertStore:
     def events(self, limit: int = 100) -> list[AlertEvent]:
         """Return the newest events, newest first."""
         newest = self._items(_HISTORY)[::-1][:limit]
-        stored = (msgspec.json.decode(data, type=_StoredEvent) for _, data in newest)
-        return [AlertEvent(**msgspec.structs.asdict(event)) for event in stored]
+        return [_decoded(data) for _, data in newest]
 
-    def add_event(self, event: AlertEvent) -> None:
-        """Add an event to the history, and delete the oldest if there are too many."""
-        keys = [key for key, _ in self._items(_HISTORY)]
-        number = int.from_bytes(keys[-1]) + 1 if keys else 1
-        stored = _StoredEvent(**msgspec.structs.asdict(event))
-        self._write(_HISTORY, number.to_bytes(8), msgspec.json.encode(stored))
-        for key in keys[: max(0, len(keys) + 1 - _MAX_EVENTS)]:
-            self._write(_HISTORY, key, None)
+    def add_event(self, event: AlertEvent, to: str | None = None) -> None:
+        """Add an event to the history, and in the same commit to the events that have to be sent, if ``to`` is given.
+
+        The oldest events are deleted if there are too many, but not if they still have to be sent.
+        """
+        keys, unsent = [key for key, _ in self._items(_HISTORY)], {key for key, _ in self._items(_OUTBOX)}
+        key = (int.from_bytes(keys[-1]) + 1 if keys else 1).to_bytes(8)
+        old = [key for key in keys[: max(0, len(keys) + 1 - _MAX_EVENTS)] if key not in unsent]
+        env = self._open()
+
+        def change(txn: Transaction) -> None:
+            txn.put(key, _encoded(event), db=env.databases[_HISTORY])
+            if to is not None:
+                pending = PendingAlert(number=int.from_bytes(key), to=to)
+                txn.put(key, msgspec.json.encode(pending), db=env.databases[_OUTBOX])
+            for old_key in old:
+                txn.delete(old_key, db=env.databases[_HISTORY])
+
+        env.update(change)
+
+    def pending(self) -> list[tuple[PendingAlert, AlertEvent]]:
+        """Return the events that have to be sent, in the order in which they happened."""
+        events = dict(self._items(_HISTORY))
+        return [
+            (msgspec.json.decode(data, type=PendingAlert), _decoded(events[key]))
+            for key, data in self._items(_OUTBOX)
+            if key in events
+        ]
+
+    def set_delivery(self, pending: PendingAlert, event: AlertEvent, *, is_settled: bool) -> None:
+        """Store the outcome of an attempt in the history; the event has no further attempts if it is settled."""
+        env, key = self._open(), pending.number.to_bytes(8)
+
+        def change(txn: Transaction) -> None:
+            txn.put(key, _encoded(event), db=env.databases[_HISTORY])
+            if is_settled:
+                txn.delete(key, db=env.databases[_OUTBOX])
+            else:
+                txn.put(key, msgspec.json.encode(pending), db=env.databases[_OUTBOX])
+
+        env.update(change)
 
     @property
     def exists(self) -> bool:
         return (self.directory / "data.mdb").exists()
 
     def _open(self) -> Environment:
-        return open_environment(self.directory, (_RULES, _HISTORY))
+        return open_environment(self.directory, (_RULES, _HISTORY, _OUTBOX))
 
     def _items(self, database: str) -> list[tuple[bytes, bytes]]:
         if not self.exists:

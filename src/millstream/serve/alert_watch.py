@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -13,8 +14,8 @@ from millstream.foundation.file_lock import FileLock
 from millstream.foundation.text import printable
 from millstream.serve.alert_conditions import is_met, rule_value
 from millstream.serve.alert_rules import AlertEvent, AlertStore, Rule
+from millstream.serve.alert_sender import AlertSender
 from millstream.serve.data_directory import DataDirectory
-from millstream.serve.notify import notify
 
 _log = logging.getLogger(__name__)
 _INTERVAL_SECONDS = 2.0
@@ -38,18 +39,25 @@ class AlertWatch:
         self._interval = interval
         self._lock = FileLock(self.store.directory / "lock")
         self._has_lock = False
+        self._locking = threading.Lock()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="millstream-alerts", daemon=True)
+        self._sender = AlertSender(self.store)
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(step,), name="millstream-alerts", daemon=True)
+            for step in (self.check_rules, self.send_pending)
+        ]
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the threads: one checks rules, the other sends, so that a slow target does not delay the checks."""
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Stop the thread and release the lock, so that another server can take over."""
+        """Stop the threads and release the lock, so that another server can take over."""
         self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=10)
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(timeout=10)
         self._lock.release()
 
     def statuses(self) -> list[AlertStatus]:
@@ -58,7 +66,7 @@ class AlertWatch:
         return [self._status(rule, rule.name in raised) for rule in self.store.rules()]
 
     def check_rules(self) -> list[AlertEvent]:
-        """Check all rules once, send notifications, and return the events."""
+        """Check all rules once, store the events to be sent, and return them."""
         if not self.store.exists or not self._try_lock():
             return []
         raised, events = self._raised(), []
@@ -68,13 +76,19 @@ class AlertWatch:
             if is_raised == (rule.name in raised):
                 continue
             at = time.time_ns() // 1_000_000
-            event = AlertEvent(at=at, rule=rule.name, app=rule.app, is_raised=is_raised, message=message, delivery="")
-            event = msgspec.structs.replace(event, delivery=notify(rule.to, event))
-            self.store.add_event(event)
+            delivery = "shown in the dashboard only" if rule.to is None else "waiting to be sent"
+            event = AlertEvent(
+                at=at, rule=rule.name, app=rule.app, is_raised=is_raised, message=message, delivery=delivery
+            )
+            self.store.add_event(event, rule.to)
             events.append(event)
-            state = "raised" if is_raised else "resolved"
-            _log.warning("alert %s %s: %s (%s)", rule.name, state, printable(message), event.delivery)
+            _log.warning("alert %s %s: %s", rule.name, "raised" if is_raised else "resolved", printable(message))
         return events
+
+    def send_pending(self) -> None:
+        """Send the events whose turn it is."""
+        if self.store.exists and self._try_lock():
+            self._sender.send_pending()
 
     def _status(self, rule: Rule, is_raised: bool) -> AlertStatus:
         value, message = rule_value(self._directory, rule)
@@ -87,14 +101,15 @@ class AlertWatch:
         return {name for name, is_raised in latest.items() if is_raised}
 
     def _try_lock(self) -> bool:
-        if not self._has_lock:
-            self._has_lock = self._lock.acquire()
-        return self._has_lock
+        with self._locking:
+            if not self._has_lock:
+                self._has_lock = self._lock.acquire()
+            return self._has_lock
 
-    def _run(self) -> None:
+    def _repeat(self, step: Callable[[], object]) -> None:
         while not self._stopping.wait(self._interval):
             try:
-                self.check_rules()
+                step()
             except MillstreamError as error:
                 _log.warning("cannot check alerts: %s", printable(str(error)))
             except Exception as error:  # one failed check must not end the thread

@@ -8,7 +8,7 @@ import smtplib
 import ssl
 import urllib.request
 from email.message import EmailMessage
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
@@ -27,31 +27,37 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def notify(to: str | None, event: AlertEvent) -> str:
+class Sending(NamedTuple):
+    """Whether an event was sent, and where to or why not."""
+
+    is_sent: bool
+    text: str
+
+
+def notify(to: str, event: AlertEvent) -> Sending:
     """Send an event to the target of its rule, and return the outcome; never raises."""
-    if to is None:
-        return "shown in the dashboard only"
     try:
         if to.startswith("mailto:"):
             return _send_mail(to.removeprefix("mailto:"), event)
         return _call_webhook(to, event)
-    except Exception as error:  # a failed delivery must not lose the alert
-        return printable(f"could not be sent: {type(error).__name__}: {error}")[:300]
+    except Exception as error:  # a failed attempt must not lose the alert
+        return Sending(False, printable(f"could not be sent: {type(error).__name__}: {error}")[:300])
 
 
-def _call_webhook(url: str, event: AlertEvent) -> str:
+def _call_webhook(url: str, event: AlertEvent) -> Sending:
     request = urllib.request.Request(  # noqa: S310  a rule allows https and http only
         url, msgspec.json.encode(event), {"Content-Type": "application/json", "User-Agent": "millstream"}
     )
     with urllib.request.build_opener(_NoRedirect).open(request, timeout=_TIMEOUT_SECONDS) as response:
-        return printable(f"{urlsplit(url).hostname} responded with {response.status}")
+        return Sending(True, printable(f"{urlsplit(url).hostname} responded with {response.status}"))
 
 
-def _send_mail(address: str, event: AlertEvent) -> str:
+def _send_mail(address: str, event: AlertEvent) -> Sending:
     """Send a mail through the server named in the environment: ``smtp://USER:PASSWORD@HOST:PORT``."""
     server = _mail_server()
     if server is None:
-        return f"could not be sent: {SMTP_VARIABLE} is not a valid URL; use smtp://USER:PASSWORD@HOST:PORT"
+        reason = f"could not be sent: {SMTP_VARIABLE} is not a valid URL; use smtp://USER:PASSWORD@HOST:PORT"
+        return Sending(False, reason)
     message = EmailMessage()
     message["From"] = f"millstream@{os.uname().nodename}"
     message["To"] = printable(address)
@@ -60,10 +66,11 @@ def _send_mail(address: str, event: AlertEvent) -> str:
     with _connect(server) as connection:
         if server.username:
             if not isinstance(connection.sock, ssl.SSLSocket) and not _is_loopback(connection):
-                return f"could not be sent: {server.hostname} does not offer TLS, so the password was not sent"
+                reason = f"could not be sent: {server.hostname} does not offer TLS, so the password was not sent"
+                return Sending(False, reason)
             connection.login(unquote(server.username), unquote(server.password or ""))
         connection.send_message(message)
-    return printable(f"mailed to {address}")
+    return Sending(True, printable(f"mailed to {address}"))
 
 
 def _mail_server() -> SplitResult | None:
