@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from millstream import App, MillstreamError
 from millstream.broker import TopicConfig
-from millstream.foundation.names import producer_prefix
+from millstream.foundation.names import is_own_topic, producer_prefix
 from millstream.serdes import RAW
 
 PARTITIONS = 2
@@ -71,6 +71,7 @@ def cleaned_up_cluster(*apps: App) -> Iterator[None]:
     finally:
         for app in apps:
             topics = {*app.plan.source_topics, *app.plan.sink_topics, f"{app.id}.dead-letters"}
+            topics |= {topic for topic in broker.topic_names() if is_own_topic(app.id, topic)}
             prefixed = {f"{app.config.output_prefix}{topic}" for topic in app.plan.sink_topics}
             for topic in ((topics | prefixed) - existing).intersection(broker.topic_names()):
                 broker.delete_topic(topic)

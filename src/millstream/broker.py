@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Acks = Literal["none", "written", "synced"]
 """none: fire and forget; written: survives a crash of the process; synced: survives a crash of the machine."""
 
+TOMBSTONE_RETENTION_MS = 7 * 86_400_000
+"""How long changelogs keep tombstones; a copy of a changelog that is older than this may have missed some."""
+
 
 class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a topic; durations in milliseconds, None means unlimited."""
@@ -181,6 +184,34 @@ class SupportsAppendTogether(Protocol):
 
     def append_together(self, sequence: int, outputs: Mapping[str, Sequence[Output]]) -> None:
         """Append the blocks of each producer as ``append_once`` does."""
+
+
+class WriterLostError(Exception):
+    """A writer was fenced, or the outcome of its last transaction is unknown: open it again, and read what is there."""
+
+
+class FencedWriter(Protocol):
+    """Transactions under one name: only the process that opened the name last can commit.
+
+    Once ``open`` returns, no earlier process can commit under the name, and what they have committed can be read.
+    """
+
+    @property
+    def is_open(self) -> bool: ...
+    def open(self) -> None: ...
+
+    def commit(self, outputs: Sequence[Output]) -> None:
+        """Append blocks in one transaction; after a ``WriterLostError`` the writer is no longer open."""
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class SupportsChangelogs(Protocol):
+    """A broker with fenced writers and compacted topics, which can hold the state of apps."""
+
+    def fenced_writer(self, name: str) -> FencedWriter: ...
+    def create_changelog(self, topic: str, partitions: int) -> None: ...
 
 
 class Broker(TopicAdmin, RecordReader, RecordWriter, GroupAdmin, Protocol):

@@ -22,6 +22,7 @@
     │   └── DamagedError                      a file was cut short, overwritten or lost
     ├── StateError                            the stored state does not match the app
     │   ├── AlreadyRunningError               another process runs the app on the same state
+    │   ├── FencedError                       another run of the app has taken over
     │   ├── UpgradeError                      the topology has changed incompatibly with its state
     │   ├── PartitionsAddedError              a source topic has partitions that no task reads
     │   └── UnknownTableError (LookupError)   the table does not exist
@@ -200,6 +201,12 @@ class AlreadyRunningError(StateError):
     """Another process runs this app on the same state."""
 
     code = "already_running"
+
+
+class FencedError(StateError):
+    """Another run of the app, possibly on another host, has taken over; this run can no longer write anything."""
+
+    code = "fenced"
 
 
 class UpgradeError(StateError):

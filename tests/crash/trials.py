@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -101,6 +102,11 @@ class Trials:
         """Let a victim recover, feed it while it runs, and kill it after a random time of up to ``longest`` seconds."""
         victim = self.victim()
         self._feed_until(victim, longest, victim.kill)
+
+    def lose_disk(self) -> None:
+        """Lose all that the last victim had on disk; its workers may still be running."""
+        close_environments(self.directory / "apps")
+        shutil.rmtree(self.directory / "apps", ignore_errors=True)
 
     def cut_power_at_random(self, disk: Disk, longest: float) -> None:
         """Like ``kill_at_random``, but everything that was not synced at that time is lost too."""

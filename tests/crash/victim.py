@@ -10,9 +10,11 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 from tests.cli.running import run_to_end
 from tests.crash.topologies import CHOSEN
+from tests.kafka.hosts import Host
 
 _stopping = threading.Event()
 
@@ -28,6 +30,9 @@ def main() -> None:
 
 
 def _light(*, behind: bool) -> None:
+    if os.environ.get("MILLSTREAM_BROKER"):
+        _on_kafka(os.environ["MILLSTREAM_BROKER"], behind=behind)
+        return
     durable = "MILLSTREAM_CRASH_DURABLE" in os.environ
     for app in CHOSEN:
         run_to_end(app, behind=behind, durable=durable)
@@ -36,6 +41,17 @@ def _light(*, behind: bool) -> None:
         while not _stopping.is_set():
             for app in CHOSEN:
                 run_to_end(app, behind=behind, durable=durable)
+
+
+def _on_kafka(url: str, *, behind: bool) -> None:
+    hosts = [Host(app, url, Path(app.data_dir), behind=behind) for app in CHOSEN]
+    for host in hosts:
+        host.run()
+    print("recovered", flush=True)
+    if sys.stdin.readline().strip() == "go":
+        while not _stopping.is_set():
+            for host in hosts:
+                host.run()
 
 
 def _spark() -> None:

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.crash.trials import Trials
+from tests.crash.trials import Mode, Trials
 from tests.kafka.conftest import settle
 
 from millstream.kafka import KafkaBroker
@@ -27,5 +27,22 @@ def test_a_killed_driver_neither_loses_nor_duplicates_records(artifacts: None, t
         for _ in range(TRIALS):
             trials.kill_at_random(3.0)
         result = trials.result(lambda: settle(broker, cluster.bootstrap, *broker.topic_names()))
+    assert result.is_correct, result.notes
+    assert result.records > 0
+
+
+@pytest.mark.parametrize("mode", ["light", "behind", "spark"])
+def test_a_killed_host_whose_disk_is_lost_neither_loses_nor_duplicates_records(
+    artifacts: None, tmp_path: Path, mode: Mode
+) -> None:
+    """``light`` commits each task by itself, ``behind`` whole batches as a resident task does, both without Spark."""
+    seed = int(os.environ.get("MILLSTREAM_SEED", random.randrange(1_000_000)))
+    print(f"seed {seed}, {TRIALS} trials")
+    with Cluster() as own, KafkaBroker(own.url) as broker:
+        trials = Trials(tmp_path, broker, seed, mode, APPS if mode == "spark" else ("three_levels", "chance"), own.url)
+        for _ in range(TRIALS):
+            trials.kill_at_random(3.0)
+            trials.lose_disk()
+        result = trials.result(lambda: settle(broker, own.bootstrap, *broker.topic_names()))
     assert result.is_correct, result.notes
     assert result.records > 0

@@ -33,8 +33,9 @@ def app(cluster: Cluster, kafka: KafkaBroker, tmp_path: Path) -> Iterator[App]:
     yield words
     words.broker_url, words.config = None, Config(partitions=2)
     close_environments(tmp_path)
-    for topic in {"lines", "word-counts", "words.dead-letters"} & set(kafka.topic_names()):
-        kafka.delete_topic(topic)
+    for topic in kafka.topic_names():
+        if topic in ("lines", "word-counts") or topic.startswith("words."):
+            kafka.delete_topic(topic)
     kafka.forget_producers([producer_prefix("words", stage.name) for stage in words.plan.stages])
     if "words" in kafka.group_names():
         kafka.delete_group("words")
@@ -142,7 +143,10 @@ def test_partitions_that_are_added_while_the_app_runs_are_read(app: App, kafka: 
     assert app.tables["words"]["new"] == 40
 
 
-def test_an_app_with_deleted_state_does_not_publish_again_silently(app: App, kafka: KafkaBroker) -> None:
+def test_without_changelogs_an_app_with_deleted_state_does_not_publish_again_silently(
+    app: App, kafka: KafkaBroker
+) -> None:
+    app.config = Config(partitions=2, changelogs=False)
     app.run("caught-up")
     feed(app, "a")
     app.run("caught-up")
@@ -151,6 +155,17 @@ def test_an_app_with_deleted_state_does_not_publish_again_silently(app: App, kaf
     with pytest.raises(StateError, match="millstream groups delete"):
         app.run("caught-up")
     assert read(kafka, "word-counts") == [("a", "1")]
+
+
+def test_an_app_whose_disk_was_deleted_continues(app: App, kafka: KafkaBroker) -> None:
+    app.config = Config(partitions=2, caching=False)
+    app.run("caught-up")
+    for number in (1, 2, 3):
+        feed(app, "a")
+        app.run("caught-up")
+        close_environments(app.data_dir)
+        shutil.rmtree(app.data_dir / "apps" / "words")
+        assert read(kafka, "word-counts") == [("a", str(count)) for count in range(1, number + 1)]
 
 
 def test_an_app_publishes_again_after_a_reset(app: App, kafka: KafkaBroker) -> None:
@@ -205,4 +220,4 @@ def test_two_levels_of_shuffling(cluster: Cluster, kafka: KafkaBroker, tmp_path:
         assert dict(app.tables["reached"].items()) == {n: 2 if n <= 5 else 1 for n in range(1, 11)}
     finally:
         app.broker_url, app.config = None, Config(partitions=2)
-        kafka.delete_topic("lines")
+        kafka.delete_topic("lines")  # the name of the app is used by this test only

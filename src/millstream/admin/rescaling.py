@@ -17,14 +17,15 @@ from typing import Any
 
 import msgspec
 
+from millstream.admin.changelogs import fetch_journal, journal_of, restore_states
 from millstream.admin.upgrade import upgrade
 from millstream.batch.batch import Progress
-from millstream.batch.journal import Journal, StateMigration
+from millstream.batch.journal import StateMigration
 from millstream.batch.planner import BatchSize, Planner, records_in
 from millstream.broker import Broker
 from millstream.errors import AlreadyRunningError, DefinitionError, StateError, UpgradeError
 from millstream.foundation.file_lock import FileLock
-from millstream.foundation.paths import journal_dir, lock_file, state_dir
+from millstream.foundation.paths import lock_file, state_dir
 from millstream.foundation.storage import close_environments
 from millstream.foundation.transactions import Transaction
 from millstream.plan.describe import view
@@ -53,6 +54,7 @@ class RescaledStage(msgspec.Struct, frozen=True, kw_only=True):
 
 def rescale(broker: Broker, data_dir: Path, app: str, plan: Plan, partitions: int) -> list[RescaledStage]:
     """Change the number of partitions of an app's source topics, and move its state accordingly."""
+    fetch_journal(broker, data_dir, app)
     check_has_run(data_dir, app)
     lock = FileLock(lock_file(data_dir, app))
     if not lock.acquire(timeout=0.1):
@@ -60,7 +62,11 @@ def rescale(broker: Broker, data_dir: Path, app: str, plan: Plan, partitions: in
             f"app {app!r} is running (process {lock.holder()})", hint="stop it first", process=lock.holder()
         )
     try:
-        return _Rescaling(broker, data_dir, app, plan, partitions).run()
+        rescaling = _Rescaling(broker, data_dir, app, plan, partitions)
+        try:
+            return rescaling.run()
+        finally:
+            rescaling.close()
     finally:
         lock.release()
 
@@ -70,8 +76,10 @@ class _Rescaling:
 
     def __init__(self, broker: Broker, data_dir: Path, app: str, plan: Plan, partitions: int) -> None:
         self._broker = broker
-        self._journal = Journal(journal_dir(data_dir, app))
+        self._journal = journal_of(broker, data_dir, app)
         self._state = state_dir(data_dir, app)
+        if self._journal.changelog is not None:
+            restore_states(app, self._state, self._journal, broker)
         self._journal.replay_commits(self._state)
         self._plan = plan
         self._count = partitions
@@ -100,6 +108,10 @@ class _Rescaling:
             done.append(RescaledStage(stage=stage.name, before=before, now=now, rows=rows))
         self._switch([stage for stage, _, _ in stages], versions)
         return done
+
+    def close(self) -> None:
+        """Let the app write its journal again."""
+        self._journal.leave()
 
     def _checked_progress(self) -> Progress:
         progress, planned = self._journal.read()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from millstream.admin.changelogs import fetch_journal, replace_journal
 from millstream.admin.group_offsets import resolve_offset
 from millstream.admin.savepoints import remove_app
 from millstream.batch.batch import Progress
@@ -31,10 +32,13 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
     """The first offset to read of each partition, by ``topic/partition``."""
     records: int
     """The number of records that will be read again."""
+    changelogs: list[str] = []
+    """The topics with its state, which are deleted."""
 
 
 def planned_reset(broker: Broker, data_dir: Path, app: str, to: str = "earliest") -> Reset:
     """Return what a reset of an app would do; nothing is changed."""
+    fetch_journal(broker, data_dir, app)
     check_has_run(data_dir, app)
     journal = Journal(journal_dir(data_dir, app), readonly=True)
     progress, _ = journal.read()
@@ -46,10 +50,11 @@ def planned_reset(broker: Broker, data_dir: Path, app: str, to: str = "earliest"
     return Reset(
         app=app,
         batches=progress.done,
-        stages=sorted(path.name for path in state.iterdir()) if state.exists() else [],
+        stages=sorted({*journal.changelogs(), *(path.name for path in (state.iterdir() if state.exists() else ()))}),
         bytes=sum(file.stat().st_size for file in files),
         positions=positions,
         records=sum(max(0, offset - positions.get(name, 0)) for name, offset in progress.positions.items()),
+        changelogs=sorted(topic.name for topic in journal.changelogs().values()),
     )
 
 
@@ -77,6 +82,9 @@ def execute_reset(broker: Broker, data_dir: Path, reset: Reset) -> None:
             broker.forget_producers([producer_prefix(app, stage) for stage in reset.stages])
         remove_app(data_dir, app)
         store_positions(data_dir, app, reset.positions)
+        replace_journal(broker, data_dir, app)
+        for topic in set(reset.changelogs) & set(broker.topic_names()):
+            broker.delete_topic(topic)
     finally:
         lock.release()
     if app in broker.group_names():

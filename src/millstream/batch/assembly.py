@@ -27,8 +27,10 @@ from millstream.durations import milliseconds
 from millstream.foundation.paths import state_dir
 from millstream.plan.layout import Layout
 from millstream.state.checkpoint import Checkpoint
+from millstream.task.changelog import ChangelogTopic
 from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
+from millstream.task.task_changelog import TaskChangelogs
 
 P = TypeVar("P", bound=Planner)
 
@@ -45,9 +47,15 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
     new_topic: TopicConfig | None = None
     checkpoint: str | None = None
     snapshot_every: int = 100
+    changelogs: dict[str, ChangelogTopic] | None = None
+    """The changelog topics by stage; None: the app has none."""
+    generation: int = 0
+    """Grows with every run, and with every attempt of a run after a failure."""
 
     @classmethod
-    def of(cls, app: AppSettings, lineage: str = "") -> TaskSettings:
+    def of(
+        cls, app: AppSettings, lineage: str = "", changelogs: dict[str, ChangelogTopic] | None = None
+    ) -> TaskSettings:
         """Return the settings of an app's tasks on this host."""
         config = app.config
         return cls(
@@ -60,6 +68,7 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
             new_topic=TopicConfig(partitions=config.partitions) if config.create_topics else None,
             checkpoint=config.checkpoint,
             snapshot_every=config.snapshot_every,
+            changelogs=changelogs,
         )
 
 
@@ -89,7 +98,9 @@ class Assembly:
     def environment(self) -> TaskEnvironment:
         """Return a task environment for this process."""
         settings = self.settings
-        checkpoint = None
+        checkpoint = changelogs = None
+        if settings.changelogs is not None:
+            changelogs = TaskChangelogs(self.broker, settings.app, settings.changelogs, settings.generation)
         if settings.checkpoint is not None:
             checkpoint = Checkpoint(
                 settings.checkpoint, settings.app, settings.lineage, snapshot_every=settings.snapshot_every
@@ -105,6 +116,7 @@ class Assembly:
             durable=settings.durable,
             new_topic=settings.new_topic,
             checkpoint=checkpoint,
+            changelogs=changelogs,
         )
 
     def planner(
@@ -133,7 +145,13 @@ class Assembly:
         dead_letters = self.settings.policies.dead_letter_topic
         return kind(
             self.broker,
-            SourceTopics(self.layout, self.broker, dead_letters=dead_letters, refresh_seconds=refresh_seconds),
+            SourceTopics(
+                self.layout,
+                self.broker,
+                dead_letters=dead_letters,
+                app=self.settings.app,
+                refresh_seconds=refresh_seconds,
+            ),
             size,
             timed=timed_tasks(self.layout),
             global_topics=self.layout.plan.global_tables,

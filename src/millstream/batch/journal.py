@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,15 +17,18 @@ import msgspec
 
 from millstream.batch.batch import Batch, Progress
 from millstream.batch.history import HISTORY, FailureReport, History
+from millstream.batch.journal_changelog import JOURNAL, JournalChangelog, is_marked_ahead, mark_ahead
 from millstream.batch.report import BatchReport
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Transaction
+from millstream.state.recording import Changes
 from millstream.state.redo import TaskCommit, pack_commits, redo, unpack_commits
+from millstream.task.changelog import ChangelogTopic
 
 T = TypeVar("T")
 
-_JOURNAL = "journal"
+_JOURNAL = JOURNAL
 _PENDING = "unsettled"  # the name of the database on disk
 _PROGRESS = b"progress"
 _PLANNED = b"planned"
@@ -34,6 +37,7 @@ _LINEAGE = b"lineage"
 _INPUTS = b"inputs"
 _DEPLOYED = b"deployed"
 _MIGRATION = b"chores"
+_CHANGELOGS = b"changelogs"
 _ALL = 2**64 - 1
 
 
@@ -75,14 +79,49 @@ NO_MIGRATION = StateMigration()
 class Journal:
     """The journal of one app."""
 
-    def __init__(self, path: Path, *, durable: bool = True, readonly: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, durable: bool = True, readonly: bool = False, changelog: JournalChangelog | None = None
+    ) -> None:
+        """Open a journal; with a changelog, everything but the history is written to its topic first."""
         self.path = path
+        self.changelog = changelog
         databases = (_JOURNAL, HISTORY, _PENDING)
         self._durable = durable
         self._environment: Environment = open_environment(path, databases, sync=durable, readonly=readonly)
         self._database = self._environment.databases[_JOURNAL]
         self._pending = self._environment.databases[_PENDING]
         self.history = History(self._environment)
+
+    def take_over(self) -> None:
+        """Fence all other runs of the app, and bring the journal up to date; does nothing without a changelog."""
+        if self.changelog is not None:
+            self.changelog.take_over(self._environment)
+
+    def join(self) -> None:
+        """Bring the journal up to date after another process of this run has written it, or may have."""
+        if self.changelog is not None:
+            self.changelog.leave()
+            self.changelog.join(self._environment)
+
+    def check_owner(self) -> None:
+        """Raise a ``FencedError`` if another run of the app has taken over."""
+        if self.changelog is not None:
+            self.changelog.check_owner(self._environment)
+
+    def follow(self) -> None:
+        """Bring the journal up to date without becoming its writer."""
+        if self.changelog is not None:
+            self.changelog.follow(self._environment)
+
+    def leave(self) -> None:
+        """Let another process of this run write the journal."""
+        if self.changelog is not None:
+            self.changelog.leave()
+
+    def _update(self, change: Callable[[Any], T]) -> T:
+        if self.changelog is None:
+            return self._environment.update(change)
+        return self.changelog.update(self._environment, change)
 
     def read(self) -> tuple[Progress, Batch | None]:
         """Return the progress of the app, and the batch that was planned but is not done."""
@@ -99,7 +138,7 @@ class Journal:
 
     def write(self, progress: Progress, planned: Batch | None, report: BatchReport | None = None) -> None:
         """Store everything in one commit: the progress, the next batch and, if a batch was done, its report."""
-        self._environment.update(lambda txn: self._put(txn, progress, planned, report))
+        self._update(lambda txn: self._put(txn, progress, planned, report))
 
     def write_with_commits(
         self,
@@ -118,7 +157,14 @@ class Journal:
             if commits:
                 txn.put(planned.number.to_bytes(8), pack_commits(commits), db=self._pending)
 
-        self._environment.update(change)
+        self._update(change)
+
+    def changes_of(self, progress: Progress, planned: Batch | None) -> Changes:
+        """Return the rows that ``write`` would change."""
+        return {
+            (_JOURNAL, _PROGRESS): msgspec.json.encode(progress),
+            (_JOURNAL, _PLANNED): None if planned is None else msgspec.json.encode(planned),
+        }
 
     def _put(self, txn: Transaction, progress: Progress, planned: Batch | None, report: BatchReport | None) -> None:
         txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
@@ -146,11 +192,11 @@ class Journal:
             commits = [commit for _, data in cursor for commit in unpack_commits(data)]
         if commits:
             redo(state_dir, commits, sync=self._durable)
-            self._environment.update(lambda txn: self._delete_pending(txn, _ALL))
+            self._update(lambda txn: self._delete_pending(txn, _ALL))
 
     def set_failure(self, failure: FailureReport | None) -> None:
         """Store why a batch failed; None when a new run starts."""
-        self._environment.update(lambda txn: self.history.set_failure(txn, failure))
+        self._update(lambda txn: self.history.set_failure(txn, failure))
 
     def inputs(self) -> Inputs | None:
         """Return what the positions refer to, or None if the app has not started yet."""
@@ -160,7 +206,7 @@ class Journal:
 
     def remember_inputs(self, inputs: Inputs) -> None:
         """Store what the positions refer to."""
-        self._environment.update(lambda txn: txn.put(_INPUTS, msgspec.json.encode(inputs), db=self._database))
+        self._update(lambda txn: txn.put(_INPUTS, msgspec.json.encode(inputs), db=self._database))
 
     def lineage(self) -> str:
         """Return the random name of this history of the app; an empty journal gets a new one."""
@@ -173,7 +219,7 @@ class Journal:
             return bytes(stored)
 
         with decoding(self.path):
-            return self._environment.update(change).decode()
+            return self._update(change).decode()
 
     def stored_lineage(self) -> str:
         """Return the name of this history without creating one, empty if there is none."""
@@ -183,8 +229,37 @@ class Journal:
             return "" if stored is None else stored.decode()
 
     def start_lineage(self) -> None:
-        """Start a new history, so that new output is not taken for duplicates of older output."""
-        self._environment.update(lambda txn: txn.delete(_LINEAGE, db=self._database))
+        """Start a new history from this journal, which is not that of the topic or of the changelogs any more.
+
+        New output is then not taken for duplicates of older output, and the next start replaces what is on the broker.
+        """
+
+        self._update(lambda txn: txn.delete(_LINEAGE, db=self._database))
+        self.leave_changelogs()
+
+    def leave_changelogs(self) -> None:
+        """From now on this journal, and the state on this host, are the only copies."""
+
+        def change(txn: Transaction) -> None:
+            txn.delete(_CHANGELOGS, db=self._database)
+            mark_ahead(txn, self._database)
+
+        self._update(change)
+
+    def is_ahead(self) -> bool:
+        """Whether the journal on this host replaces that on the broker at the next start with changelogs."""
+        with self._environment.read() as txn:
+            return is_marked_ahead(txn, self._database)
+
+    def changelogs(self) -> dict[str, ChangelogTopic]:
+        """Return the changelog topics that contain the state of the app, by stage."""
+        with self._environment.read() as txn:
+            stored = txn.get(_CHANGELOGS, db=self._database)
+        return self._decode(stored, dict[str, ChangelogTopic]) or {}
+
+    def remember_changelogs(self, topics: Mapping[str, ChangelogTopic]) -> None:
+        """Store which changelog topics contain the state."""
+        self._update(lambda txn: txn.put(_CHANGELOGS, msgspec.json.encode(topics), db=self._database))
 
     def write_catalog(
         self,
@@ -206,10 +281,18 @@ class Journal:
                 txn.put(_DEPLOYED, msgspec.json.encode(deploy), db=self._database)
             txn.put(_CATALOG, msgspec.json.encode(catalog), db=self._database)
             txn.put(_MIGRATION, msgspec.json.encode(migration), db=self._database)
+            self._forget_changelogs(txn, {*migration.discard, *migration.move, *migration.move.values()})
             if progress is not None:
                 txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
 
-        self._environment.update(change)
+        self._update(change)
+
+    def _forget_changelogs(self, txn: Transaction, stages: set[str]) -> None:
+        """Forget the changelogs of stages whose state is replaced; they are filled again."""
+        topics = self._decode(txn.get(_CHANGELOGS, db=self._database), dict[str, ChangelogTopic]) or {}
+        if stages & topics.keys():
+            kept = {stage: topic for stage, topic in topics.items() if stage not in stages}
+            txn.put(_CHANGELOGS, msgspec.json.encode(kept), db=self._database)
 
     def migration(self) -> StateMigration:
         """Return the migration that still has to be done to the state."""
@@ -219,7 +302,7 @@ class Journal:
 
     def finish_migration(self) -> None:
         """Store that the migration is done."""
-        self._environment.update(lambda txn: txn.delete(_MIGRATION, db=self._database))
+        self._update(lambda txn: txn.delete(_MIGRATION, db=self._database))
 
     def deployed(self) -> Deploy | None:
         """Return when the plan last changed, and the plan before."""

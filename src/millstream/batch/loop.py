@@ -17,7 +17,7 @@ from millstream.batch.journal import Journal
 from millstream.batch.logs import log_batch
 from millstream.batch.planner import Planner
 from millstream.batch.report import BatchReport, Phases, lag_of
-from millstream.errors import EngineError, EngineStoppedError, MillstreamError, PartitionsAddedError
+from millstream.errors import EngineError, EngineStoppedError, FencedError, MillstreamError, PartitionsAddedError
 from millstream.records import TopicPartition
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
@@ -119,9 +119,14 @@ class BatchLoop:
         """Run batches, beginning with a batch that was planned before a crash."""
         try:
             self._run(until)
-        finally:
+        except FencedError:
+            raise  # the run that has taken over commits its own offsets
+        except BaseException:
             with contextlib.suppress(MillstreamError):  # the error that ended the run says more
                 self._commit(self._progress)
+            raise
+        with contextlib.suppress(MillstreamError):
+            self._commit(self._progress)
 
     def _run(self, until: Until) -> None:
         batch = self._planned
@@ -161,6 +166,7 @@ class BatchLoop:
             if not error.retryable or isinstance(error, EngineStoppedError):
                 raise
             self._driver_until = time.monotonic() + _DRIVER_SECONDS
+            self._retrying(self._journal.join)
         finally:
             self._progress, self._planned = self._journal.read()
         return self._planned
@@ -184,7 +190,11 @@ class BatchLoop:
         """
         began = time.perf_counter()
         self._activity.set(f"running batch {batch.number}", "working")
-        reports = self._retrying(lambda: self._execute(batch, self._progress.versions))
+        try:
+            reports = self._retrying(lambda: self._execute(batch, self._progress.versions))
+        except MillstreamError:
+            self._journal.check_owner()  # that another run has taken over explains all other errors
+            raise
         ran = time.perf_counter()
         check_ran(batch, self._names, reports)
         progress = progress_after(self._progress, batch, self._names, reports)

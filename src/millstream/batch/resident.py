@@ -18,10 +18,13 @@ from millstream.batch.assembly import Assembly
 from millstream.batch.control_socket import TaskSocket
 from millstream.batch.execute import run_batch
 from millstream.batch.journal import Journal
+from millstream.batch.journal_changelog import JournalChangelog, Owner
 from millstream.batch.lease import Lease
 from millstream.batch.loop import BatchLoop, Execute, LoopOptions, Until
 from millstream.batch.report import BatchReport
 from millstream.batch.write_behind import DeferredJournal, WriteBehind, can_write_behind
+from millstream.broker import Broker
+from millstream.task.changelog import ChangelogTopic
 from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import freeze_loaded_objects
 
@@ -41,6 +44,17 @@ class ResidentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The longest time that the task stays resident."""
     max_records: int
     """With a larger backlog the task hands control back to the driver."""
+    journal_topic: ChangelogTopic | None = None
+    owner: Owner | None = None
+    """The run that the task belongs to, if the journal is in a topic."""
+    fence: bool = True
+    """Whether tasks of earlier batches may still be running."""
+
+    def journal_changelog(self, app: str, broker: Broker) -> JournalChangelog | None:
+        """Return the changelog of the journal, if it has one."""
+        if self.journal_topic is None or self.owner is None:
+            return None
+        return JournalChangelog(broker, app, self.journal_topic, self.owner)
 
 
 def run_resident_task(assembly: Assembly, settings: ResidentSettings) -> None:
@@ -54,9 +68,14 @@ def run_resident_task(assembly: Assembly, settings: ResidentSettings) -> None:
             if can_write_behind(env):
                 _run_behind(assembly, env, settings, control)
             else:
-                journal = Journal(Path(settings.journal), durable=env.durable)
+                changelog = settings.journal_changelog(env.app, env.broker)
+                journal = Journal(Path(settings.journal), durable=env.durable, changelog=changelog)
+                journal.join()
                 execute = functools.partial(run_batch, env)
-                _loop(assembly, settings, control, journal, execute, control.send_report).run(settings.until)
+                try:
+                    _loop(assembly, settings, control, journal, execute, control.send_report).run(settings.until)
+                finally:
+                    journal.leave()
     finally:
         lease.release()
 
@@ -73,12 +92,15 @@ def _short_switch_interval() -> Iterator[None]:
 
 
 def _run_behind(assembly: Assembly, env: TaskEnvironment, settings: ResidentSettings, control: TaskSocket) -> None:
-    journal = DeferredJournal(Path(settings.journal), durable=env.durable)
-    behind = WriteBehind(env, journal, control.send_report)
+    changelog = settings.journal_changelog(env.app, env.broker)
+    journal = DeferredJournal(Path(settings.journal), durable=env.durable, changelog=changelog)
+    journal.join()
+    behind = WriteBehind(env, journal, control.send_report, fence=settings.fence)
     try:
         _loop(assembly, settings, control, journal, behind, behind.defer_report, behind.flush).run(settings.until)
     finally:
         behind.close()
+        journal.leave()
 
 
 def _loop(

@@ -11,7 +11,7 @@ from typing import Literal
 from millstream.batch.app_spec import AppSpec
 from millstream.broker import Broker, TopicConfig
 from millstream.errors import DefinitionError, TopicExistsError, UnknownTopicError
-from millstream.foundation.names import is_valid_name
+from millstream.foundation.names import is_own_topic, is_valid_name
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
 from millstream.task.policy import Policies
@@ -21,12 +21,17 @@ Timestamps = Literal["create", "append"]
 REFRESH_SECONDS = 1.0
 
 
-def matching_topics(plan: Plan, broker: Broker, *, exclude: str) -> dict[str, int]:
-    """Return the topics that match a pattern of the plan, with their partitions, except topic ``exclude``."""
+def matching_topics(plan: Plan, broker: Broker, *, app: str, exclude: str) -> dict[str, int]:
+    """Return the topics that match a pattern of the plan, with their partitions.
+
+    Topic ``exclude``, and the journal and changelogs of ``app`` itself, are left out.
+    """
     patterns = [source for source in plan.sources if source.pattern is not None]
     matching: dict[str, int] = {}
     for topic in broker.topic_names() if patterns else ():
-        if topic != exclude and is_valid_name(topic) and any(source.reads(topic) for source in patterns):
+        if topic == exclude or is_own_topic(app, topic) or not is_valid_name(topic):
+            continue
+        if any(source.reads(topic) for source in patterns):
             try:
                 matching[topic] = broker.topic(topic).partitions
             except UnknownTopicError:
@@ -37,7 +42,7 @@ def matching_topics(plan: Plan, broker: Broker, *, exclude: str) -> dict[str, in
 def read_topics(app: AppSpec, broker: Broker) -> list[str]:
     """Return the topics that an app reads: those it names, and those that currently match its patterns."""
     dead_letter_topic = Policies.of(app.id, app.config).dead_letter_topic
-    return [*app.plan.source_topics, *matching_topics(app.plan, broker, exclude=dead_letter_topic)]
+    return [*app.plan.source_topics, *matching_topics(app.plan, broker, app=app.id, exclude=dead_letter_topic)]
 
 
 def create_topics(app: AppSpec, broker: Broker) -> list[str]:
@@ -70,7 +75,7 @@ def lay_out(app: AppSpec, broker: Broker, before: Mapping[str, int]) -> Layout:
                 hint="create the topic with append timestamps, or leave timestamp= out",
                 topic=topic,
             )
-    matching = matching_topics(plan, broker, exclude=Policies.of(app.id, config).dead_letter_topic)
+    matching = matching_topics(plan, broker, app=app.id, exclude=Policies.of(app.id, config).dead_letter_topic)
     return Layout.of(plan, {**topics, **matching}, otherwise=config.partitions, before=before)
 
 
@@ -89,8 +94,15 @@ class SourceTopics:
     """
 
     def __init__(
-        self, layout: Layout, broker: Broker, *, dead_letters: str, refresh_seconds: float = REFRESH_SECONDS
+        self,
+        layout: Layout,
+        broker: Broker,
+        *,
+        dead_letters: str,
+        app: str = "",
+        refresh_seconds: float = REFRESH_SECONDS,
     ) -> None:
+        self._app = app
         self._layout = layout
         self._broker = broker
         self._dead_letters = dead_letters
@@ -108,7 +120,7 @@ class SourceTopics:
 
     def _refresh(self) -> None:
         named = {topic: self._broker.topic(topic).partitions for topic in self._layout.plan.source_topics}
-        existing = matching_topics(self._layout.plan, self._broker, exclude=self._dead_letters)
+        existing = matching_topics(self._layout.plan, self._broker, app=self._app, exclude=self._dead_letters)
         self._matching = {topic: count for topic, count in self._matching.items() if topic in existing}
         for topic, count in existing.items():
             if topic in self._matching or topic in self._refused:

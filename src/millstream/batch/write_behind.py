@@ -6,6 +6,9 @@ in the commit that also stores the batch and marks the batch before as done; the
 The transactions commit later, for many batches together. If the process dies before that, the journal contains
 everything: ``Journal.replay_commits`` brings the state of each task up to date, outboxes included, and any execution
 mode can continue from there.
+
+With changelogs, a batch is one transaction of the broker instead: the output and the changes of all tasks, and the
+entry of the journal that marks the batch as done. All of it takes effect or nothing does.
 """
 
 from __future__ import annotations
@@ -16,18 +19,25 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from millstream.batch.batch import Batch, Progress
-from millstream.batch.execute import run_batch
+from millstream.batch.batch import Batch, Progress, check_ran, progress_after
+from millstream.batch.batch_lock import BatchLock
+from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
+from millstream.batch.journal_changelog import JournalChangelog
 from millstream.batch.report import BatchReport
 from millstream.broker import Output, append_together
+from millstream.errors import EngineError
 from millstream.foundation.storage import MapFullError, translate_storage_errors
+from millstream.foundation.transactions import Transaction
+from millstream.state.changelog_rows import POSITIONS
 from millstream.state.recording import rows_of
 from millstream.state.redo import TaskCommit
 from millstream.state.task import StateVersion, TaskState
 from millstream.task.environment import TaskEnvironment
+from millstream.task.outbox import OutboxBlock
 from millstream.task.report import TaskReport
 from millstream.task.runner import Applied, Apply
+from millstream.task.task_changelog import TaskChangelogs, claim_tasks
 from millstream.task.task_input import TaskInput
 
 _COMMIT_SECONDS = 0.1
@@ -42,10 +52,12 @@ def can_write_behind(env: TaskEnvironment) -> bool:
 class DeferredJournal(Journal):
     """A journal that defers the writes of the loop until a batch is committed."""
 
-    def __init__(self, path: Path, *, durable: bool = True) -> None:
-        super().__init__(path, durable=durable)
+    def __init__(self, path: Path, *, durable: bool = True, changelog: JournalChangelog | None = None) -> None:
+        super().__init__(path, durable=durable, changelog=changelog)
         self._deferred: tuple[Progress, Batch | None, BatchReport | None] | None = None
         self._progress = Progress()
+        self._reports: list[BatchReport] = []
+        """With a changelog: the reports that are not in the history yet."""
 
     def read(self) -> tuple[Progress, Batch | None]:
         """Return the content of the journal."""
@@ -54,10 +66,25 @@ class DeferredJournal(Journal):
 
     def write(self, progress: Progress, planned: Batch | None, report: BatchReport | None = None) -> None:
         """Defer a write; a report that is not stored yet is kept."""
+        if self.changelog is not None and report is not None:
+            self._reports.append(report)
         if report is None and self._deferred is not None:
             report = self._deferred[2]
         self._deferred = progress, planned, report
         self._progress = progress
+
+    def commit_batch(self, batch: Batch, names: list[str], reports: list[TaskReport], outputs: list[Output]) -> None:
+        """Commit a batch to the broker: its outputs, the changes of its tasks among them, and that it is done."""
+        assert self.changelog is not None
+        check_ran(batch, names, reports)
+        progress = progress_after(self._progress, batch, names, reports)
+        changes = self.changes_of(progress, None)
+        self.changelog.commit_batch(self._environment, changes, outputs, lambda: self.is_done(batch))
+        self._deferred = progress, None, None
+
+    def is_done(self, batch: Batch) -> bool:
+        """Whether the stored journal, without deferred writes, has a batch as done."""
+        return super().read()[0].done >= batch.number
 
     def write_batch(self, batch: Batch, commits: list[TaskCommit], committed: int) -> None:
         """Store the deferred write together with a batch and the commits of its tasks."""
@@ -66,20 +93,40 @@ class DeferredJournal(Journal):
         self._deferred = None
 
     def flush(self) -> None:
-        """Store the deferred write by itself."""
-        if self._deferred is not None:
+        """Store the deferred write by itself; with a changelog, the broker has it already, except the reports."""
+        if self._deferred is not None and self.changelog is not None:
+            self._environment.update(self._copy_deferred)
+            self._reports.clear()
+        elif self._deferred is not None:
             super().write(*self._deferred)
-            self._deferred = None
+        self._deferred = None
+
+    def _copy_deferred(self, txn: Transaction) -> None:
+        assert self._deferred is not None
+        assert self.changelog is not None
+        self._put(txn, self._deferred[0], None, None)
+        for report in self._reports:
+            self.history.add(txn, report)
+        self.changelog.store_position(self._environment, txn)
 
 
 class WriteBehind:
     """Runs batches in this process; their loop has to use ``journal``."""
 
     def __init__(
-        self, env: TaskEnvironment, journal: DeferredJournal, on_batch: Callable[[BatchReport], None] = lambda _: None
+        self,
+        env: TaskEnvironment,
+        journal: DeferredJournal,
+        on_batch: Callable[[BatchReport], None] = lambda _: None,
+        *,
+        fence: bool = True,
     ) -> None:
+        """Prepare to run batches; ``fence`` if tasks of earlier batches may still run, here or on another host."""
         self.journal = journal
         self._env = env
+        self._fence = fence
+        self._names = task_names(env.layout)
+        self._batch_lock = BatchLock(journal.path.parent)
         self._on_batch = on_batch
         self._deferred_reports: list[BatchReport] = []
         self._exit_stack = ExitStack()
@@ -92,19 +139,23 @@ class WriteBehind:
         """The last batch in the states of the tasks."""
         self._commits: list[TaskCommit] = []
         self._outputs: dict[str, list[Output]] = {}
+        self._staged: list[Output] = []
+        """With changelogs: what the tasks of the batch have changed."""
         self._is_up_to_date = False
 
     def __call__(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         """Run a batch; its changes and its output are durable before any of the output is published."""
         reports = self._run_durably(batch, versions)
         self._send_reports()
-        if self._outputs:
+        if self._outputs and self._env.changelogs is None:
             began = time.perf_counter()
             append_together(self._env.broker, batch.number, self._outputs)
             seconds = time.perf_counter() - began
             for report in reports:
                 report.publish_seconds = seconds if report.records_out else 0.0
         if self._transactions and time.monotonic() - self._opened_at >= _COMMIT_SECONDS:
+            if self._env.changelogs is not None:
+                self.journal.flush()  # so that journal and states on this host fit each other between two batches
             self._commit_states()
         return reports
 
@@ -113,10 +164,11 @@ class WriteBehind:
         self._deferred_reports.append(report)
 
     def flush(self) -> None:
-        """Write everything that was deferred."""
-        self.journal.flush()
+        """Write everything that was deferred; a savepoint sees all of it or nothing."""
+        with self._batch_lock.shared():
+            self.journal.flush()
+            self._commit_states()
         self._send_reports()
-        self._commit_states()
 
     def close(self) -> None:
         """Leave nothing that other execution modes do not expect; call it at the end, also after an error."""
@@ -125,11 +177,11 @@ class WriteBehind:
 
     def _run_durably(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         while True:
-            self._bring_up_to_date()
-            self._commits, self._outputs = [], {}
+            self._bring_up_to_date(batch, versions)
+            self._commits, self._outputs, self._staged = [], {}, []
             try:
                 reports = run_batch(self._env, batch, versions, committer=self)
-                self.journal.write_batch(batch, self._commits, self._committed)
+                self._commit_batch(batch, reports)
             except _FullMapError as full:
                 self._abort()
                 full.state.grow()
@@ -140,23 +192,46 @@ class WriteBehind:
                 self._applied = batch.number
                 return reports
 
+    def _commit_batch(self, batch: Batch, reports: list[TaskReport]) -> None:
+        if self._env.changelogs is None:
+            self.journal.write_batch(batch, self._commits, self._committed)
+            return
+        began = time.perf_counter()
+        outputs = [output for outputs in self._outputs.values() for output in outputs]
+        self.journal.commit_batch(batch, self._names, reports, [*outputs, *self._staged])
+        seconds = time.perf_counter() - began
+        for report in reports:
+            report.publish_seconds = seconds if report.commit else 0.0
+
     def commit(self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, apply: Apply) -> Applied:
         """Apply a task inside its open transaction, and keep its changes for the journal."""
-        txn = state.recorded(self._transaction(state))
+        raw = self._transaction(state)
+        txn = state.recorded(raw)
         before = state.version(txn).commit
         try:
             with translate_storage_errors(state.path):
                 report, blocks = apply(txn)
         except MapFullError as error:
             raise _FullMapError(state) from error
-        if txn.changes:
-            stage, partition = env.stage(task_input.task)
+        stage, partition = env.stage(task_input.task)
+        if txn.changes and env.changelogs is not None:
+            changelog = env.changelogs.of_task(stage.name, partition)
+            staged = changelog.partition.stage(state.environment, raw, txn.changes)
+            self._staged += [] if staged is None else [staged]
+        elif txn.changes:
             commit = TaskCommit(f"{stage.name}/{partition}", before, report.commit, rows_of(txn.changes))
             self._commits.append(commit)
         return report, blocks
 
-    def publish(self, env: TaskEnvironment, task_input: TaskInput, outputs: list[Output]) -> None:
+    def stored_blocks(self, env: TaskEnvironment, blocks: list[OutboxBlock]) -> list[OutboxBlock]:
+        """Return all blocks; none with changelogs, where a committed batch is done and never runs again."""
+        return blocks if env.changelogs is None else []
+
+    def publish(self, env: TaskEnvironment, task_input: TaskInput, report: TaskReport, outputs: list[Output]) -> None:
         """Keep the output of a task until the whole batch is durable."""
+        if env.changelogs is not None and report.replayed:  # committed when the app had no changelogs
+            env.broker.append_once(env.producer(task_input.task), task_input.batch, outputs)
+            return
         self._outputs.setdefault(env.producer(task_input.task), []).extend(outputs)
 
     def _transaction(self, state: TaskState) -> Any:
@@ -167,13 +242,41 @@ class WriteBehind:
             txn = self._transactions[state.path] = self._exit_stack.enter_context(state.writing())
         return txn
 
-    def _bring_up_to_date(self) -> None:
+    def _bring_up_to_date(self, batch: Batch, versions: Mapping[str, StateVersion]) -> None:
         """Replay the journal if a failure has left the states behind it, and open all states."""
-        if not self._is_up_to_date:
+        if self._is_up_to_date:
+            return
+        if self._env.changelogs is None:
             self.journal.replay_commits(self._env.state_dir)
-            for task in range(len(self._env.layout.tasks)):
-                self._env.state(task)  # a new state needs its own transaction to be created
-            self._is_up_to_date = True
+        else:
+            self._check_not_done(batch)
+            self._restore_states(self._env.changelogs, versions)
+        for task in range(len(self._env.layout.tasks)):
+            self._env.state(task)  # a new state needs its own transaction to be created
+        self._is_up_to_date = True
+
+    def _check_not_done(self, batch: Batch) -> None:
+        """Raise if a batch has committed although its response was lost: its loop has to read the journal again."""
+        self.journal.join()
+        if self.journal.is_done(batch):
+            raise EngineError(
+                f"batch {batch.number} was committed, but the response of the broker was lost",
+                hint="the run continues with the next batch",
+                batch=batch.number,
+            )
+
+    def _restore_states(self, changelogs: TaskChangelogs, versions: Mapping[str, StateVersion]) -> None:
+        """Restore the states that lack something; all of them if earlier tasks may have committed meanwhile."""
+        if self._fence:
+            tasks = [self._env.stage(task) for task in range(len(self._names))]
+            claim_tasks(changelogs, list(dict.fromkeys((stage.name, partition) for stage, partition in tasks)))
+        for task, name in enumerate(self._names):
+            state = self._env.state(task)
+            state.environment.open_databases((POSITIONS,))
+            if self._fence or state.read_version().commit != versions.get(name, StateVersion()).commit:
+                stage, partition = self._env.stage(task)
+                changelogs.of_task(stage.name, partition).restore(state)
+        self._fence = False
 
     def _commit_states(self) -> None:
         """Commit the open transactions of all tasks."""

@@ -49,6 +49,8 @@ def describe(settings: Settings, format: Format, changes: bool, acls: bool, targ
         return
     if not changes:
         click.echo(app.describe(format), nl=False)
+        if format == "text":
+            click.echo(f"state  {_durability(app)}")
         return
     stage_changes = _changes(app)
     for change in stage_changes:
@@ -71,9 +73,21 @@ def _changes(app: App) -> list[StageChange]:
     return changes_of(journal, catalog_of(Layout.of(plan, topics)))
 
 
+def _durability(app: App) -> str:
+    """Return where the state of an app is kept."""
+    if app.broker_url is not None and app.broker_url.startswith("kafka:") and app.config.changelogs:
+        return f"in changelogs on {app.broker_url}, with a copy on this host"
+    if app.config.checkpoint is not None:
+        return f"on this host, replicated to {app.config.checkpoint}"
+    return "on this host only"
+
+
 def _show_acls(app: App) -> None:
     letters = Policies.of(app.id, app.config).dead_letter_topic
     plan = app.plan
     writes = {*plan.sink_topics, letters}
-    for acl in required_acls(app.id, plan.source_topics, writes, creates=app.config.create_topics):
+    config = app.config
+    for acl in required_acls(
+        app.id, plan.source_topics, writes, creates=config.create_topics, changelogs=config.changelogs
+    ):
         click.echo(acl.command)

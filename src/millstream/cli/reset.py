@@ -35,8 +35,8 @@ from millstream.foundation.text import format_count
 def reset(settings: Settings, app_id: str | None, start: str, execute: bool, as_json: bool) -> None:
     """Delete the state of a stopped app, so that it starts over. Without --execute the change is only shown.
 
-    Topics stay unchanged: earlier results remain, and are written again as the app reads its input again. An earlier
-    savepoint can be restored.
+    Changelogs are deleted, other topics stay unchanged: earlier results remain, and are written again as the app reads
+    its input again. An earlier savepoint can be restored.
     """
     with connected(settings) as broker:
         plan = planned_reset(broker, settings.data_dir, settings.app_id(app_id), start)
@@ -48,6 +48,8 @@ def reset(settings: Settings, app_id: str | None, start: str, execute: bool, as_
         stages = ", ".join(plan.stages) or "no stage"
         click.echo(f"app      {plan.app}, after {format_count(plan.batches, 'batch')}")
         click.echo(f"state    {plan.bytes:,} bytes of {stages}")
+        if plan.changelogs:
+            click.echo(f"topics   {', '.join(plan.changelogs)}")
         click.echo(f"reads    {format_count(plan.records, 'record')} again")
         for partition, offset in plan.positions.items():
             click.echo(f"         {partition} from {offset}")

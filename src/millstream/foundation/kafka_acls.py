@@ -25,8 +25,13 @@ class Acl(NamedTuple):
         return f"kafka-acls --add --allow-principal User:NAME {options}"
 
 
-def required_acls(app: str, reads: Iterable[str], writes: Iterable[str], *, creates: bool) -> list[Acl]:
-    """Return the ACLs that an app needs to read and write these topics, with markers and committed offsets."""
+def required_acls(
+    app: str, reads: Iterable[str], writes: Iterable[str], *, creates: bool, changelogs: bool = False
+) -> list[Acl]:
+    """Return the ACLs that an app needs to read and write these topics, with markers and committed offsets.
+
+    Its journal and its changelogs are topics whose names start with its own.
+    """
     reads, writes = sorted(set(reads)), sorted(set(writes))
     acls = [Acl(operation, "topic", topic) for topic in reads for operation in ("Read", "DescribeConfigs")]
     for topic in writes:
@@ -35,6 +40,9 @@ def required_acls(app: str, reads: Iterable[str], writes: Iterable[str], *, crea
     acls = list(dict.fromkeys(acls))
     if creates:
         acls += [Acl("Create", "topic", topic) for topic in sorted({*reads, *writes})]
+    if changelogs:
+        own = ["Read", "Write", "DescribeConfigs", *(["Create"] if creates else [])]
+        acls += [Acl(operation, "topic", f"{app}.", is_prefix=True) for operation in own]
     return [
         *acls,
         Acl("Read", "group", app),

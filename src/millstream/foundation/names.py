@@ -45,3 +45,23 @@ def snake_case(name: str) -> str:
 def producer_prefix(app: str, stage: str) -> str:
     """Return the prefix of the producer names of a stage's tasks; the partition number follows."""
     return f"{app}.{stage}."
+
+
+def journal_topic_name(app: str) -> str:
+    """Return the name of the topic with the journal of an app."""
+    return f"{app}.journal"
+
+
+def changelog_topic_name(app: str, stage: str) -> str:
+    """Return the name of the topic with the state of a stage."""
+    return f"{app}.{stage}.changelog"
+
+
+def is_own_topic(app: str, topic: str) -> bool:
+    """Whether a topic can only be the journal or a changelog of an app.
+
+    >>> is_own_topic("rides", "rides.zones.changelog"), is_own_topic("rides", "rides")
+    (True, False)
+    """
+    is_changelog = topic.startswith(f"{app}.") and topic.endswith(".changelog")
+    return is_changelog or topic == journal_topic_name(app)

@@ -17,6 +17,7 @@ exactly_once_protocol.py   exactly-once appends: the steps of the protocol
 marker.py                  … the marker with the last published sequence
 transactional_producer.py  … the steps executed by a Kafka producer
 exactly_once_appends.py    … the cache of producers
+fenced_writer.py           transactions under a name that only one process can use, for changelogs and journals
 committed_offsets.py       read and write the committed offsets of one group
 groups.py                  groups: their members and offsets
 members.py                 one consumer in a group

@@ -59,9 +59,9 @@ class Clients:
         return Consumer({**self._settings(), **_CONSUMER, **self._options("fetch.", "queued."), **settings})
 
     def producer(
-        self, topic: str, settings: Mapping[str, Any], on_error: Callable[[KafkaError], None] | None = None
+        self, topic: str | None, settings: Mapping[str, Any], on_error: Callable[[KafkaError], None] | None = None
     ) -> Producer:
-        """Create a producer for an existing topic; ``on_error`` is called with every connection error."""
+        """Create a producer; ``topic`` is one it will write to, ``on_error`` is called with every connection error."""
         options = self._options("compression.", "linger.", "transaction.")
 
         def error_callback(error: KafkaError) -> None:

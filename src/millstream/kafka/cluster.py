@@ -6,11 +6,21 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from millstream.broker import Acks, GroupInfo, Offsets, Output, RecordChunk, TopicConfig, TopicInfo
+from millstream.broker import (
+    TOMBSTONE_RETENTION_MS,
+    Acks,
+    GroupInfo,
+    Offsets,
+    Output,
+    RecordChunk,
+    TopicConfig,
+    TopicInfo,
+)
 from millstream.durations import Duration, milliseconds
 from millstream.kafka.address import KafkaAddress
 from millstream.kafka.clients import Clients
 from millstream.kafka.exactly_once_appends import ExactlyOnceAppender
+from millstream.kafka.fenced_writer import KafkaFencedWriter
 from millstream.kafka.groups import KafkaGroups
 from millstream.kafka.members import KafkaMember
 from millstream.kafka.offsets import OffsetLookup
@@ -20,6 +30,9 @@ from millstream.kafka.timestamp_lookup import TimestampLookup
 from millstream.kafka.topics import KafkaTopics
 from millstream.kafka.waiting import KafkaWaiter
 from millstream.records import TopicPartition
+
+# Only closed segments are compacted, and a reader of a changelog has to read what is not compacted yet.
+_CHANGELOG_SETTINGS = {"segment.bytes": str(64 << 20), "min.cleanable.dirty.ratio": "0.3"}
 
 
 class KafkaBroker:
@@ -86,6 +99,15 @@ class KafkaBroker:
     def append_once(self, producer: str, sequence: int, outputs: Sequence[Output], *, acks: Acks = "synced") -> None:  # noqa: ARG002 - a transaction always waits for all replicas
         """Append blocks in one transaction, unless this or a later ``sequence`` of ``producer`` was appended."""
         self._connections.exactly_once_appends.append(producer, sequence, outputs)
+
+    def fenced_writer(self, name: str) -> KafkaFencedWriter:
+        """Return this process's writer of transactions under a transactional id."""
+        return self._connections.fenced_writer(name)
+
+    def create_changelog(self, topic: str, partitions: int) -> None:
+        """Create a compacted topic for the state of an app."""
+        config = TopicConfig(partitions=partitions, compact=True, tombstone_retention_ms=TOMBSTONE_RETENTION_MS)
+        self._connections.topics.create(topic, config, _CHANGELOG_SETTINGS)
 
     def offsets(self, topic: str) -> list[Offsets]:
         """Return the first and the next offset of each partition; an open transaction ends the readable records."""
@@ -163,6 +185,7 @@ class _Connections:
         self.plain_appends = PlainAppender(self.clients, self.topics)
         self.exactly_once_appends = ExactlyOnceAppender(self.clients, self.topics)
         self.groups = KafkaGroups(self.clients)
+        self._writers: dict[str, KafkaFencedWriter] = {}
         self._local = threading.local()
         self._waiters: list[KafkaWaiter] = []
 
@@ -175,8 +198,15 @@ class _Connections:
             self._waiters.append(waiter)
         return waiter
 
+    def fenced_writer(self, name: str) -> KafkaFencedWriter:
+        if name not in self._writers:
+            self._writers[name] = KafkaFencedWriter(self.clients, self.topics, name)
+        return self._writers[name]
+
     def close(self) -> None:
         self.plain_appends.close()
+        for writer in self._writers.values():
+            writer.close()
         self.exactly_once_appends.close()
         self.readers.close()
         self.timestamps.close()

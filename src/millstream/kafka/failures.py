@@ -43,6 +43,7 @@ _TRANSIENT = {
     *(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.NETWORK_EXCEPTION),
     *(KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
     KafkaError._UNKNOWN_PARTITION,  # the client's metadata is older than the partition
+    *(KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH),  # the topic was just created again
     *(KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError.BROKER_NOT_AVAILABLE, KafkaError.CONCURRENT_TRANSACTIONS),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from time import monotonic, sleep
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import TopicCollection
@@ -85,11 +86,12 @@ class KafkaTopics:
         settings = {key: entry.value for key, entry in entries.items()}
         return _from_kafka(settings, len(description.partitions)), str(description.topic_id)
 
-    def create(self, name: str, config: TopicConfig) -> None:
+    def create(self, name: str, config: TopicConfig, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         """Create a topic with the cluster's default replication factor, and wait until it can be used."""
         check_name("topic", name)
         check_config(config)
-        topic = NewTopic(name, num_partitions=config.partitions, replication_factor=-1, config=_to_kafka(config))
+        all_settings = {**_to_kafka(config), **settings}
+        topic = NewTopic(name, num_partitions=config.partitions, replication_factor=-1, config=all_settings)
         self._request("create_topics", name, [topic], action="create")
         self._wait_until(lambda: self.partitions(name) >= config.partitions)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -48,14 +49,15 @@ class KafkaTransactionalProducer:
     reused only if its commit was acknowledged in time without any connection error; otherwise a new epoch is started.
     """
 
-    def __init__(self, clients: Clients, identity: ProducerIdentity, topic: str, batch_bytes: int) -> None:
+    def __init__(self, clients: Clients, identity: ProducerIdentity, topic: str | None, batch_bytes: int) -> None:
         self.identity = identity
         self.topic = topic
         self.batch_bytes = batch_bytes
         self.reusable_marker: Marker | None = None
+        self.is_reusable = False
+        """Whether another transaction can follow without a new epoch."""
         self._clients = clients
         self._producer: Producer | None = None
-        self._committed_offsets = CommittedOffsets(clients, identity.group)
         self._has_connection_error = False
         self._delivery_error: tuple[KafkaError, str] | None = None
         self._marker: Marker | None = None
@@ -96,8 +98,12 @@ class KafkaTransactionalProducer:
                 return acknowledged
             raise
 
+    @cached_property
+    def _committed_offsets(self) -> CommittedOffsets:
+        return CommittedOffsets(self._clients, self.identity.group)
+
     def begin(self) -> None:
-        self.reusable_marker = None
+        self.reusable_marker, self.is_reusable = None, False
         self._execute(lambda producer: producer.begin_transaction())
 
     def produce(self, outputs: Sequence[Output]) -> None:
@@ -116,14 +122,16 @@ class KafkaTransactionalProducer:
         started = monotonic()
         self._execute(lambda producer: producer.commit_transaction())
         is_timely = monotonic() - started < self._socket_seconds
-        assert self._marker is not None
-        self._acknowledged = self._marker, self._marker_partitions
-        self.reusable_marker = self._marker if is_timely and not self._has_connection_error else None
+        self.is_reusable = is_timely and not self._has_connection_error
+        if self._marker is not None:
+            self._acknowledged = self._marker, self._marker_partitions
+            self.reusable_marker = self._marker if self.is_reusable else None
 
     def discard(self) -> None:
         """Discard the producer; the next ``init``, or the timeout, aborts its open transaction."""
         producer, self._producer = self._producer, None
-        self.reusable_marker, self._has_connection_error, self._delivery_error = None, False, None
+        self.reusable_marker, self.is_reusable = None, False
+        self._has_connection_error, self._delivery_error = False, None
         if producer is not None:
             with suppress(KafkaException):
                 producer.purge()
@@ -132,7 +140,8 @@ class KafkaTransactionalProducer:
     def close(self) -> None:
         """Close the producer and its consumer."""
         self.discard()
-        self._committed_offsets.close()
+        if "_committed_offsets" in self.__dict__:
+            self._committed_offsets.close()
 
     def abort_and_close(self) -> None:
         """Try to abort the transaction, so that readers need not wait for its timeout, and close."""

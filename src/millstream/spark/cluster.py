@@ -36,15 +36,15 @@ _FIRST_EXECUTOR_SECONDS = 60.0
 _log = logging.getLogger(__name__)
 
 
-def is_cluster(config: Config) -> bool:
-    """Whether tasks run on executors with their own disks; that requires a checkpoint."""
+def is_cluster(config: Config, *, has_changelogs: bool = False) -> bool:
+    """Whether tasks run on executors with their own disks; that requires changelogs or a checkpoint."""
     master = master_of(config.master)
     if is_local(master):
         return False
-    if config.checkpoint is None:
+    if config.checkpoint is None and not has_changelogs:
         raise DefinitionError(
             f"master={master!r} runs tasks on several executors, but there is no checkpoint for their state",
-            hint="give checkpoint= a path or URI that all hosts reach",
+            hint="give checkpoint= a path or URI that all hosts reach, or use Kafka with changelogs",
         )
     return True
 

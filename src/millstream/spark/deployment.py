@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
+from millstream.admin.changelogs import bind_changelogs, has_changelogs, restore_states
 from millstream.admin.inputs import bind_inputs
 from millstream.admin.upgrade import Filled, upgrade
+from millstream.batch.activity import Activity
 from millstream.batch.app_spec import AppSpec
 from millstream.batch.assembly import Assembly, TaskSettings, batch_size
 from millstream.batch.journal import Journal
@@ -14,6 +16,7 @@ from millstream.batch.lease import Lease
 from millstream.batch.logs import log_event
 from millstream.batch.loop import BatchLoop, LoopOptions
 from millstream.batch.planner import records_in
+from millstream.batch.restoring import Restoring
 from millstream.batch.topics import lay_out, read_topics
 from millstream.batch.trigger import Trigger
 from millstream.broker import Broker
@@ -21,6 +24,7 @@ from millstream.foundation.paths import state_dir
 from millstream.plan.changes import StageChange, is_unchanged
 from millstream.plan.layout import Layout
 from millstream.spark.engine import SparkEngine
+from millstream.spark.settings import is_local, master_of
 from millstream.tables.opening import catalog_of
 from millstream.task.policy import Policies
 
@@ -30,23 +34,32 @@ _log = logging.getLogger(__name__)
 class Deployment:
     """An app that is laid out over the current partitions of its topics, and the engine for its tasks."""
 
-    def __init__(self, spec: AppSpec, broker: Broker, journal: Journal, lease: Lease, trigger: Trigger) -> None:
+    def __init__(
+        self, spec: AppSpec, broker: Broker, journal: Journal, lease: Lease, trigger: Trigger, activity: Activity
+    ) -> None:
         self.spec = spec
         self.broker = broker
         self.journal = journal
         self._lease = lease
         self._trigger = trigger
+        self._activity = activity
+        self.engine: SparkEngine | None = None
 
     def lay_out(self, reset: Collection[str] = (), filled: Filled | None = None) -> None:
         """Lay the app out over the current partitions of its topics; raises an error if its state does not fit them."""
         spec, broker, journal = self.spec, self.broker, self.journal
         layout = self.layout_of(spec)
         bind_inputs(spec.id, journal, broker, read_topics(spec, broker))
+        if has_changelogs(spec, broker) and is_local(master_of(spec.config.master)):
+            directory = state_dir(spec.data_dir, spec.id)
+            restore_states(spec.id, directory, journal, broker, Restoring(self._activity))
+            self._activity.set("starting", "idle")
         self.changes = _upgrade(spec, broker, layout, journal, reset, filled)
-        self.assembly = Assembly(TaskSettings.of(spec, journal.lineage()), layout, broker)
+        topics = bind_changelogs(spec, journal, broker, layout) if has_changelogs(spec, broker) else None
+        self.assembly = Assembly(TaskSettings.of(spec, journal.lineage(), topics), layout, broker)
         backlog = self.assembly.planner(batch_size(spec.config)).backlog(journal.read()[0])
         self.waiting_records = records_in(backlog)
-        self.engine = SparkEngine(spec, self.assembly, self._lease, self._trigger)
+        self.engine = SparkEngine(spec, self.assembly, self._lease, self._trigger, journal)
 
     def layout_of(self, spec: AppSpec) -> Layout:
         """Return the layout of a part of the app or of all of it."""
@@ -54,14 +67,16 @@ class Deployment:
 
     def describe_jobs(self) -> str:
         """Describe what the engine is running."""
-        return self.engine.describe_jobs()
+        return "" if self.engine is None else self.engine.describe_jobs()
 
     def cancel(self) -> None:
         """Cancel the jobs of the engine."""
-        self.engine.cancel()
+        if self.engine is not None:
+            self.engine.cancel()
 
     def loop(self, options: LoopOptions) -> BatchLoop:
         """Return the loop of the next attempt."""
+        assert self.engine is not None
         return self.assembly.engine_loop(self.journal, self.spec.config, self.engine, options)
 
 

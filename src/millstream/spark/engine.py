@@ -11,11 +11,11 @@ import msgspec
 from millstream.batch.app_spec import AppSpec
 from millstream.batch.assembly import Assembly, Executors
 from millstream.batch.execute import task_names
+from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.trigger import Trigger
 from millstream.errors import DefinitionError
 from millstream.foundation.loading import search_paths
-from millstream.foundation.paths import journal_dir
 from millstream.plan.describe import fingerprint
 from millstream.spark.cluster import ClusterJob, is_cluster
 from millstream.spark.code import send_code
@@ -34,17 +34,19 @@ class SparkEngine:
     Each app has its own job group, by which its jobs can be found and cancelled.
     """
 
-    def __init__(self, spec: AppSpec, assembly: Assembly, lease: Lease, trigger: Trigger) -> None:
+    def __init__(self, spec: AppSpec, assembly: Assembly, lease: Lease, trigger: Trigger, journal: Journal) -> None:
         """Start Spark; a topology that cannot be sent to workers is refused before that."""
         self._spec = spec
         self._assembly = assembly
         self._lease = lease
         self._trigger = trigger
+        self._journal = journal
+        self._attempts = 0
         self._group = f"millstream.{spec.id}.{uuid.uuid4().hex[:8]}"
         self._pickled_plan = pickled_plan(spec)
         self._context = spark_context(spec.config)
         self._small_batch = min(spec.config.small_batch_records, spec.config.max_batch_records)
-        self._is_cluster = is_cluster(spec.config)
+        self._is_cluster = is_cluster(spec.config, has_changelogs=assembly.settings.changelogs is not None)
         if trigger.mode == "realtime" and not self._small_batch:
             raise DefinitionError(
                 'trigger="realtime" needs small batches, but small_batch_records is 0', hint="leave that setting out"
@@ -75,13 +77,17 @@ class SparkEngine:
             self._context,
             header,
             self._lease,
-            journal_dir(self._spec.data_dir, self._spec.id),
+            self._journal.path,
             max_records=self._small_batch,
             trigger=self._trigger.mode,
+            changelog=self._journal.changelog,
         )
 
     def _header(self) -> AppHeader:
         layout, tasks = self._assembly.layout, self._assembly.settings
+        if self._journal.changelog is not None:
+            self._attempts += 1
+            tasks = msgspec.structs.replace(tasks, generation=self._journal.changelog.owner.generation(self._attempts))
         if self._is_cluster:
             tasks = msgspec.structs.replace(tasks, state_dir=str(Path(tasks.app) / tasks.lineage))
         cores = max(1, self._context.defaultParallelism)

@@ -69,7 +69,7 @@ class Filling:
             state_dir=str(directory / "state"),
         )
         self._assembly = Assembly(settings, self._layout, deployment.broker)
-        self._engine = SparkEngine(self._spec, self._assembly, lease, Trigger())
+        self._engine = SparkEngine(self._spec, self._assembly, lease, Trigger(), self._journal)
         self.expired = expired(deployment.broker, self._spec.plan.source_topics)
         for topic, count in self.expired.items():
             facts = {"app": whole.id, "topic": topic, "records": count, "tables": ", ".join(fill.tables)}

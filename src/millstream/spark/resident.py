@@ -12,6 +12,7 @@ from pyspark import RDD, InheritableThread, SparkContext
 from millstream.batch.batch import Batch
 from millstream.batch.control_socket import DriverSocket
 from millstream.batch.journal import Journal
+from millstream.batch.journal_changelog import JournalChangelog
 from millstream.batch.lease import Lease
 from millstream.batch.loop import Until
 from millstream.batch.report import BatchReport
@@ -44,7 +45,11 @@ class ResidentTask:
         *,
         max_records: int,
         trigger: TriggerMode,
+        changelog: JournalChangelog | None = None,
     ) -> None:
+        self._changelog = changelog
+        self._fence = True
+        """Whether tasks of an earlier run or attempt may still be running: only before the first resident task."""
         self._header = header
         self._lease = lease
         self._journal = journal
@@ -88,6 +93,8 @@ class ResidentTask:
             control.on_waiting = on_waiting
             with translated():
                 job = _Job(self._rdd(control.address, until))
+            if self._changelog is not None:
+                self._changelog.leave()
             self._lease.release()
             job.start()
             try:
@@ -98,6 +105,7 @@ class ResidentTask:
                 self._lease.acquire()
                 self._replay_commits()
         job.check()
+        self._fence = False
 
     def _replay_commits(self) -> None:
         """Bring the states of the tasks up to date if the resident task has died."""
@@ -112,6 +120,9 @@ class ResidentTask:
             until=until,
             seconds=_RESIDENT_SECONDS,
             max_records=self._max_records,
+            journal_topic=None if self._changelog is None else self._changelog.topic,
+            owner=None if self._changelog is None else self._changelog.owner,
+            fence=self._fence,
         )
         header = encode_header(ResidentHeader(app=self._header, settings=settings))
         return self._base.mapPartitions(functools.partial(run_resident, header))

@@ -13,16 +13,17 @@ from typing import Any
 import msgspec
 from pyspark import SparkContext
 
+from millstream.admin.changelogs import open_journal
 from millstream.admin.filling import remove_fill, requested_fill
-from millstream.admin.inputs import check_cluster
 from millstream.admin.savepoints import finish_restore
 from millstream.batch.activity import Activity, HeartbeatFile
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.fill import FillProgress
-from millstream.batch.journal import Journal
+from millstream.batch.journal_changelog import Owner
 from millstream.batch.lease import Lease
 from millstream.batch.loop import LoopOptions, Until
 from millstream.batch.report import BatchReport
+from millstream.batch.restoring import Restoring
 from millstream.batch.supervisor import Supervisor
 from millstream.batch.trigger import Trigger
 from millstream.batch.watchdog import Watchdog
@@ -31,7 +32,7 @@ from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, ProcessingError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.open_files import raise_open_file_limit
-from millstream.foundation.paths import activity_file, journal_dir, lease_file, lock_file
+from millstream.foundation.paths import activity_file, lease_file, lock_file
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.metrics.prometheus import MetricsServer
 from millstream.spark.deliveries import Deliveries
@@ -97,11 +98,12 @@ class SparkRun:
             held.callback(lease.release)
             broker = open_broker(spec.broker_url, spec.data_dir, durability=spec.config.durability)
             held.callback(broker.close)
-            journal = Journal(journal_dir(spec.data_dir, spec.id), durable=spec.is_durable)
-            check_cluster(spec.id, journal, broker)
-            deployment = Deployment(spec, broker, journal, lease, trigger)
-            filling = _filling(deployment, fill, reset, lease, on_fill)
             options = LoopOptions(on_batch=_naming_errors(on_batch), every_seconds=trigger.every_seconds)
+            journal = open_journal(spec, broker, Owner.new(), Restoring(options.activity))
+            held.callback(journal.leave)
+            deployment = Deployment(spec, broker, journal, lease, trigger, options.activity)
+            held.callback(_watchdog(spec, deployment, options.activity).close)
+            filling = _filling(deployment, fill, reset, lease, on_fill)
             supervisor = Supervisor(
                 spec.id,
                 journal,
@@ -111,7 +113,6 @@ class SparkRun:
                 lay_out_again=deployment.lay_out,
             )
             deliveries = Deliveries(spec, broker)
-            held.callback(_watchdog(spec, deployment, options.activity).close)
             port = spec.config.metrics_port
             metrics = None if port is None else MetricsServer(spec.data_dir, port)
             if metrics is not None:

@@ -23,6 +23,10 @@ _VERSION = b"version"
 _LATEST = b"latest-times"
 _OUTBOX = b"outbox."
 _TIMERS = b"timers"
+CLAIM_ROW = _META, b"claim"
+"""The database and key of the row with the generation that last claimed the task."""
+COMMIT_ROW = _META, _VERSION
+"""The database and key of the row that names the last commit."""
 
 
 class StateVersion(msgspec.Struct, frozen=True, array_like=True):
@@ -51,10 +55,21 @@ class TaskState:
         """Open the environment, also after its files were replaced."""
         self._environment: Environment = open_environment(self.path, self._databases, sync=self._sync)
 
+    @property
+    def environment(self) -> Environment:
+        """The environment that holds the state."""
+        return self._environment
+
     def read_version(self) -> StateVersion:
         """Return the last committed version."""
         with self._environment.read() as txn:
             return self.version(txn)
+
+    def read_claim(self) -> int:
+        """Return the generation that last claimed the task."""
+        with self._environment.read() as txn:
+            stored = txn.get(CLAIM_ROW[1], db=self._environment.databases[_META])
+        return 0 if stored is None else int(stored)
 
     def recorded(self, txn: Transaction) -> RecordedTransaction:
         """Return a transaction that records its writes."""

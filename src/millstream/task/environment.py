@@ -21,6 +21,7 @@ from millstream.task.global_tables import advance_copy, global_tables_report, op
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 from millstream.task.sampling import Sampling
+from millstream.task.task_changelog import TaskChangelogs
 
 _DEAD_LETTER_BYTES = 32 << 20
 
@@ -42,6 +43,8 @@ class TaskEnvironment:
     """Settings for output topics that do not exist yet; None: do not create them."""
     checkpoint: Checkpoint | None = None
     """The location to which state changes are uploaded, so that other hosts can continue from them."""
+    changelogs: TaskChangelogs | None = None
+    """The topics to which state changes are written together with the output; None: state is on this host only."""
     sampling: Sampling = field(default_factory=Sampling)
     """Decides which batches are measured step by step."""
     _topics: dict[str, TopicConfig] = field(default_factory=dict)

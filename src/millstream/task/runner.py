@@ -25,6 +25,7 @@ from millstream.task.outbox import Outbox, OutboxBlock, topic_outputs
 from millstream.task.policy import FailedRecordError
 from millstream.task.report import TaskReport
 from millstream.task.run import TaskRun
+from millstream.task.task_changelog import commit_once
 from millstream.task.task_input import TaskInput
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -43,18 +44,24 @@ class Committer(Protocol):
     def commit(self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, apply: Apply) -> Applied:
         """Call ``apply`` with a transaction of ``state`` and return its result."""
 
-    def publish(self, env: TaskEnvironment, task_input: TaskInput, outputs: list[Output]) -> None:
-        """Append the output of a task to its topics, after its changes are durable."""
+    def publish(self, env: TaskEnvironment, task_input: TaskInput, report: TaskReport, outputs: list[Output]) -> None:
+        """Append the output of a task to its topics, unless ``commit`` did that."""
+
+    def stored_blocks(self, env: TaskEnvironment, blocks: list[OutboxBlock]) -> list[OutboxBlock]:
+        """Return the blocks that are stored with the state, for a batch that is run again after its commit."""
 
 
 class TaskCommitter:
-    """Commit each task by itself, then publish its output."""
+    """Commit each task by itself, then publish its output; with a changelog, both are one transaction of the broker."""
 
     def commit(self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, apply: Apply) -> Applied:
         """Commit one transaction; with a checkpoint, restore missing state before and upload the changes after."""
+        stage, partition = env.stage(task_input.task)
+        if env.changelogs is not None:
+            changelog = env.changelogs.of_task(stage.name, partition)
+            return commit_once(changelog, state, task_input.expected, task_input.batch, apply)
         if env.checkpoint is None:
             return state.update(apply)
-        stage, partition = env.stage(task_input.task)
         checkpoint = env.checkpoint.of_task(f"{stage.name}/{partition}")
         restore_seconds = checkpoint.restore(state, task_input.expected, task_input.batch)
         before = state.read_version().commit
@@ -69,8 +76,12 @@ class TaskCommitter:
         report.restore_seconds = restore_seconds
         return report, blocks
 
-    def publish(self, env: TaskEnvironment, task_input: TaskInput, outputs: list[Output]) -> None:
-        env.broker.append_once(env.producer(task_input.task), task_input.batch, outputs)
+    def publish(self, env: TaskEnvironment, task_input: TaskInput, report: TaskReport, outputs: list[Output]) -> None:
+        if env.changelogs is None or report.replayed:  # replayed: committed when the app had no changelogs
+            env.broker.append_once(env.producer(task_input.task), task_input.batch, outputs)
+
+    def stored_blocks(self, env: TaskEnvironment, blocks: list[OutboxBlock]) -> list[OutboxBlock]:
+        return blocks if env.changelogs is None else [block for block in blocks if block.edge]
 
 
 TASK_COMMITTER = TaskCommitter()
@@ -82,12 +93,14 @@ def run_task(env: TaskEnvironment, task_input: TaskInput, committer: Committer =
         return _idle_report(task_input), []
     state = env.state(task_input.task)
     with _dead_letter_on_failure(env, task_input):
-        report, blocks = committer.commit(env, task_input, state, lambda txn: _apply(env, task_input, state, txn))
+        report, blocks = committer.commit(
+            env, task_input, state, lambda txn: _apply(env, task_input, state, txn, committer)
+        )
     outputs = topic_outputs(blocks)
     if outputs:
         began = time.perf_counter()
-        committer.publish(env, task_input, outputs)
-        report.publish_seconds = time.perf_counter() - began
+        committer.publish(env, task_input, report, outputs)
+        report.publish_seconds += time.perf_counter() - began
     return report, [block for block in blocks if block.edge]
 
 
@@ -121,7 +134,9 @@ def _publish_dead_letter(env: TaskEnvironment, task_input: TaskInput, failed: Fa
     env.broker.append_once(producer, task_input.batch, topic_outputs(blocks))
 
 
-def _apply(env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: Transaction) -> Applied:
+def _apply(
+    env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: Transaction, committer: Committer
+) -> Applied:
     """Process a batch and save its results in ``txn``; if it was applied before, return the stored results."""
     stored = state.version(txn)
     stage, partition = env.stage(task_input.task)
@@ -159,6 +174,6 @@ def _apply(env: TaskEnvironment, task_input: TaskInput, state: TaskState, txn: T
         seconds=seconds,
         measured=None if run.probe is None else run.probe.result(run.records_in),
     )
-    state.save(txn, version, _pack((report, blocks)), run.timers.changes())
+    state.save(txn, version, _pack((report, committer.stored_blocks(env, blocks))), run.timers.changes())
     state.save_latest_times(txn, run.latest_times)
     return report, blocks

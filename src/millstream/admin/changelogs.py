@@ -1,0 +1,213 @@
+"""Open the journal of an app, and bind its state to changelog topics.
+
+The journal names the changelog topics that contain the state of the app. If a topic is missing there, because the app
+has had no changelogs so far, its state was restored from a savepoint or moved to other partitions, or the topic was
+deleted, the topic is created and filled from the state on this host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from millstream.admin.inputs import check_cluster
+from millstream.batch.app_spec import AppSettings
+from millstream.batch.journal import Journal
+from millstream.batch.journal_changelog import (
+    JournalChangelog,
+    Owner,
+    find_journal_topic,
+    journal_topic,
+    missing_changelog,
+)
+from millstream.batch.restoring import Restoring
+from millstream.broker import Broker, Output, SupportsChangelogs, TopicInfo
+from millstream.errors import StateError, UnknownTopicError
+from millstream.foundation.file_lock import FileLock
+from millstream.foundation.names import changelog_topic_name, producer_prefix
+from millstream.foundation.paths import journal_dir, lock_file, state_dir
+from millstream.foundation.storage import Environment
+from millstream.plan.layout import Layout
+from millstream.state.changelog_rows import POSITIONS, changelog_block
+from millstream.state.recording import Changes
+from millstream.state.task import COMMIT_ROW, StateVersion, TaskState
+from millstream.task.changelog import ChangelogPartition, ChangelogTopic
+from millstream.task.task_changelog import TaskChangelogs
+
+_SEED_ROWS = 20_000
+
+
+def has_changelogs(app: AppSettings, broker: Broker) -> bool:
+    """Whether the journal and the state of an app are kept on its broker too."""
+    return app.config.changelogs and isinstance(broker, SupportsChangelogs)
+
+
+def open_journal(app: AppSettings, broker: Broker, owner: Owner, restoring: Restoring | None = None) -> Journal:
+    """Open the journal of an app; if it is on the broker too, all other runs of the app are fenced."""
+    path = journal_dir(app.data_dir, app.id)
+    local = Journal(path, durable=app.is_durable)
+    check_cluster(app.id, local, broker)
+    if not has_changelogs(app, broker):
+        topic = None if local.is_ahead() else find_journal_topic(broker, app.id)
+        if topic is not None:
+            _leave_changelogs(app, broker, JournalChangelog(broker, app.id, topic, owner), restoring)
+        return local
+    topic = journal_topic(broker, app.id, creates=app.config.create_topics)
+    changelog = JournalChangelog(broker, app.id, topic, owner)
+    journal = Journal(path, durable=app.is_durable, changelog=changelog)
+    journal.take_over()
+    check_cluster(app.id, journal, broker)
+    return journal
+
+
+def _leave_changelogs(
+    app: AppSettings, broker: Broker, changelog: JournalChangelog, restoring: Restoring | None
+) -> None:
+    """Copy what only the broker may have to this host, which from now on has the only copy."""
+    journal = Journal(journal_dir(app.data_dir, app.id), durable=app.is_durable, changelog=changelog)
+    journal.take_over()
+    restore_states(app.id, state_dir(app.data_dir, app.id), journal, broker, restoring)
+    journal.leave()
+    Journal(journal_dir(app.data_dir, app.id), durable=app.is_durable).leave_changelogs()
+
+
+def journal_of(broker: Broker, data_dir: Path, app: str) -> Journal:
+    """Return the journal of a stopped app for a change of it; with a journal on the broker, this fences its runs."""
+    journal = _followed(broker, data_dir, app)
+    journal.take_over()
+    return journal
+
+
+def _followed(broker: Broker, data_dir: Path, app: str) -> Journal:
+    topic = find_journal_topic(broker, app)
+    changelog = None if topic is None else JournalChangelog(broker, app, topic, Owner.new())
+    return Journal(journal_dir(data_dir, app), changelog=changelog)
+
+
+def fetch_journal(broker: Broker, data_dir: Path, app: str) -> None:
+    """Bring the journal of an app on this host up to date with its broker, unless the app runs here."""
+    has_topic = find_journal_topic(broker, app) is not None
+    if has_topic and not FileLock(lock_file(data_dir, app)).is_held():
+        _followed(broker, data_dir, app).follow()
+
+
+def replace_journal(broker: Broker, data_dir: Path, app: str) -> None:
+    """Replace the journal of an app on the broker, if it is there, by the one on this host."""
+    if find_journal_topic(broker, app) is not None:
+        Journal(journal_dir(data_dir, app)).leave_changelogs()
+        journal_of(broker, data_dir, app).leave()
+
+
+def restore_states(
+    app: str, directory: Path, journal: Journal, broker: Broker, restoring: Restoring | None = None
+) -> list[str]:
+    """Restore the states of tasks that are not on this host, or are older than the journal; return their names."""
+    restoring = restoring or Restoring()
+    topics, progress = journal.changelogs(), journal.read()[0]
+    changelogs = TaskChangelogs(broker, app, topics)
+    states = {name: TaskState(directory / name, ()) for name in progress.versions if name.rpartition("/")[0] in topics}
+    missing = {
+        name: state for name, state in states.items() if state.read_version().commit != progress.versions[name].commit
+    }
+    restoring.start(len(missing))
+    for name, state in missing.items():
+        stage, _, partition = name.rpartition("/")
+        restoring.begin(name)
+        restoring.end(changelogs.of_task(stage, int(partition)).restore(state, restoring.update))
+    return list(missing)
+
+
+def bind_changelogs(app: AppSettings, journal: Journal, broker: Broker, layout: Layout) -> dict[str, ChangelogTopic]:
+    """Return the changelog topic of each stage; missing ones are created and filled from the state on this host."""
+    stored = journal.changelogs()
+    versions = journal.read()[0].versions
+    topics: dict[str, ChangelogTopic] = {}
+    for stage, count in layout.partitions_by_stage.items():
+        states = {number: versions[name] for number in range(count) if (name := f"{stage}/{number}") in versions}
+        topics[stage] = _bind(app, broker, stage, count, stored.get(stage), states)
+    if topics.items() - stored.items():
+        journal.remember_changelogs({**stored, **topics})
+    return topics
+
+
+def _bind(
+    app: AppSettings,
+    broker: Broker,
+    stage: str,
+    count: int,
+    stored: ChangelogTopic | None,
+    versions: Mapping[int, StateVersion],
+) -> ChangelogTopic:
+    assert isinstance(broker, SupportsChangelogs)
+    name = changelog_topic_name(app.id, stage)
+    existing = _topic(broker, name)
+    if existing is not None and stored == ChangelogTopic(name, existing.id):
+        if existing.partitions < count:
+            broker.alter_topic(name, partitions=count)
+        return stored
+    is_new = existing is not None and not any(offsets.end for offsets in existing.offsets)
+    if existing is None and not app.config.create_topics:
+        raise missing_changelog(name, count)
+    directory = state_dir(app.data_dir, app.id) / stage
+    states = {number: TaskState(directory / str(number), ()) for number in versions}
+    for number, version in versions.items():
+        _check_complete(name, states[number], version)
+    if existing is not None and not (is_new and existing.partitions >= count):
+        broker.delete_topic(name)
+        existing = None
+    if existing is None:
+        broker.create_changelog(name, count)
+    topic = ChangelogTopic(name, broker.topic(name).id)
+    for number, state in states.items():
+        _fill(broker, ChangelogPartition(broker, topic, number), f"{producer_prefix(app.id, stage)}{number}", state)
+    return topic
+
+
+def _topic(broker: Broker, name: str) -> TopicInfo | None:
+    try:
+        return broker.topic(name)
+    except UnknownTopicError:
+        return None
+
+
+def _check_complete(changelog: str, state: TaskState, version: StateVersion) -> None:
+    stored = state.read_version()
+    if version.commit not in (stored.commit, stored.base):
+        raise StateError(
+            f"changelog {changelog!r} is missing, and {str(state.path)!r} is at batch {stored.batch} instead of "
+            f"{version.batch}",
+            hint="start the app on the host that has its state, restore a savepoint, or reset the app",
+        )
+
+
+def _fill(broker: SupportsChangelogs, partition: ChangelogPartition, writer_name: str, state: TaskState) -> None:
+    """Write a whole state to its empty changelog; its version is in the last transaction."""
+    writer = broker.fenced_writer(writer_name)
+    writer.open()
+    try:
+        for changes in _chunks(state.environment):
+            writer.commit([Output(partition.topic.name, partition.number, changelog_block(changes))])
+            if not writer.is_open:
+                writer.open()
+    finally:
+        writer.close()
+    partition.finish_copy(state.environment)
+
+
+def _chunks(environment: Environment) -> Iterator[Changes]:
+    names = [name for name in environment.database_names() if name != POSITIONS]
+    environment.open_databases(tuple(names))
+    last: Changes = {}
+    with environment.read() as txn:
+        for name in names:
+            changes: Changes = {}
+            with txn.cursor(db=environment.databases[name]) as cursor:
+                for key, value in cursor:
+                    (last if (name, key) == COMMIT_ROW else changes)[name, bytes(key)] = bytes(value)
+                    if len(changes) >= _SEED_ROWS:
+                        yield changes
+                        changes = {}
+            if changes:
+                yield changes
+    if last:
+        yield last

@@ -1,0 +1,52 @@
+"""The progress of restoring state from changelogs, as text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from millstream.batch.activity import Activity
+from millstream.task.changelog import CatchUp
+
+
+class Restoring:
+    """Restores tasks one after the other, and reports how far it has come."""
+
+    def __init__(self, activity: Activity | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._activity = activity
+        self._clock = clock
+        self._began = clock()
+        self._task = ""
+        self._tasks = 1
+        self._done = 0
+        self._rows = self._bytes = 0
+
+    def start(self, tasks: int) -> None:
+        """Begin with the first of so many tasks."""
+        self._began, self._tasks, self._done = self._clock(), max(1, tasks), 0
+
+    def begin(self, task: str) -> None:
+        """Begin with a task."""
+        self._task = task
+        self.update(CatchUp(0, 0, 0, 0, 1))
+
+    def update(self, progress: CatchUp) -> None:
+        """Report the progress of the current task."""
+        if self._activity is not None:
+            self._activity.set(self.text(progress))
+
+    def end(self, progress: CatchUp) -> None:
+        """Finish the current task."""
+        self._done += 1
+        self._rows += progress.rows
+        self._bytes += progress.bytes
+
+    def text(self, progress: CatchUp) -> str:
+        """Return the progress of all tasks, with an estimate if there is one."""
+        rows, size = self._rows + progress.rows, self._bytes + progress.bytes
+        part = (self._done + progress.part) / self._tasks
+        left = (self._clock() - self._began) * (1 - part) / part if part > 0.01 else None
+        estimate = "" if left is None else f", about {left:,.0f} s left"
+        number = min(self._done + 1, self._tasks)
+        where = f"restoring {self._task} (task {number} of {self._tasks}) from its changelog"
+        return f"{where}: {rows:,} rows, {size / 1e6:,.1f} MB{estimate}"
