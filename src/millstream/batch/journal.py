@@ -72,6 +72,12 @@ class StateMigration(msgspec.Struct, frozen=True, kw_only=True):
     merge: dict[str, StateMerge] = {}
     """By the stage that no longer has its own state; done after the moves."""
 
+    @property
+    def replaced(self) -> set[str]:
+        """The stages whose state is not what it was."""
+        merged = {stage for name, merge in self.merge.items() for stage in (name, merge.into)}
+        return {*self.discard, *self.move, *self.move.values(), *merged}
+
 
 NO_MIGRATION = StateMigration()
 
@@ -281,7 +287,7 @@ class Journal:
                 txn.put(_DEPLOYED, msgspec.json.encode(deploy), db=self._database)
             txn.put(_CATALOG, msgspec.json.encode(catalog), db=self._database)
             txn.put(_MIGRATION, msgspec.json.encode(migration), db=self._database)
-            self._forget_changelogs(txn, {*migration.discard, *migration.move, *migration.move.values()})
+            self._forget_changelogs(txn, migration.replaced)
             if progress is not None:
                 txn.put(_PROGRESS, msgspec.json.encode(progress), db=self._database)
 
