@@ -19,19 +19,23 @@ TRIALS = int(os.environ.get("MILLSTREAM_KAFKA_TRIALS", "2"))
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.spark, pytest.mark.timeout(180 * (TRIALS + 1))]
 
 
-def test_a_killed_driver_neither_loses_nor_duplicates_records(artifacts: None, tmp_path: Path) -> None:
+def test_a_killed_driver_neither_loses_nor_duplicates_records_also_if_its_disk_is_lost(
+    artifacts: None, tmp_path: Path
+) -> None:
     seed = int(os.environ.get("MILLSTREAM_SEED", random.randrange(1_000_000)))
     print(f"seed {seed}, {TRIALS} trials")
     with Cluster() as cluster, KafkaBroker(cluster.url) as broker:
         trials = Trials(tmp_path, broker, seed, "spark", APPS, cluster.url)
-        for _ in range(TRIALS):
+        for number in range(TRIALS):
             trials.kill_at_random(3.0)
+            if number % 2:
+                trials.lose_disk()
         result = trials.result(lambda: settle(broker, cluster.bootstrap, *broker.topic_names()))
     assert result.is_correct, result.notes
     assert result.records > 0
 
 
-@pytest.mark.parametrize("mode", ["light", "behind", "spark"])
+@pytest.mark.parametrize("mode", ["light", "behind"])
 def test_a_killed_host_whose_disk_is_lost_neither_loses_nor_duplicates_records(
     artifacts: None, tmp_path: Path, mode: Mode
 ) -> None:
@@ -39,7 +43,7 @@ def test_a_killed_host_whose_disk_is_lost_neither_loses_nor_duplicates_records(
     seed = int(os.environ.get("MILLSTREAM_SEED", random.randrange(1_000_000)))
     print(f"seed {seed}, {TRIALS} trials")
     with Cluster() as own, KafkaBroker(own.url) as broker:
-        trials = Trials(tmp_path, broker, seed, mode, APPS if mode == "spark" else ("three_levels", "chance"), own.url)
+        trials = Trials(tmp_path, broker, seed, mode, ("three_levels", "chance"), own.url)
         for _ in range(TRIALS):
             trials.kill_at_random(3.0)
             trials.lose_disk()

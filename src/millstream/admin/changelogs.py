@@ -23,6 +23,7 @@ from millstream.batch.journal_changelog import (
 from millstream.batch.restoring import Restoring
 from millstream.broker import Broker, Output, SupportsChangelogs, TopicInfo
 from millstream.errors import StateError, UnknownTopicError
+from millstream.foundation.databases import database_names
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import changelog_topic_name, producer_prefix
 from millstream.foundation.paths import journal_dir, lock_file, state_dir
@@ -195,7 +196,7 @@ def _fill(broker: SupportsChangelogs, partition: ChangelogPartition, writer_name
 
 
 def _chunks(environment: Environment) -> Iterator[Changes]:
-    names = [name for name in environment.database_names() if name != POSITIONS]
+    names = [name for name in database_names(environment) if name != POSITIONS]
     environment.open_databases(tuple(names))
     last: Changes = {}
     with environment.read() as txn:

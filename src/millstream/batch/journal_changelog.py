@@ -147,7 +147,7 @@ class JournalChangelog:
         self._check_owner(environment)
 
     def follow(self, environment: Environment) -> None:
-        """Bring the copy up to date without writing; whoever writes the journal is not disturbed."""
+        """Bring the copy up to date without writing; the process that writes the journal is not disturbed."""
         if not self._is_ahead(environment) and not self._partition.is_empty():
             self._catch_up(environment)
 

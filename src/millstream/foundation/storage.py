@@ -37,7 +37,6 @@ MapFullError = lmdb.MapFullError
 """Raised by a ``write`` block that has written more than the map holds; call ``grow`` and retry."""
 
 FORMAT_VERSION = 2
-_OWN_KEYS = (FORMAT_KEY, DATABASES_KEY)
 _MAX_READERS = 1024
 _MAX_DATABASES = 256
 _FIRST_MAP_BYTES = 1 << 30  # address space, not disk: the file grows with what is written
@@ -203,22 +202,6 @@ class Environment:
                 except lmdb.MapFullError:
                     with translate_storage_errors(self.path):
                         self.grow()
-
-    def database_names(self) -> tuple[str, ...]:
-        """Return the names of all databases, open or not."""
-        with self._lmdb.begin() as txn:
-            return tuple(name.decode() for name in txn.cursor().iternext(values=False) if name not in _OWN_KEYS)
-
-    def clear(self) -> None:
-        """Delete all entries of all databases in one commit."""
-        names = self.database_names()
-        self.open_databases(names)
-
-        def drop(txn: WriteTransaction) -> None:
-            for name in names:
-                txn.drop(self.databases[name], delete=False)
-
-        self.update(drop)
 
     def _begin_read(self, buffers: bool) -> Any:
         with self._map_changed:

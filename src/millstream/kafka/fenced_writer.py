@@ -1,7 +1,7 @@
 """A fenced writer: transactions under one transactional id, without markers.
 
 The process that opened the id last is the only one that can commit. ``init`` waits until the transaction of an earlier
-epoch is decided, so whoever has opened the writer reads everything that earlier processes have committed. As in
+epoch is decided, so a process that has opened the writer reads everything that earlier processes have committed. As in
 ``transactional_producer.py``, a producer is reused only if its last commit was acknowledged without any doubt.
 """
 

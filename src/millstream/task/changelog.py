@@ -1,8 +1,8 @@
 """A local environment as a copy of one partition of a changelog: bring it up to date, and commit to both.
 
-The order is: open the writer, which fences everybody else; read the changelog to its end; process; commit to the
-changelog; commit locally. So the local copy is never ahead of the changelog, only its owner can write, and nobody acts
-on a copy that lacks a commit. Replaying records that the copy already contains changes nothing: the last write wins.
+The order is: open the writer, which fences all others; read the changelog to its end; process; commit to the changelog;
+commit locally. So the local copy is never ahead of the changelog, only its owner can write, and no process acts on a
+copy that lacks a commit. Replaying records that the copy already contains changes nothing: the last write wins.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 from millstream.broker import TOMBSTONE_RETENTION_MS, Broker, Offsets, Output
 from millstream.errors import StateError
 from millstream.foundation.blocks import Block
+from millstream.foundation.databases import clear_databases
 from millstream.foundation.storage import Environment
 from millstream.foundation.transactions import Transaction
 from millstream.state.changelog_rows import POSITIONS, RowAssembler, changelog_block
@@ -98,7 +99,7 @@ class ChangelogPartition:
 
     def restart_copy(self, environment: Environment) -> None:
         """Empty an environment, so that it is a copy of the changelog up to offset 0."""
-        environment.clear()
+        clear_databases(environment)
         self.start_copy(environment)
 
     def start_copy(self, environment: Environment) -> None:

@@ -61,7 +61,7 @@ class TaskChangelog:
     def bring_up_to_date(self, state: TaskState, expected: StateVersion, batch: int) -> float:
         """Fence other attempts and restore what the state lacks; return the seconds that this took.
 
-        As long as the writer stays open nobody else has committed, so a state with the expected commit is complete.
+        As long as the writer stays open no other process has committed, so the expected commit is the last one.
         """
         state.environment.open_databases((POSITIONS,))
         if self.writer.is_open:
