@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from tests.crash.cluster import FAULTS, ClusterTrials
 from tests.crash.failpoints import COMMITTING_STATES, POINTS
+from tests.crash.hosts import is_control_host, namespaces_missing, run_on_control_host
 from tests.crash.oracle import TrialResult
 from tests.crash.power import Disk
 from tests.crash.trials import Mode, Trials
@@ -19,7 +21,10 @@ from tests.crash.trials import Mode, Trials
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 
-_MODES = "light: without Spark, and fast; behind: the same with state that is written behind"
+_MODES = (
+    "light: without Spark, and fast; behind: the same with state that is written behind; "
+    "cluster: on three hosts, which are network namespaces (requires root)"
+)
 _ROUND = 10
 """The number of trials that share a data directory."""
 
@@ -28,7 +33,8 @@ def main() -> int:
     """Run trials and print their number and the differences."""
     parser = argparse.ArgumentParser(prog="./dev crash", description=__doc__)
     parser.add_argument("--trials", type=int, default=300)
-    parser.add_argument("--mode", choices=["light", "behind", "spark"], default="light", help=_MODES)
+    parser.add_argument("--mode", choices=["light", "behind", "spark", "cluster"], default="light", help=_MODES)
+    parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS, help="for --mode cluster: what fails")
     parser.add_argument("--power", action="store_true", help="cut the power of a disk instead (requires root)")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     arguments = parser.parse_args()
@@ -36,6 +42,8 @@ def main() -> int:
         parser.error("--power requires --mode light or behind")
     if arguments.power and os.geteuid() != 0:
         parser.error("--power requires root, to mount a disk")
+    if arguments.mode == "cluster":
+        return _cluster(arguments)
     run = _cuts if arguments.power else _kills
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     total = TrialResult()
@@ -49,11 +57,7 @@ def main() -> int:
             _add(total, result)
             if not result.is_correct:
                 bar.console.print(f"seed {arguments.seed + first}: {'; '.join(result.notes)}")
-    print(
-        f"N={done} records={total.records} losses={total.losses} duplicates={total.duplicates} "
-        f"disagreements={total.disagreements}"
-    )
-    return 0 if total.is_correct else 1
+    return _verdict(done, total)
 
 
 def _kills(seed: int, count: int, mode: Mode, tick: Callable[[], None]) -> TrialResult:
@@ -78,6 +82,36 @@ def _cuts(seed: int, count: int, mode: Mode, tick: Callable[[], None]) -> TrialR
             trials.cut_power_at_random(disk, 2.0)
             tick()
         return trials.result()
+
+
+def _cluster(arguments: argparse.Namespace) -> int:
+    """Run trials on hosts that fail; this process starts itself again on the control host of their network."""
+    with tempfile.TemporaryDirectory(prefix="millstream-crash-") as name:
+        if not is_control_host():
+            reason = namespaces_missing()
+            if reason is not None:
+                print(f"skipped: {reason}")
+                return 0
+            command = ["--mode", "cluster", "--trials", str(arguments.trials), "--seed", str(arguments.seed)]
+            return run_on_control_host(["-m", "tests.crash", *command, "--faults", *arguments.faults], Path(name))
+        print(f"seed {arguments.seed}", flush=True)
+        trials = ClusterTrials(Path(name), arguments.seed)
+        try:
+            for number in range(arguments.trials):
+                trials.run(arguments.faults[number % len(arguments.faults)])
+            return _verdict(arguments.trials, trials.result())
+        finally:
+            trials.close()
+
+
+def _verdict(trials: int, total: TrialResult) -> int:
+    print(
+        f"N={trials} records={total.records} losses={total.losses} duplicates={total.duplicates} "
+        f"disagreements={total.disagreements}",
+        *total.notes,
+        sep="\n",
+    )
+    return 0 if total.is_correct else 1
 
 
 def _add(total: TrialResult, result: TrialResult) -> None:

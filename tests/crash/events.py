@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import zlib
 from collections import defaultdict
+from contextlib import suppress
 
 import msgspec
 
 from millstream.broker import Broker, Output, TopicConfig
+from millstream.errors import BrokerUnavailableError
 from millstream.foundation.blocks import block_of
 from millstream.foundation.partitioning import partition_of
 
@@ -53,11 +55,16 @@ class Feeder:
         by_partition: dict[tuple[str, int], list[Event]] = defaultdict(list)
         for event in new_events:
             by_partition[event.topic, partition_of(event.key.encode(), PARTITIONS)].append(event)
+        outputs = []
         for (topic, partition), events in by_partition.items():
             keys: list[bytes | None] = [event.key.encode() for event in events]
             values: list[bytes | None] = [msgspec.json.encode(event) for event in events]
-            self.broker.append([Output(topic, partition, block_of(keys, values, [event.at for event in events]))])
+            outputs.append(Output(topic, partition, block_of(keys, values, [event.at for event in events])))
+        self._append(outputs)
         self.sent += new_events
+
+    def _append(self, outputs: list[Output]) -> None:
+        self.broker.append(outputs)
 
     def _event(self) -> Event:
         topic = self._rng.choices(TOPICS, [3, 1])[0]
@@ -66,3 +73,18 @@ class Feeder:
         number, value, at = self._numbers[topic, key], self._rng.randrange(1000), len(self.sent)
         check = zlib.crc32(f"{topic} {key} {number} {value} {at}".encode())
         return Event(topic, key, number, value, at, check)
+
+
+class PatientFeeder(Feeder):
+    """A feeder for brokers that fail: it repeats what was not acknowledged, and each event is stored once."""
+
+    def __init__(self, broker: Broker, rng: random.Random) -> None:
+        super().__init__(broker, rng)
+        self._sequence = 0
+
+    def _append(self, outputs: list[Output]) -> None:
+        self._sequence += 1
+        while True:
+            with suppress(BrokerUnavailableError):
+                self.broker.append_once("feeder", self._sequence, outputs)
+                return

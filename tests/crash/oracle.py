@@ -54,24 +54,25 @@ def check(directory: Path, broker: Broker, sent: list[Event], apps: Iterable[str
     """Compare the outputs and tables of apps that have processed everything with the events that were sent."""
     result = TrialResult()
     for app in apps or CHECKS:
-        written = _written(broker, f"{app}-out")
-        CHECKS[app](result, written, sent)
+        outputs = written(broker, f"{app}-out")
+        CHECKS[app](result, outputs, sent)
         if app == "stateless":
-            _stateless(result, _written(broker, "stateless-copy"), sent)
+            _stateless(result, written(broker, "stateless-copy"), sent)
         if app in TABLES:
             rows = {_text(key): row for key, row in open_tables(directory, app)[TABLES[app]].items()}
-            last = {key: values[-1] for key, values in written.items() if values[-1] is not None}
+            last = {key: values[-1] for key, values in outputs.items() if values[-1] is not None}
             result.agree(f"table and topic of {app}", rows, last)
     return result
 
 
-def _written(broker: Broker, topic: str) -> Outputs:
-    written: Outputs = defaultdict(list)
+def written(broker: Broker, topic: str) -> Outputs:
+    """Return everything that was written to a topic."""
+    outputs: Outputs = defaultdict(list)
     for partition, offsets in enumerate(broker.offsets(topic)):
         for chunk in broker.read(topic, partition, offsets.begin, offsets.end):
             for key, value in zip(chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist(), strict=True):
-                written[key.decode()].append(None if value is None else msgspec.json.decode(value))
-    return written
+                outputs[key.decode()].append(None if value is None else msgspec.json.decode(value))
+    return outputs
 
 
 def _text(key: Any) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.standalone import Standalone, standalone
+from tests.spark.standalone import LoopbackMachine, Standalone, standalone
 
 from millstream import Config
 from millstream.broker import Output, TopicConfig
@@ -80,15 +80,17 @@ Tasks = dict[str, tuple[str, float]]
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the processes of a worker in /proc")
 def test_tasks_follow_hosts_that_join_and_are_lost_and_no_record_is_lost_or_counted_twice(tmp_path: Path) -> None:
     lines = [f"{WORDS[n % 10]} {WORDS[n * 3 % 10]}".encode() for n in range(LINES)]
-    with EmbeddedLog(tmp_path / "data") as log, standalone(tmp_path, workers=1) as cluster:
+    first, second = LoopbackMachine(2, tmp_path), LoopbackMachine(3, tmp_path)
+    with EmbeddedLog(tmp_path / "data") as log, standalone(tmp_path) as cluster:
         fill(log, lines)
+        cluster.start_worker(first)
 
         def change_hosts(batch: int, tasks: Tasks) -> int:
             if batch == 2:
-                cluster.add_worker(2)
+                cluster.start_worker(second)
                 return 2
-            if not losses and {host for host, _ in tasks.values()} == {"127.0.0.2", "127.0.0.3"}:
-                cluster.lose_host(1)
+            if not losses and {host for host, _ in tasks.values()} == {first.address, second.address}:
+                cluster.lose_worker(first)
                 losses.append(batch)
             return 1
 
@@ -101,9 +103,9 @@ def test_tasks_follow_hosts_that_join_and_are_lost_and_no_record_is_lost_or_coun
     hosts = {number: {host for host, _ in tasks.values()} for number, tasks in batches.items()}
     restored = {number for number, tasks in batches.items() for _, seconds in tasks.values() if seconds}
     print("hosts by batch:", hosts, "batches with restored states:", restored)
-    assert hosts[1] == {"127.0.0.2"}
+    assert hosts[1] == {first.address}
     assert losses, "the new host gets tasks"
-    assert hosts[max(hosts)] == {"127.0.0.3"}
+    assert hosts[max(hosts)] == {second.address}
     assert restored, "states of the lost host must be restored"
     assert list((tmp_path / "checkpoint").rglob("*.snapshot"))
 

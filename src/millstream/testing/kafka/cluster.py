@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from millstream.testing.kafka.node import Node, free_port
+from millstream.testing.kafka.node import Machine, Node, free_port
 
-_HOST = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
+_MACHINE_PORT = 9092
 
 
 class Cluster:
@@ -20,7 +21,8 @@ class Cluster:
 
     ``listeners`` adds listeners by name and protocol, for example ``{"SECURE": "SASL_SSL"}``, which ``properties``
     configure. ``ports`` has the ports of all listeners, ``advertised`` the ports that clients use instead, for example
-    those of a proxy. ``long_running`` lets the JVM optimise, which makes the start slower.
+    those of a proxy. ``long_running`` lets the JVM optimise, which makes the start slower. ``machines`` runs one broker
+    on each of them instead of on the loopback interface.
     """
 
     def __init__(
@@ -34,23 +36,31 @@ class Cluster:
         directory: Path | None = None,
         port: int | None = None,
         long_running: bool = False,
+        machines: Sequence[Machine] = (),
     ) -> None:
+        self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._is_temporary = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="millstream-kafka-"))
         self._format_arguments = format_arguments
         names = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **(listeners or {})}
+        nodes = len(machines) or nodes
         ids = range(1, nodes + 1)
-        self.ports = {number: {name: free_port() for name in names} for number in ids}
+        self._addresses = {number: machines[number - 1].address if machines else _LOOPBACK for number in ids}
+        self.ports = {
+            number: {name: _MACHINE_PORT + offset if machines else free_port() for offset, name in enumerate(names)}
+            for number in ids
+        }
         if port is not None:
             self.ports[1]["PLAINTEXT"] = port
-        voters = ",".join(f"{number}@{_HOST}:{self.ports[number]['CONTROLLER']}" for number in ids)
+        voters = ",".join(f"{number}@{self._addresses[number]}:{self.ports[number]['CONTROLLER']}" for number in ids)
         common = {**_cluster_properties(nodes, names), "controller.quorum.voters": voters, **(properties or {})}
         self.nodes = [
             Node(
                 number,
-                self.directory / str(number),
-                {**_node_properties(number, ports, advertised or {}), **common},
+                (machines[number - 1].directory if machines else self.directory) / f"kafka-{number}",
+                {**_node_properties(number, self._addresses[number], ports, advertised or {}), **common},
                 long_running=long_running,
+                machine=machines[number - 1] if machines else None,
             )
             for number, ports in self.ports.items()
         ]
@@ -67,14 +77,13 @@ class Cluster:
 
     def addresses(self, listener: str) -> str:
         """Return the addresses of one listener."""
-        return ",".join(f"{_HOST}:{ports[listener]}" for ports in self.ports.values())
+        return ",".join(f"{self._addresses[number]}:{ports[listener]}" for number, ports in self.ports.items())
 
     def start(self, *, detached: bool = False) -> Self:
         """Format and start all brokers and wait until they are ready."""
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         try:
             for node in self.nodes:
-                node.format(cluster, self._format_arguments)
+                node.format(self.id, self._format_arguments)
             for node in self.nodes:
                 node.start(detached=detached)
             for node in self.nodes:
@@ -83,6 +92,12 @@ class Cluster:
             self.stop()
             raise
         return self
+
+    def replace(self, node: Node) -> None:
+        """Start a broker whose directory was lost; it copies its partitions from the others."""
+        node.format(self.id, self._format_arguments)
+        node.start()
+        node.wait_until_started()
 
     def stop(self) -> None:
         """Stop all brokers and delete their records."""
@@ -98,13 +113,13 @@ class Cluster:
         self.stop()
 
 
-def _node_properties(id: int, ports: Mapping[str, int], advertised: Mapping[str, int]) -> dict[str, object]:
+def _node_properties(id: int, host: str, ports: Mapping[str, int], advertised: Mapping[str, int]) -> dict[str, object]:
     public = {**ports, **advertised}
     del public["CONTROLLER"]
     return {
         "node.id": id,
-        "listeners": ",".join(f"{name}://{_HOST}:{port}" for name, port in ports.items()),
-        "advertised.listeners": ",".join(f"{name}://{_HOST}:{port}" for name, port in public.items()),
+        "listeners": ",".join(f"{name}://{host}:{port}" for name, port in ports.items()),
+        "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, port in public.items()),
     }
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from millstream.testing.kafka.artifacts import NoKafkaError, java_program, kafka_jars, run_java
 
@@ -44,21 +45,38 @@ def free_port() -> int:
         return port
 
 
+class Machine(Protocol):
+    """Where brokers run if not on the loopback interface, for example a network namespace."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def directory(self) -> Path: ...
+
+    def command(self, command: Sequence[str | Path], /) -> list[str]:
+        """Return a command that runs on the machine."""
+
+
 class Node:
     """A broker with its own directory and settings, which can be killed and started again."""
 
     def __init__(
-        self, id: int, directory: Path, properties: Mapping[str, object], *, long_running: bool = False
+        self,
+        id: int,
+        directory: Path,
+        properties: Mapping[str, object],
+        *,
+        long_running: bool = False,
+        machine: Machine | None = None,
     ) -> None:
         self.id = id
         self.directory = directory
         self.process: subprocess.Popen[bytes] | None = None
         self._options = () if long_running else _FAST_START
-        directory.mkdir(parents=True)
-        lines = [f"{name}={value}" for name, value in {**properties, "log.dirs": directory / "data"}.items()]
+        self._machine = machine
+        self._properties = {**properties, "log.dirs": directory / "data"}
         self._settings = directory / "server.properties"
-        self._settings.write_text("\n".join(lines) + "\n")
-        (directory / "log4j2.xml").write_text(_LOGGING)
 
     @property
     def log(self) -> Path:
@@ -66,7 +84,10 @@ class Node:
         return self.directory / "server.log"
 
     def format(self, cluster: str, arguments: Sequence[str] = ()) -> None:
-        """Format the directory, which a broker requires before its first start."""
+        """Create and format the directory, which a broker requires before its first start."""
+        self.directory.mkdir(parents=True)
+        self._settings.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
+        (self.directory / "log4j2.xml").write_text(_LOGGING)
         settings = str(self._settings)
         run_java(
             "kafka.tools.StorageTool",
@@ -85,7 +106,7 @@ class Node:
         ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command,
+                command if self._machine is None else self._machine.command(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
