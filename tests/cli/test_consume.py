@@ -95,7 +95,7 @@ def test_following_can_be_interrupted(fill: Fill, data_dir: Path) -> None:
         (["--from-beginning", "--since", "1 h"], "use only one of --from-beginning, --since"),
         (["--since", "1 h", "--partition", "0", "--offset", "0"], "use only one of --since, --offset"),
         (["--since", "soon"], "'soon' is not a valid time"),
-        (["--max", "0"], "Invalid value for '--max'"),
+        (["--max", "0"], "invalid value for '--max'"),
         (["--group", "audit", "--partition", "0"], "--group"),
     ],
 )

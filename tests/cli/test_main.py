@@ -151,3 +151,24 @@ def test_topics_are_completed(fill: Fill, data_dir: Path) -> None:
     program = "from millstream.cli.main import main; main()"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
     assert ran.stdout.split() == ["plain,lines"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "missing argument 'TARGET'; see: millstream run --help"),
+        (
+            ["topics", "list", "--jsn"],
+            "no such option '--jsn'; did you mean '--json'?",
+        ),
+        (["--bogus"], "no such option '--bogus'; see: millstream --help"),
+        (
+            ["run", "a.py", "--metrics-port", "x"],
+            "invalid value for '--metrics-port': 'x' is not a valid integer range; see: millstream run --help",
+        ),
+    ],
+)
+def test_invalid_options_are_reported_in_one_line(call: Call, arguments: list[str], message: str) -> None:
+    refused = call(*arguments)
+    assert refused.exit_code == 2
+    assert refused.stderr == f"error: {message}\n"

@@ -45,7 +45,7 @@ def test_a_topic_is_created_once(call: Call) -> None:
 def test_invalid_settings(call: Call, option: str, value: str, data_dir: Path) -> None:
     refused = call("topics", "create", "lines", option, value)
     assert refused.exit_code == 2
-    assert f"Invalid value for '{option}'" in refused.stderr
+    assert f"invalid value for '{option}'" in refused.stderr
     assert not data_dir.exists()
 
 

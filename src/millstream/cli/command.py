@@ -92,6 +92,18 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
+class InvalidUsage(click.UsageError):
+    """An invalid option or argument, reported in one line like other errors."""
+
+    def __init__(self, error: click.UsageError) -> None:
+        super().__init__(error.format_message(), error.ctx)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        text = self.message.rstrip(".").replace(". Did you mean", "; did you mean")
+        see = "" if self.ctx is None or text.endswith("?") else f"; see: {self.ctx.command_path} --help"
+        click.echo(f"error: {printable(text[:1].lower() + text[1:] + see)}", file=file, err=True)
+
+
 class UnknownCommand(click.UsageError):
     """An unknown command, reported in one line like other errors."""
 

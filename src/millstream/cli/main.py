@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from millstream.app import App
-from millstream.cli.command import LazyCommand, LazyGroup
+from millstream.cli.command import InvalidUsage, LazyCommand, LazyGroup, UnknownCommand
 from millstream.cli.loading import LoadError
 from millstream.cli.settings import Settings, settings_of
 from millstream.errors import MillstreamError
@@ -44,9 +44,21 @@ COMMANDS = {
 class Root(LazyGroup):
     """All commands; a Millstream error becomes one line and an exit code."""
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.NoSuchOption as error:
+            raise InvalidUsage(error) from error
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except (UnknownCommand, click.exceptions.NoArgsIsHelpError):
+            raise
+        except click.UsageError as error:
+            raise InvalidUsage(error) from error
         except MillstreamError as error:
             if settings_of(ctx).debug:
                 raise

@@ -95,7 +95,8 @@ def _access_error(error: KafkaError, action: str) -> MillstreamError | None:
 
 def _other_error(error: KafkaError, action: str) -> MillstreamError:
     if error.code() in _TRANSIENT or error.retriable():
-        return BrokerUnavailableError(f"cannot {action} now: {_reason(error)}", hint="the request is retried")
+        hint = "check that Kafka is running there; an app retries by itself"
+        return BrokerUnavailableError(f"cannot {action} now: {_reason(error)}", hint=hint)
     return BrokerError(f"cannot {action}: {_reason(error)}", hint=f"Kafka's error code is {error.name()}")
 
 

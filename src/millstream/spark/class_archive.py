@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 from pathlib import Path
 
 import pyspark
 
 from millstream.errors import StorageError
 from millstream.foundation.storage import make_private_directory
+from millstream.spark.java import find_java
 
 _KEPT = 3  # an archive is 70 MB, and each installed Spark and Java has its own
 _NO_MESSAGES = ("-Xlog:disable", "-Xlog:all=error:stderr")
@@ -24,7 +24,7 @@ _NO_MESSAGES = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 def archive_options() -> tuple[str, ...]:
     """Return the options for a JVM that uses the archive, or writes it if there is none."""
-    java = _java()
+    java = find_java()
     if java is None:
         return ()
     try:
@@ -37,13 +37,6 @@ def archive_options() -> tuple[str, ...]:
     except (OSError, RuntimeError, StorageError):
         return ()
     return (*_NO_MESSAGES, f'"-XX:ArchiveClassesAtExit={archive}"')
-
-
-def _java() -> Path | None:
-    """Return the Java that Spark's scripts start."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home, "bin")) if home else None)
-    return None if java is None else Path(java).resolve()
 
 
 def _cache_directory() -> Path:

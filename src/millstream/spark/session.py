@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
 from typing import Any
@@ -17,6 +18,7 @@ from millstream.config import Config
 from millstream.errors import EngineError
 from millstream.foundation.open_files import raise_open_file_limit
 from millstream.spark.datasource import FORMAT, register
+from millstream.spark.java import check_java
 from millstream.spark.quiet import silence_lost_connections
 from millstream.spark.settings import is_local, master_of, session_settings
 from millstream.spark.stderr_filter import filtered_stderr
@@ -47,6 +49,8 @@ def spark_context(config: Config) -> SparkContext:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _check_open_files()
         _forget_if_dead()
+        if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+            check_java()
         conf = SparkConf(loadDefaults=True).setAll(list(settings.items()))
         try:
             with filtered_stderr():
@@ -54,9 +58,10 @@ def spark_context(config: Config) -> SparkContext:
                 context.setLogLevel("OFF")
                 silence_lost_connections(context)
         except PySparkException as error:
+            reason = re.sub(r"^\[\w+\] ", "", str(error).splitlines()[0]).rstrip(".")
             raise EngineError(
-                f"Spark does not start: {str(error).splitlines()[0]}",
-                hint="it needs Java 17 or newer; check `java -version` and JAVA_HOME",
+                f"Spark does not start: {reason}",
+                hint="if no message above says why, check that `java -version` works and that memory is free",
             ) from error
         return context
 
