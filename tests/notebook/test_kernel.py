@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.examples.test_notebook import code_cells
 from tests.notebook.kernel import CellError, Kernel, running_kernel
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("notebook")]
@@ -171,6 +172,21 @@ def test_interrupting_a_cell_leaves_the_run_and_spark_alive(kernel: Kernel) -> N
     read = "next(iter(app.consumer(topics='out', value=int, timeout='30 s'))).value"
     assert kernel.run(read)["text/plain"] == "7"
     kernel.run("app.stop()")
+
+
+def test_the_example_notebook_runs_and_shows_its_topology_tables_and_views(kernel: Kernel) -> None:
+    shown: dict[str, dict[str, str]] = {}
+    kernel.displays.clear()
+    for cell in code_cells():
+        source = "".join(cell["source"])
+        shown[source.splitlines()[-1]] = kernel.run(source)
+    views = [text for data in kernel.displays.values() for text in data.values()]
+    assert "per_minute" in shown["app"]["image/svg+xml"]
+    assert shown["run"]["text/plain"] == "<run of app shops, running>"
+    assert "<td>Bern</td><td>110</td>" in shown['app.tables["totals"]']["text/html"]
+    assert "Bern" in shown['frame.pivot(index="window_start", columns="key", values="revenue")']["text/html"]
+    assert any("<strong>totals</strong>: " in view for view in views)
+    assert any("per_minute: " in view for view in views)
 
 
 def test_a_script_on_stdin_runs_with_its_own_classes(tmp_path: Path) -> None:

@@ -79,6 +79,21 @@ def test_an_empty_table_has_columns_too() -> None:
         assert len(driver.table("numbers").to_pandas()) == 0
 
 
+class Shipped(msgspec.Struct, tag="shipped", omit_defaults=True, array_like=True, rename="camel"):
+    sent_to: str
+    pieces: int = 1
+
+
+def test_fields_have_their_names_in_topics_and_their_defaults() -> None:
+    app = App("frames")
+    app.stream("in", value=int).map_values(lambda number: Shipped("Ulm"), value=Shipped).to_table(name="shipped")
+    with TestDriver(app) as driver:
+        assert driver.table("shipped").to_arrow().column_names == ["key", "sentTo", "pieces", "timestamp"]
+        driver.topic("in").pipe(1, key="a")
+        [row] = driver.table("shipped").to_arrow().select(["type", "sentTo", "pieces"]).to_pylist()
+        assert row == {"type": "shipped", "sentTo": "Ulm", "pieces": 1}
+
+
 def test_a_field_that_only_some_rows_have_is_none_in_the_others() -> None:
     app = App("frames")
     app.table("in", name="rows")

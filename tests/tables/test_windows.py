@@ -1,4 +1,7 @@
+import pytest
+
 from millstream import App, Windowed, session, tumbling
+from millstream.errors import UnknownTableError
 from millstream.tables.rows import Row
 from millstream.tables.windows import WindowTableReader
 from millstream.testing import TestDriver
@@ -37,6 +40,15 @@ def test_windows_of_a_key_are_selected_by_start() -> None:
         assert table.window("a", 0) is None
         assert starts(table.windows("a", start=1_000, stop=1_999)) == [("a", 1_000)]
         assert starts(table.windows("a", reverse=True)) == [("a", 2_000), ("a", 1_000)]
+
+
+def test_a_range_of_windows_is_refused_with_the_way() -> None:
+    with count_records(tumbling("1 s", grace="1 min"), *RECORDS) as driver:
+        refused = r"table 'counts' has windows; use windows\(key\)"
+        with pytest.raises(UnknownTableError, match=refused):
+            table_of(driver).range()
+        with pytest.raises(UnknownTableError, match=refused):
+            table_of(driver).prefix("a")
 
 
 def test_windows_of_several_keys_are_ordered_by_key_within_a_segment() -> None:

@@ -33,34 +33,54 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=position)
 
 
-def columns_of(rows: Sequence[Row], *, windowed: bool) -> dict[str, list[Any]]:
+def columns_of(rows: Sequence[Row], *, windowed: bool, value_type: Any = None) -> dict[str, list[Any]]:
     """Return ``key``, for windows ``window_start`` and ``window_end``, the value, and ``timestamp``.
 
     A value with fields has a column for each field, other values have the column ``value``; a key with fields has
-    columns such as ``key.user``. A field whose name is taken becomes ``value.key``. What a row lacks is None.
+    columns such as ``key.user``. Fields have the names that they have in topics; one whose name is taken becomes
+    ``value.key``. What a row lacks is None. Without rows, the fields are those of ``value_type``.
     """
     keys = [row.key.key if windowed else row.key for row in rows]
-    columns = _spread("key", [_fields("key", key, "key.") for key in keys])
+    columns = _spread([_fields("key", key, "key.") for key in keys], ["key"])
     if windowed:
         columns["window_start"] = [moment(row.key.start) for row in rows]
         columns["window_end"] = [moment(row.key.end) for row in rows]
     taken = {*columns, "timestamp"}
-    values = _spread("value", [_fields("value", row.value) for row in rows])
+    values = _spread([_fields("value", row.value) for row in rows], _declared_fields(value_type) or ["value"])
     columns.update({f"value.{name}" if name in taken else name: cells for name, cells in values.items()})
     columns["timestamp"] = [moment(row.timestamp) for row in rows]
     return columns
 
 
 def _fields(name: str, value: Any, prefix: str = "") -> dict[str, Any]:
-    plain = msgspec.to_builtins(value, builtin_types=_KEPT, str_keys=True, enc_hook=repr)
+    if isinstance(value, msgspec.Struct):  # field by field: defaults may be left out, and fields may be an array
+        config = value.__struct_config__
+        tag = {} if config.tag is None else {str(config.tag_field): config.tag}
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        plain: Any = {**tag, **{encoded: _plain(getattr(value, field)) for encoded, field in names}}
+    else:
+        plain = _plain(value)
     if isinstance(plain, dict) and plain:
         return {f"{prefix}{field}": cell for field, cell in plain.items()}
     return {name: plain}
 
 
-def _spread(name: str, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Return the columns of rows, in the order in which they first appear; ``name`` is that of a table without rows."""
-    names = dict.fromkeys(field for fields in rows for field in fields) or {name: None}
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value, builtin_types=_KEPT, str_keys=True, enc_hook=repr)
+
+
+def _declared_fields(kind: Any) -> list[str]:
+    """Return the names of the fields of a type, empty if it has none."""
+    try:
+        info = msgspec.inspect.type_info(kind)
+    except TypeError:
+        return []
+    return [field.encode_name for field in getattr(info, "fields", ())]
+
+
+def _spread(rows: list[dict[str, Any]], otherwise: list[str]) -> dict[str, list[Any]]:
+    """Return the columns of rows, in the order in which they first appear; without rows, those of ``otherwise``."""
+    names = dict.fromkeys(field for fields in rows for field in fields) or dict.fromkeys(otherwise)
     return {field: [fields.get(field) for fields in rows] for field in names}
 
 

@@ -115,6 +115,7 @@ class TableReader(SpecialLookups[Key, Value]):
         self.partitions = entry.partitions
         self._encode_route = route_encoder(key) if entry.key else None
         self._decode = value.decode
+        self._value_type = getattr(value, "type", None)
         self._database = store_database(entry.name)
         self._databases: tuple[str, ...] = (self._database,)  # all must be open before a snapshot is taken
 
@@ -233,7 +234,7 @@ class TableReader(SpecialLookups[Key, Value]):
         return library("polars", "to_polars").from_arrow(self.to_arrow())
 
     def _columns(self) -> dict[str, list[Any]]:
-        return columns_of(in_order(self.scan()), windowed=self.has_windows)
+        return columns_of(in_order(self.scan()), windowed=self.has_windows, value_type=self._value_type)
 
     def _repr_html_(self) -> str:
         """Return the first rows as HTML, for Jupyter."""

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from millstream.errors import UnknownTableError
 from millstream.foundation.object_codec import encode_key
 from millstream.foundation.type_variables import Key, Value
 from millstream.records import Windowed
@@ -34,6 +35,19 @@ class WindowTableReader(TableReader[Windowed[Key], Value]):
     def row(self, key: Windowed[Key]) -> Row[Windowed[Key], Value] | None:
         """Return the row of a window, or None."""
         return next((row for row in self.windows(key.key) if row.key == key), None)
+
+    def range(self, first: Any = None, last: Any = None, *, reverse: bool = False) -> Iterator[Any]:
+        """Raise an error: windows are read by key and time."""
+        raise self._has_no_range()
+
+    def prefix(self, text: str, *, reverse: bool = False) -> Iterator[Any]:
+        """Raise an error: windows are read by key and time."""
+        raise self._has_no_range()
+
+    def _has_no_range(self) -> UnknownTableError:
+        return UnknownTableError(
+            f"table {self.name!r} has windows", hint="use windows(key), windows_of_all(first, last) or scan(prefix=)"
+        )
 
     def window(self, key: Key, start: int) -> Row[Windowed[Key], Value] | None:
         """Return the row of the window of a key that starts at ``start``, or None."""
