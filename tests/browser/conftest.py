@@ -58,7 +58,7 @@ def picture(driver: WebDriver, path: Path, tallest: int = 2000) -> None:
         "return [document.documentElement.clientWidth, document.documentElement.scrollHeight]"
     )
     clip = {"x": 0, "y": 0, "width": width, "height": min(height, tallest), "scale": 1}
-    options = {"format": path.suffix[1:], "quality": 80, "captureBeyondViewport": True, "clip": clip}
+    options = {"format": path.suffix[1:], "quality": 65, "captureBeyondViewport": True, "clip": clip}
     if path.suffix == ".png":
         del options["quality"]
     screenshot = driver.execute_cdp_cmd("Page.captureScreenshot", options)

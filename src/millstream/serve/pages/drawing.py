@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
-from millstream.serve.api.topology import GraphEdge, GraphStage, TopologyGraph
+import msgspec
+
+from millstream.serve.api.topology import GraphEdge, GraphNode, GraphStage, TopologyGraph
 from millstream.serve.pages.cells import cells
 
 Direction = Literal["across", "down"]
@@ -67,6 +70,8 @@ class Drawing:
     steps: set[str] = field(default_factory=set)
     width: float = 0
     height: float = 0
+    routed: dict[tuple[bool, ...], Any] = field(default_factory=dict)
+    """The paths of edges, by whether each of them has a label."""
 
     def box_around(self, node: str) -> Box:
         """Return the box of a step's stage, or of a topic."""
@@ -90,7 +95,25 @@ class Drawing:
 
 
 def arrange(graph: TopologyGraph, direction: Direction = "across") -> Drawing:
-    """Arrange a graph: no two nodes overlap, and a stage's box contains only its own nodes."""
+    """Arrange a graph: no two nodes overlap, and a stage's box contains only its own nodes.
+
+    A page is rendered every second with other metrics, so the drawing of a structure is kept; do not change it.
+    """
+    nodes = [GraphNode(id=node.id, kind=node.kind, label="", verb="") for node in graph.nodes]
+    edges = [GraphEdge(source=edge.source, target=edge.target, rekeys=edge.rekeys) for edge in graph.edges]
+    stages = [
+        GraphStage(
+            name=stage.name, level=stage.level, partitions=0, nodes=stage.nodes, records_in=0, records_out=0, seconds=0
+        )
+        for stage in graph.stages
+    ]
+    structure = TopologyGraph(app="", nodes=nodes, edges=edges, stages=stages)
+    return _arranged(msgspec.msgpack.encode(structure), direction)
+
+
+@lru_cache(maxsize=64)
+def _arranged(structure: bytes, direction: Direction) -> Drawing:
+    graph = msgspec.msgpack.decode(structure, type=TopologyGraph)
     drawing = Drawing(direction)
     read, written = ({edge.source for edge in graph.edges}, {edge.target for edge in graph.edges})
     topics = [node.id for node in graph.nodes if node.kind == "topic"]

@@ -35,6 +35,14 @@ class _Router:
 
 def edge_paths(drawing: Drawing, edges: Sequence[GraphEdge]) -> list[EdgePath | None]:
     """Return the path of each edge, or None if a node of it is not drawn."""
+    labelled = tuple(edge.rate is not None for edge in edges)
+    if labelled not in drawing.routed:
+        drawing.routed[labelled] = _route(drawing, edges)
+    paths: list[EdgePath | None] = drawing.routed[labelled]
+    return paths
+
+
+def _route(drawing: Drawing, edges: Sequence[GraphEdge]) -> list[EdgePath | None]:
     router = _Router(drawing, {id(edge) for edge in direct_edges(drawing, edges)})
     router.taken += drawing.nodes.values()
     router.taken += [Box(box.x, box.y, box.width, _STAGE_TITLE) for box in drawing.stages.values()]
@@ -63,7 +71,9 @@ def _label(router: _Router, edge: GraphEdge, candidates: Iterable[Point]) -> Poi
 
 
 def _crosses_a_node(drawing: Drawing, points: Sequence[Point], start: Box, end: Box) -> bool:
-    others = [box for box in drawing.nodes.values() if box is not start and box is not end]
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    around = Box(min(xs), min(ys), max(xs) - min(xs) + 1, max(ys) - min(ys) + 1)
+    others = [box for box in drawing.nodes.values() if box is not start and box is not end and box.overlaps(around)]
     return any(box.x < x < box.right and box.y < y < box.bottom for box in others for x, y in points)
 
 

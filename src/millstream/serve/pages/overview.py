@@ -85,7 +85,7 @@ def _metrics(app: AppSummary, minutes: Sequence[HistoryPoint]) -> Markup:
 
 
 def _last_batch(app: AppSummary) -> Content:
-    return joined("last #", identifier(app.batch), " ", ago(app.ended_at))
+    return joined("#", identifier(app.batch), ", ", ago(app.ended_at))
 
 
 def _metric(name: str, value: Content, description: Content, hour: Sequence[float | None], bad: bool = False) -> Markup:

@@ -53,8 +53,10 @@ def _endpoint(site: Site, frame: Frame, show: Show) -> Callable[[Request], Any]:
         try:
             return await run_in_threadpool(show, site, frame, params)
         except MillstreamError as error:
-            reload = isinstance(error, BrokerUnavailableError)
-            return _error_page(frame, http_status(error, is_read=True), error.message, error.hint, reload=reload)
+            status = http_status(error, is_read=True)
+            if isinstance(error, BrokerUnavailableError):
+                return _waiting_page(frame, status)
+            return _error_page(frame, status, error.message, error.hint)
         except msgspec.ValidationError as error:
             return _error_page(frame, 400, f"invalid URL: {error}", None)
         except Exception as error:
@@ -65,11 +67,21 @@ def _endpoint(site: Site, frame: Frame, show: Show) -> Callable[[Request], Any]:
     return endpoint
 
 
-def _error_page(frame: Frame, status: int, message: str, hint: str | None, *, reload: bool = False) -> HTMLResponse:
-    """Return a page with an error; with ``reload``, its script loads the page again when the broker is back."""
-    to_overview = element("p", element("a", "To the overview", href="/"), data_reload=reload)
-    content = empty(message, element("p", hint or ""), to_overview)
+def _error_page(frame: Frame, status: int, message: str, hint: str | None) -> HTMLResponse:
+    content = empty(message, element("p", hint or ""), element("p", element("a", "To the overview", href="/")))
     page = frame.page("", "Error", content)
+    page.status_code = status
+    return page
+
+
+def _waiting_page(frame: Frame, status: int) -> HTMLResponse:
+    """Return a page that its script loads again as soon as the broker responds; the frame names the broker."""
+    content = empty(
+        "This page needs the broker",
+        element("p", "It is loaded again as soon as the broker responds.", data_reload=True),
+        element("p", element("a", "To the overview", href="/")),
+    )
+    page = frame.page("", "Waiting for the broker", content)
     page.status_code = status
     return page
 
