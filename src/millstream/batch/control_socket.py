@@ -6,6 +6,7 @@ Each side notices at once when the other process ends.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import socket
 import tempfile
@@ -95,9 +96,9 @@ class TaskSocket:
     """The resident task's end; ``stop_requested`` is set when the driver asks the task to stop, or is gone."""
 
     def __init__(self, address: str) -> None:
-        connected = socket.socket(socket.AF_UNIX)
-        connected.connect(address)
-        self._connection = Connection(connected.detach())
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(address)
+        self._connection = Connection(os.dup(self._socket.fileno()))
         self._sending = threading.Lock()
         self.stop_requested = threading.Event()
         self._listener = threading.Thread(target=self._listen, name="millstream-control", daemon=True)
@@ -107,7 +108,11 @@ class TaskSocket:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # the driver may be gone
+            self._socket.shutdown(socket.SHUT_RDWR)  # ends the listener; a descriptor in use must not be closed
+        self._listener.join()
         self._connection.close()
+        self._socket.close()
 
     def _listen(self) -> None:
         with contextlib.suppress(EOFError, OSError):
