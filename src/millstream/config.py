@@ -9,8 +9,18 @@ import msgspec
 
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
+from millstream.secret import Secret
 
 _SECRET_SETTING = re.compile("(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl")
+
+
+def is_secret_setting(name: str) -> bool:
+    """Whether a setting of Spark is a secret, judging by its name.
+
+    >>> is_secret_setting("spark.hadoop.fs.s3a.secret.key"), is_secret_setting("spark.driver.memory")
+    (True, False)
+    """
+    return _SECRET_SETTING.search(name) is not None
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +64,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Number of batches of a task after which its full state is replicated instead of the changes."""
     master: str | None = None
     """The Spark master; None: what spark-submit or Spark's configuration file says, else all cores of this host."""
-    spark: dict[str, str] = {}
-    """Additional settings of the Spark session; they override all others."""
+    spark: dict[str, str | Secret] = {}
+    """Additional settings of the Spark session; they override all others. A password or key can be a ``Secret``."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """Return the settings for ``repr``, with the secrets of Spark masked."""
@@ -63,7 +73,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         for field in msgspec.structs.fields(self):
             value = getattr(self, field.name)
             if field.name == "spark":
-                value = {name: "***" if _SECRET_SETTING.search(name) else text for name, text in value.items()}
+                value = {name: "***" if is_secret_setting(name) else text for name, text in value.items()}
             settings.append((field.name, value))
         return settings
 

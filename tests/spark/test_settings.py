@@ -73,3 +73,36 @@ def test_the_settings_of_spark_submit_are_used(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
     assert "used local[1] 7s" in done.stdout, done.stderr[-2000:]
+
+
+SECRETS = """
+import subprocess
+from pathlib import Path
+from millstream import Config, Secret
+from millstream.spark.session import spark_context
+settings = {
+    "spark.hadoop.fs.s3a.secret.key": "canary-key", "spark.authenticate.secret": Secret.env("CANARY"),
+    "spark.hadoop.custom": Secret.env("CANARY"), "spark.locality.wait": "8s",
+}
+config = Config(master="local[1]", spark=settings)
+assert "canary" not in repr(config), config
+context = spark_context(config)
+arguments = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
+jvm = [line for line in arguments.splitlines() if "SparkSubmit" in line and "spark.locality.wait=8s" in line]
+conf = context.getConf()
+print(len(jvm), "canary" in arguments, conf.get("spark.hadoop.fs.s3a.secret.key"), conf.get("spark.hadoop.custom"))
+print(context.parallelize([1, 2]).sum())
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(120)
+def test_secrets_reach_spark_but_neither_the_list_of_processes_nor_repr(tmp_path: Path) -> None:
+    script = tmp_path / "secrets_of_spark.py"
+    script.write_text(SECRETS)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "CANARY": "canary-value"},
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.stdout == "1 False canary-key canary-value\n3\n", done.stderr[-2000:]

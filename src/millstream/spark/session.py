@@ -20,7 +20,7 @@ from millstream.foundation.open_files import raise_open_file_limit
 from millstream.spark.datasource import FORMAT, register
 from millstream.spark.java import check_java
 from millstream.spark.quiet import silence_lost_connections
-from millstream.spark.settings import is_local, master_of, session_settings
+from millstream.spark.settings import is_local, master_of, public_settings, session_settings
 from millstream.spark.stderr_filter import filtered_stderr
 
 __all__ = [
@@ -51,9 +51,12 @@ def spark_context(config: Config) -> SparkContext:
         _forget_if_dead()
         if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
             check_java()
-        conf = SparkConf(loadDefaults=True).setAll(list(settings.items()))
+        public = public_settings(settings, config.spark)
         try:
             with filtered_stderr():
+                # the JVM gets its settings as arguments, which `ps` shows; secrets follow over its socket
+                SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=True).setAll(list(public.items())))
+                conf = SparkConf(loadDefaults=True).setAll(list(settings.items()))
                 context = SparkContext.getOrCreate(conf)
                 context.setLogLevel("OFF")
                 silence_lost_connections(context)

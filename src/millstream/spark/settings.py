@@ -16,7 +16,9 @@ from pathlib import Path
 import pyspark
 from pyspark import SparkConf, SparkContext
 
+from millstream.config import is_secret_setting
 from millstream.errors import DefinitionError
+from millstream.secret import Secret
 from millstream.spark.class_archive import archive_options
 
 MASTER_VARIABLE = "MILLSTREAM_MASTER"
@@ -56,8 +58,8 @@ def master_of(configured: str | None) -> str:
     return configured or os.environ.get(MASTER_VARIABLE) or submitted_settings().get("spark.master") or _ONE_HOST
 
 
-def session_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return all settings of a session."""
+def session_settings(master: str, given: Mapping[str, str | Secret]) -> dict[str, str]:
+    """Return all settings of a session; secrets are read now."""
     return {
         **_DEFAULTS,
         **(_LOCAL_DEFAULTS if is_local(master) else {}),
@@ -65,8 +67,17 @@ def session_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join((*_JVM_OPTIONS, *archive_options())),
         "spark.pyspark.python": sys.executable,
         **submitted_settings(),
-        **given,
+        **{name: value.reveal() if isinstance(value, Secret) else value for name, value in given.items()},
         "spark.master": master,
+    }
+
+
+def public_settings(settings: Mapping[str, str], given: Mapping[str, str | Secret]) -> dict[str, str]:
+    """Return the settings that other users of this host may see, as they see the arguments of the JVM."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if not is_secret_setting(name) and not isinstance(given.get(name), Secret)
     }
 
 
