@@ -121,8 +121,8 @@ def run(seconds: float, rate: int, console: Console) -> Screen:
     screen, stop = Screen(), threading.Event()
     prepare()
     server = WebServer(APPS[0].data_dir, APPS[0].broker_url)
-    screen.url = server.url
-    console.print(f"dashboard: {server.url}", highlight=False, soft_wrap=True)
+    screen.url = server.login_url
+    console.print(f"dashboard: {server.login_url}", highlight=False, soft_wrap=True)
     console.print(f"starting Spark; log and state are in {APPS[0].data_dir}", highlight=False, soft_wrap=True)
     runs = [app.start(on_batch=partial(screen.add_batch, app)) for app in APPS]
     for totals in screen.totals.values():

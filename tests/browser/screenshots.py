@@ -33,16 +33,16 @@ _READY_SECONDS = 900
 _MINUTES = 8  # of history
 
 
-def is_ready(url: str) -> bool:
+def is_ready(url: str, token: str) -> bool:
     """Whether every page has content."""
-    apps = _get(f"{url}/api/apps")
+    apps = _get(f"{url}/api/apps", token)
     if len(apps) < 3 or not all(sum(app[what] for app in apps) > 0 for what in ("late", "dead_letters")):
         return False
-    return all(len(_get(f"{url}/api/apps/{app['app']}/history")) >= _MINUTES for app in apps)
+    return all(len(_get(f"{url}/api/apps/{app['app']}/history", token)) >= _MINUTES for app in apps)
 
 
-def _get(url: str) -> Any:
-    with urllib.request.urlopen(url) as answer:
+def _get(url: str, token: str) -> Any:
+    with urllib.request.urlopen(urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})) as answer:
         return json.load(answer)
 
 
@@ -78,12 +78,14 @@ def main() -> None:
         )
         try:
             assert demo.stdout is not None
-            url = next(line.split()[-1] for line in demo.stdout if line.startswith("dashboard: "))
+            link = next(line.split()[-1] for line in demo.stdout if line.startswith("dashboard: "))
+            url, token = link.partition("/login")[0], (Path(data_dir) / "web-token").read_text().strip()
             until = time.monotonic() + _READY_SECONDS
-            while not is_ready(url) and time.monotonic() < until:
+            while not is_ready(url, token) and time.monotonic() < until:
                 demo.stdout.readline()  # a line comes every few seconds
             driver = new_browser(*SIZES["desk"])
             try:
+                driver.get(link)
                 shoot(driver, url, IMAGES)
             finally:
                 driver.quit()

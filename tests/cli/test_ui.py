@@ -21,8 +21,12 @@ def test_the_dashboard_is_served_until_a_signal(fill: Fill, data_dir: Path, numb
         assert running.stderr is not None
         line = running.stderr.readline()
         assert line.startswith("dashboard: http://127.0.0.1:")
-        with urllib.request.urlopen(f"{line.split()[-1]}/topics") as page:
+        link = line.split()[-1]
+        url, browser = link.partition("/login")[0], urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        browser.open(link).close()
+        with browser.open(f"{url}/topics") as page:
             assert b"lines" in page.read()
+        assert running.stderr.readline().startswith("the link logs in once; the token is in ")
         running.send_signal(number)
         _, rest = running.communicate(timeout=60)
     assert (running.returncode, rest) == (0, "")

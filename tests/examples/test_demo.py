@@ -37,10 +37,12 @@ def test_the_demo_processes_all_records_before_it_stops_on_ctrl_c(tmp_path: Path
     )
     assert process.stdout is not None
     lines = iter(process.stdout.readline, "")
-    url = next(line.split()[-1] for line in lines if line.startswith("dashboard: "))
+    link = next(line.split()[-1] for line in lines if line.startswith("dashboard: "))
+    url, browser = link.partition("/login")[0], urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     assert any(line.startswith("taxi-rides: records") and "none yet" not in line for line in lines)
+    browser.open(link).close()
     for path in ("/", "/topology", "/topics", "/tables", "/time", "/groups", "/dead-letters", "/alerts"):
-        with urllib.request.urlopen(f"{url}{path}") as page:
+        with browser.open(f"{url}{path}") as page:
             assert page.status == 200
     inodes = {inode for pid in (process.pid, *children(process.pid)) for inode in sockets(pid)}
     addresses = {address for address, inode in listeners() if inode in inodes}

@@ -142,7 +142,7 @@ def filled(tmp_paths: pytest.TempPathFactory) -> Path:
 @contextmanager
 def web_server(data_dir: Path) -> Iterator[WebServer]:
     """Serve a directory on a free port."""
-    server = WebServer(data_dir, address=WebAddress(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0), requires_token=False)
     yield server
     server.close()
     close_environments(data_dir)

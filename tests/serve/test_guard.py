@@ -131,7 +131,7 @@ def test_the_login_page_does_not_reveal_anything_derived_from_the_token() -> Non
 
 def test_another_authorization_scheme_does_not_replace_the_csrf_token(own: Served) -> None:
     closed = serving(own.data_dir, TOKEN)
-    closed.client.cookies.set("millstream", closed.credentials.cookie)
+    closed.client.cookies.set("millstream-8484", closed.credentials.cookie)
     response = closed.client.post("/api/topics", json={"topic": "evil"}, headers={"Authorization": "Basic x"})
     closed.site.directory.close()
     assert (response.status_code, response.json()["error"]["code"]) == (403, "csrf")

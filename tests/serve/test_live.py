@@ -27,7 +27,7 @@ def server(tmp_path: Path) -> Iterator[WebServer]:
     data_dir = tmp_path / "data"
     fill(data_dir)
     run_to_end(words_app(data_dir))
-    server = WebServer(data_dir, address=WebAddress(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0), requires_token=False)
     yield server
     server.close()
     close_environments(data_dir)

@@ -39,7 +39,7 @@ def own_address() -> str:
 
 
 def test_the_server_listens_on_loopback_by_default(data_dir: Path) -> None:
-    server = WebServer(data_dir, address=WebAddress(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0), requires_token=False)
     port = int(server.url.rpartition(":")[2])
     assert server._socket.getsockname()[0] == "127.0.0.1"
     assert server.token_file is None
@@ -61,15 +61,52 @@ def test_another_address_needs_a_token_that_only_the_owner_can_read(data_dir: Pa
     server.close()
     again = WebServer(data_dir, address=WebAddress("0.0.0.0", 0))
     assert again.token_file is not None
-    assert again.token_file.read_text().strip() != token
+    assert again.token_file.read_text().strip() == token  # programs survive a restart
     again.close()
+    server.token_file.chmod(0o644)
+    changed = WebServer(data_dir, address=WebAddress("0.0.0.0", 0))
+    assert server.token_file.read_text().strip() != token  # others may have read it
+    assert stat.S_IMODE(server.token_file.stat().st_mode) == 0o600
+    changed.close()
+
+
+def test_on_loopback_a_token_is_required_too_and_the_link_logs_in_once(data_dir: Path) -> None:
+    server = WebServer(data_dir, address=WebAddress(port=0))
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{server.url}/api/topics")
+    link = server.login_url
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with browser.open(link) as page:
+        assert (page.status, page.url) == (200, f"{server.url}/")  # neither code nor token stays in the address
+    assert server.token_file is not None
+    assert server.token_file.read_text().strip() not in link
+    assert browser.open(f"{server.url}/api/topics").status == 200
+    with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+        urllib.request.urlopen(link)
+    assert b"The link is valid once" in refused.value.read()
+    server.close()
+
+
+def test_two_servers_of_a_host_do_not_log_each_other_out(data_dir: Path) -> None:
+    servers = [WebServer(data_dir, address=WebAddress(port=0)) for _ in range(2)]
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    for server in servers:
+        browser.open(server.login_url).close()
+    for server in servers:
+        assert browser.open(f"{server.url}/api/topics").status == 200
+        server.close()
+
+
+def test_only_loopback_can_be_open_to_all_users(data_dir: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"0\.0\.0\.0 is open to the network and requires a token"):
+        WebServer(data_dir, address=WebAddress("0.0.0.0", 0), requires_token=False)
 
 
 def test_a_token_of_the_environment_is_required_on_loopback_too(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, "secret")
-    server = WebServer(data_dir, address=WebAddress(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0), requires_token=False)
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"{server.url}/")
     assert server.token_file is None
@@ -85,12 +122,12 @@ def test_a_short_token_is_refused_for_an_address_that_is_open_to_the_network(
 
 
 def test_a_used_port_is_an_error_or_the_next_one_is_used(data_dir: Path) -> None:
-    first = WebServer(data_dir)
-    second = WebServer(data_dir)
+    first = WebServer(data_dir, requires_token=False)
+    second = WebServer(data_dir, requires_token=False)
     assert first.url != second.url
     taken = int(first.url.rpartition(":")[2])
     with pytest.raises(StateError, match=f"cannot listen on 127.0.0.1:{taken}"):
-        WebServer(data_dir, address=WebAddress(port=taken))
+        WebServer(data_dir, address=WebAddress(port=taken), requires_token=False)
     first.close()
     second.close()
 
@@ -103,7 +140,7 @@ def test_an_invalid_address_is_rejected(text: str) -> None:
 
 def test_closing_ends_open_streams_and_leaves_no_thread(data_dir: Path) -> None:
     before = set(threading.enumerate())
-    server = WebServer(data_dir, address=WebAddress(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0), requires_token=False)
     stream = urllib.request.urlopen(f"{server.url}/api/live/progress", timeout=30)
     assert stream.readline().startswith(b"event: progress")
     started = time.monotonic()
@@ -115,7 +152,7 @@ def test_closing_ends_open_streams_and_leaves_no_thread(data_dir: Path) -> None:
 
 
 def test_a_url_that_is_too_long_is_rejected(data_dir: Path) -> None:
-    server = WebServer(data_dir, address=WebAddress(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0), requires_token=False)
     with pytest.raises(urllib.error.HTTPError, match="414"):
         urllib.request.urlopen(f"{server.url}/topics?key={'x' * 60_000}")
     server.close()
@@ -127,7 +164,7 @@ def test_a_key_is_read_fast_while_the_app_commits(tmp_path: Path) -> None:
     fill(data_dir)
     app = words_app(data_dir)
     run_to_end(app)
-    server = WebServer(data_dir, address=WebAddress(port=0))
+    server = WebServer(data_dir, address=WebAddress(port=0), requires_token=False)
     stop = threading.Event()
 
     def write() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 
 import click
 import msgspec
@@ -17,7 +18,7 @@ from millstream.cli.logs import LogFormat, log_to_stderr
 from millstream.cli.output import show_changes, show_message
 from millstream.cli.progress import RunTotals, Style, show_progress
 from millstream.cli.settings import Settings, pass_settings
-from millstream.cli.ui import host_option, show_server, web_option
+from millstream.cli.ui import host_option, show_server, token_option, web_option
 from millstream.errors import StateError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
@@ -70,6 +71,7 @@ from millstream.task.policy import Policies
 @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve metrics for Prometheus.")
 @web_option
 @host_option
+@token_option
 @click.option("--no-web", is_flag=True, help="Do not serve the dashboard; this is the default with --until caught-up.")
 @pass_settings
 def run(
@@ -88,6 +90,7 @@ def run(
     metrics_port: int | None,
     address: WebAddress | None,
     hosts: tuple[str, ...],
+    no_token: bool,
     no_web: bool,
     target: str | None = None,
 ) -> None:
@@ -127,7 +130,8 @@ def run(
         if running.metrics_url is not None and style != "quiet":
             show_message(f"metrics for Prometheus: {running.metrics_url}")
         is_served = not no_web and (address is not None or until == "stopped")
-        with _served(app, address, hosts, quiet=style == "quiet") if is_served else nullcontext():
+        serve = partial(WebServer, app.data_dir, app.broker_url, address, hosts=hosts, requires_token=not no_token)
+        with _served(app, address, serve, quiet=style == "quiet") if is_served else nullcontext():
             running.wait(handle_signals=True)
 
 
@@ -139,10 +143,10 @@ def _show_expired(expired: dict[str, int], tables: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def _served(app: App, address: WebAddress | None, hosts: tuple[str, ...], *, quiet: bool) -> Iterator[None]:
+def _served(app: App, address: WebAddress | None, serve: Callable[[], WebServer], *, quiet: bool) -> Iterator[None]:
     """Serve the dashboard during a run; a failure to listen stops the run only if an address was given."""
     try:
-        server = WebServer(app.data_dir, app.broker_url, address, hosts=hosts)
+        server = serve()
     except StateError as error:
         if address is not None:
             app.stop()

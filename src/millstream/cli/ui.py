@@ -39,12 +39,16 @@ host_option = click.option(
     "--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional name of this host; can be repeated."
 )
 
+token_option = click.option(
+    "--no-token", is_flag=True, help="Let all users of this host use the dashboard; for loopback only."
+)
+
 
 def show_server(server: WebServer, address: WebAddress | None) -> None:
     """Print the URL of a dashboard and the path of its token."""
-    show_message(f"dashboard: {server.url}")
+    show_message(f"dashboard: {server.login_url}")
     if server.token_file is not None:
-        show_message(f"the token is in {server.token_file}, readable only by you")
+        show_message(f"the link logs in once; the token is in {server.token_file}, readable only by you")
     if address is not None and not address.is_loopback:
         show_message("warning: open to the network without TLS; use a TLS proxy or an SSH tunnel")
 
@@ -64,17 +68,19 @@ def last_broker_url(data_dir: Path) -> str | None:
 )
 @web_option
 @host_option
+@token_option
 @pass_settings
-def ui(settings: Settings, address: WebAddress | None, hosts: tuple[str, ...]) -> None:
+def ui(settings: Settings, address: WebAddress | None, hosts: tuple[str, ...], no_token: bool) -> None:
     """Serve the dashboard and the REST API until Ctrl-C.
 
     The apps can run in other processes of this host, or be stopped. `millstream run` serves the same dashboard. The
-    default broker is the one that the apps of the data directory used last. An address other than loopback requires a
-    token, which is written to a file in the data directory, or taken from MILLSTREAM_WEB_TOKEN.
+    default broker is the one that the apps of the data directory used last. The link that is printed logs a browser in,
+    once. Other browsers and programs need the token, which is written to a file in the data directory, or taken from
+    MILLSTREAM_WEB_TOKEN.
     """
     require_data_dir(settings)
     broker_url = settings.broker_url or last_broker_url(settings.data_dir)
-    server = WebServer(settings.data_dir, broker_url, address, hosts=hosts)
+    server = WebServer(settings.data_dir, broker_url, address, hosts=hosts, requires_token=not no_token)
     stop = threading.Event()
 
     def on_signal(*_: Any) -> None:

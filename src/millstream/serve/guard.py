@@ -52,6 +52,8 @@ class Credentials:
         self.token = token
         self.csrf = secrets.token_hex(32)
         self.cookie = secrets.token_hex(32)
+        self.login_code: str | None = None if token is None else secrets.token_urlsafe(32)
+        """What a link contains instead of the token, which would stay in the history of a browser; valid once."""
 
     def is_authorized(self, headers: Headers) -> bool:
         """Whether a request carries the token or the cookie that the login set."""
@@ -61,6 +63,13 @@ class Credentials:
         if bearer is not None:
             return hmac.compare_digest(bearer.encode(), self.token.encode())
         return hmac.compare_digest(_cookie(headers).encode(), self.cookie.encode())
+
+    def redeem(self, code: str) -> bool:
+        """Whether a login code is valid; from then on it is not."""
+        if self.login_code is None or not hmac.compare_digest(code.encode(), self.login_code.encode()):
+            return False
+        self.login_code = None
+        return True
 
     def is_bearer(self, headers: Headers) -> bool:
         """Whether a request carries the token itself, which no other site can make a browser send."""
@@ -125,7 +134,7 @@ class Guard:
             return error_response(
                 413, "too_large", f"a request body can have {MAX_BODY_BYTES} bytes", "send smaller requests"
             )
-        is_login = scope["path"] == "/login" and scope["method"] == "POST"
+        is_login = scope["path"] == "/login" and scope["method"] in ("GET", "POST")
         rejection = None if is_login else self._token_rejection(scope, headers)
         if rejection is not None:
             return rejection
@@ -215,6 +224,12 @@ def _client_address(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
+def cookie_name(headers: Headers) -> str:
+    """Return the name of the cookie: browsers share cookies between ports, and each port may be another server."""
+    port = _PORT.search(headers.get("host", ""))
+    return COOKIE if port is None else f"{COOKIE}-{port[0][1:]}"
+
+
 def _content_length(headers: Headers) -> int:
     length = headers.get("content-length", "0")
     return int(length) if length.isascii() and length.isdigit() else 0  # _BodyLimit counts the body itself
@@ -222,7 +237,7 @@ def _content_length(headers: Headers) -> int:
 
 def _cookie(headers: Headers) -> str:
     try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(cookie_name(headers))
     except CookieError:
         return ""
     return "" if cookie is None else cookie.value

@@ -23,14 +23,14 @@ def login_page(csrf: str, problem: str = "", status: int = 401) -> HTMLResponse:
     form = element(
         "form",
         element("h1", "Millstream"),
-        element("p", "This dashboard is open to the network and requires a token."),
+        element("p", "This dashboard requires a token."),
         element("input", name="user", value="millstream", autocomplete="username", hidden=True),
         element("label", "Token", for_="token"),
         element("input", id="token", name="token", type="password", autocomplete="current-password", required=True),
         element("input", name="csrf", type="hidden", value=csrf),
         element("p", problem, role="alert") if problem else None,
         element("button", "Log in", type="submit"),
-        element("p", "The server printed the path of the token file when it started."),
+        element("p", "The server printed the path of the token file when it started, and a link that logs in once."),
         method="post",
         action="/login",
     )

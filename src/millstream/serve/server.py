@@ -6,8 +6,10 @@ import ipaddress
 import os
 import secrets
 import socket
+import stat
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,15 +72,17 @@ class WebServer:
         address: WebAddress | None = None,
         *,
         hosts: Sequence[str] = (),
+        requires_token: bool = True,
     ) -> None:
         address = address or WebAddress()
+        self._requires_token = requires_token
         self._directory = DataDirectory(data_dir, broker_url)
         self.token_file: Path | None = None
         token = self._token(address)
         self._socket = _bind(address)
         self._watch = AlertWatch(self._directory)
         site = Site(self._directory, Rates(), self._watch)
-        credentials = Credentials(token)
+        self._credentials = credentials = Credentials(token)
         names = [*hosts, *([] if _is_ip_address(address.host) else [address.host])]
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -98,7 +102,7 @@ class WebServer:
         self._watch.start()
 
     def _token(self, address: WebAddress) -> str | None:
-        """Return the required token: from the environment, else a new one, or None on loopback."""
+        """Return the required token: from the environment, else a new one in a file; None if all users have access."""
         token = os.environ.get(TOKEN_VARIABLE)
         if token and not address.is_loopback and len(token) < _MIN_TOKEN_LENGTH:
             raise DefinitionError(
@@ -107,15 +111,14 @@ class WebServer:
             )
         if token:
             return token
-        if address.is_loopback:
+        if not self._requires_token:
+            if not address.is_loopback:
+                raise DefinitionError(
+                    f"{address.host} is open to the network and requires a token", hint="leave out --no-token"
+                )
             return None
-        token = secrets.token_urlsafe(32)
         self.token_file = self._directory.path / TOKEN_FILE
-        descriptor = os.open(self.token_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(f"{token}\n")
-        return token
+        return _token_in(self.token_file)
 
     def _serve(self) -> None:
         self._server.run(sockets=[self._socket])
@@ -128,6 +131,12 @@ class WebServer:
             host = "::1" if ":" in host else LOOPBACK
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
+    @property
+    def login_url(self) -> str:
+        """The URL that logs a browser in, once; the same as ``url`` if no token is required."""
+        code = self._credentials.login_code
+        return self.url if code is None else f"{self.url}/login?code={code}"
+
     def close(self) -> None:
         """Stop listening, end open streams and close the broker."""
         self._watch.stop()
@@ -139,6 +148,25 @@ class WebServer:
     def wait(self) -> None:
         """Wait until the server has stopped."""
         self._thread.join()
+
+
+def _token_in(path: Path) -> str:
+    """Return the token in a file of this user; create it if there is none.
+
+    It is kept, so that programs survive a restart, and shared by the servers of a data directory.
+    """
+    with suppress(OSError):
+        status = path.lstat()
+        is_private = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o600
+        token = path.read_text().strip()
+        if is_private and status.st_uid == os.geteuid() and len(token) >= _MIN_TOKEN_LENGTH:
+            return token
+        path.unlink()
+    token = secrets.token_urlsafe(32)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{token}\n")
+    return token
 
 
 def _bind(address: WebAddress) -> socket.socket:

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from millstream.serve.api import alerts, apps, dead_letters, groups, live, records, tables, timing, topics, topology
-from millstream.serve.guard import COOKIE, Credentials, Guard, LoginLimit
+from millstream.serve.guard import Credentials, Guard, LoginLimit, cookie_name
 from millstream.serve.login import login_page
 from millstream.serve.openapi import openapi_document
 from millstream.serve.operations import Operation, internal_error
@@ -69,25 +69,40 @@ def _document() -> dict[str, Any]:
 
 def _login_routes(credentials: Credentials, limit: LoginLimit) -> list[Route]:
     async def login(request: Request) -> Response:
-        if credentials.token is None:
+        """Exchange the token, or the code of the link that the server has printed, for the cookie."""
+        if credentials.is_authorized(request.headers):
             return RedirectResponse("/", 303)
+        if limit.is_reached(request.scope):
+            return login_page(credentials.csrf, "Too many failed attempts; wait a minute.", 429)
+        return await _login_by_token(request) if request.method == "POST" else _login_by_link(request)
+
+    async def _login_by_token(request: Request) -> Response:
         body = await request.body()
         form = parse_qs(body[:_LOGIN_BYTES].decode("utf-8", "replace"))
         token, csrf = form.get("token", [""])[0], form.get("csrf", [""])[0]
-        if limit.is_reached(request.scope):
-            return login_page(credentials.csrf, "Too many failed attempts; wait a minute.", 429)
         if not hmac.compare_digest(csrf.encode(), credentials.csrf.encode()):
             return login_page(credentials.csrf, "The server has restarted since this form was loaded; try again.", 403)
-        if not hmac.compare_digest(token.strip().encode(), credentials.token.encode()):
+        if not hmac.compare_digest(token.strip().encode(), (credentials.token or "").encode()):
             limit.record_failure(request.scope)
             return login_page(credentials.csrf, "The token is wrong.", 401)
-        response = RedirectResponse("/", 303)
-        response.set_cookie(
-            COOKIE, credentials.cookie, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
-        )
-        return response
+        return _logged_in(request, credentials)
 
-    return [Route("/login", login, methods=["POST"])]
+    def _login_by_link(request: Request) -> Response:
+        code = request.query_params.get("code", "")
+        if credentials.redeem(code):
+            return _logged_in(request, credentials)
+        if code:
+            limit.record_failure(request.scope)
+        return login_page(credentials.csrf, "The link is valid once; log in with the token." if code else "", 401)
+
+    return [Route("/login", login, methods=["GET", "POST"])]
+
+
+def _logged_in(request: Request, credentials: Credentials) -> Response:
+    response = RedirectResponse("/", 303)
+    name, is_secure = cookie_name(request.headers), request.url.scheme == "https"
+    response.set_cookie(name, credentials.cookie, httponly=True, samesite="strict", secure=is_secure, path="/")
+    return response
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
