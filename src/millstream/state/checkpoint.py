@@ -65,8 +65,7 @@ class Checkpoint:
 
     def exists(self) -> bool:
         """Whether the lineage has files in the checkpoint."""
-        found: bool = self.file_system.get_file_info(self.root).type != fs.FileType.NotFound
-        return found
+        return bool(self.file_system.get_file_info(self.root).type != fs.FileType.NotFound)
 
     def of_task(self, name: str) -> TaskCheckpoint:
         """Return the checkpoint of a task, such as ``words/3``."""
