@@ -30,9 +30,9 @@ orders = app.stream("orders", key=str, value=Order)
 orders.group_by_key().sum("cents", name="revenue")
 
 
-def to_lake(frame: Any, batch_id: int) -> None:
+def to_lake(frame: Any, batch_id: int, lineage: str) -> None:
     """Write a batch as Parquet; writing the same batch again has no effect."""
-    frame.write.mode("overwrite").parquet(str(app.data_dir / "lake" / f"batch={batch_id}"))
+    frame.write.mode("overwrite").parquet(str(app.data_dir / "lake" / f"lineage={lineage}" / f"batch={batch_id}"))
 
 
 orders.to_spark(to_lake, name="lake", schema="product STRING, cents BIGINT")

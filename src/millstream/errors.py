@@ -27,7 +27,8 @@
     │   ├── PartitionsAddedError              a source topic has partitions that no task reads
     │   └── UnknownTableError (LookupError)   the table does not exist
     ├── EngineError                           Spark could not run the batch (retryable)
-    │   └── EngineStoppedError                Spark's JVM has ended (retryable)
+    │   ├── EngineStoppedError                Spark's JVM has ended (retryable)
+    │   └── DeliveryError                     a function of to_spark raised (retryable)
     └── InternalError                         an unexpected error ended the run
 
 A message is one lower-case sentence with the offending value, then ``; `` and what to do. Facts are attributes, so
@@ -238,6 +239,12 @@ class EngineStoppedError(EngineError):
     """Spark's JVM has ended, so that nothing can run until Spark is started again."""
 
     code = "engine_stopped"
+
+
+class DeliveryError(EngineError):
+    """The function of a delivery raised, for example because its target is down; it is called again."""
+
+    code = "delivery"
 
 
 class InternalError(MillstreamError):

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from tests.spark.conftest import Feed
 
 from millstream import App, Config
-from millstream.errors import DefinitionError, ProcessingError
+from millstream.admin.reset import execute_reset, planned_reset
+from millstream.admin.savepoints import create_savepoint, restore_savepoint
+from millstream.batch.delivery import DeliveryStatus
+from millstream.errors import DefinitionError, DeliveryError
+from millstream.foundation.storage import close_environments
+from millstream.log import EmbeddedLog
+from millstream.metrics.prometheus import metrics_text
 from millstream.testing import TestDriver
+from millstream.views.status import status_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
@@ -23,9 +35,11 @@ class Lake:
     def __init__(self) -> None:
         self.batches: Batches = []
         self.is_failing = False
+        self.called = threading.Event()
 
     def __call__(self, frame: Any, batch: int) -> None:
         self.batches.append((batch, sorted(row.n for row in frame.collect())))
+        self.called.set()
         if self.is_failing:
             raise RuntimeError("the lake is dry")
 
@@ -35,7 +49,7 @@ def lake() -> Lake:
     return Lake()
 
 
-def app_to(lake: Lake, directory: Path, **settings: Any) -> App:
+def app_to(lake: Callable[..., None], directory: Path, **settings: Any) -> App:
     app = App("lake-app", data_dir=directory, config=Config(partitions=2, **settings))
     app.stream("numbers", value=int).map_values(lambda n: {"n": n}).to_spark(lake, name="lake", schema="n INT")
     return app
@@ -54,20 +68,103 @@ def test_every_row_arrives_once_and_ids_grow(tmp_path: Path, feed: Feed, lake: L
 def test_after_a_failure_the_same_id_has_the_same_rows(tmp_path: Path, feed: Feed, lake: Lake) -> None:
     feed(app := app_to(lake, tmp_path), "numbers", [b"%d" % n for n in range(5)])
     lake.is_failing = True
-    with pytest.raises(ProcessingError, match="to_spark step 'lake' failed on batch 1: RuntimeError: the lake is dry"):
+    with pytest.raises(DeliveryError, match="to_spark step 'lake' failed on batch 1: RuntimeError: the lake is dry"):
         app.run("caught-up")
     feed(app, "numbers", [b"9"])
     lake.is_failing = False
     app.run("caught-up")
-    assert lake.batches == [(1, [0, 1, 2, 3, 4]), (1, [0, 1, 2, 3, 4]), (2, [9])]
+    assert lake.batches == [(1, [0, 1, 2, 3, 4])] * 4 + [(2, [9])]  # three attempts, then the next run
 
 
-def test_rows_are_delivered_while_the_app_runs_and_an_error_stops_it(tmp_path: Path, feed: Feed, lake: Lake) -> None:
+def test_an_outage_of_the_target_does_not_stop_the_app(tmp_path: Path, feed: Feed, lake: Lake) -> None:
+    """The app goes on, the lag of the delivery is visible, and everything is delivered after the outage."""
+    processed = threading.Semaphore(0)
     feed(app := app_to(lake, tmp_path), "numbers", [b"1"])
     lake.is_failing = True
-    with pytest.raises(ProcessingError, match="the lake is dry"):
-        app.start().wait(60)
-    assert lake.batches == [(1, [1])]
+    run = app.start(on_batch=lambda report: processed.release())
+    assert processed.acquire(timeout=100)
+    assert lake.called.wait(100)
+    feed(app, "numbers", [b"2", b"3"])
+    assert processed.acquire(timeout=100)  # the app has processed what arrived during the outage
+    failing = _delivery_when(app, lambda delivery: delivery.failure is not None and delivery.lag == 3)
+    assert failing.failure is not None
+    assert "the lake is dry" in failing.failure.message
+    assert str(failing).startswith(f"lake: 3 waiting; attempt {failing.failure.attempts} failed: to_spark step 'lake'")
+    metrics = metrics_text(tmp_path)
+    assert 'millstream_delivery_lag_records{app="lake-app",delivery="lake"} 3' in metrics
+    assert 'millstream_delivery_failing{app="lake-app",delivery="lake"} 1' in metrics
+    lake.is_failing = False
+    delivered = _delivery_when(app, lambda delivery: delivery.failure is None and delivery.lag == 0)
+    assert delivered.batch == 2
+    run.stop()
+    assert run.wait(100)
+    assert dict(lake.batches) == {1: [1], 2: [2, 3]}
+
+
+def _delivery_when(app: App, condition: Callable[[DeliveryStatus], bool]) -> DeliveryStatus:
+    """Wait until the status that any process can read meets a condition."""
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline:
+        for delivery in status_of(app.data_dir, app.id).deliveries:
+            if condition(delivery):
+                return delivery
+        threading.Event().wait(0.05)
+    raise AssertionError(f"not within 100 s: {status_of(app.data_dir, app.id).deliveries}")
+
+
+class DeltaLake:
+    """A Delta table that skips transactions it has seen, as Spark's Delta does with txnAppId and txnVersion."""
+
+    def __init__(self, path: Path, *, with_lineage: bool) -> None:
+        self._path = str(path)
+        self._with_lineage = with_lineage
+
+    def __call__(self, frame: Any, batch: int, lineage: str) -> None:
+        transaction = f"lake-app {lineage}" if self._with_lineage else "lake-app"
+        is_new = not DeltaTable.is_deltatable(self._path)
+        seen = None if is_new else DeltaTable(self._path).transaction_version(transaction)
+        if seen is None or batch > seen:
+            properties = CommitProperties(app_transactions=[Transaction(app_id=transaction, version=batch)])
+            rows = pyarrow.table({"n": [row.n for row in frame.collect()]})
+            write_deltalake(self._path, rows, mode="append", commit_properties=properties)
+
+    @property
+    def rows(self) -> list[int]:
+        values: list[int] = pyarrow.table(DeltaTable(self._path).to_pyarrow_table())["n"].to_pylist()
+        return sorted(values)
+
+
+@pytest.mark.parametrize("with_lineage", [True, False])
+def test_a_target_that_remembers_ids_gets_the_rows_of_a_new_lineage(
+    tmp_path: Path, feed: Feed, with_lineage: bool
+) -> None:
+    """Without the lineage the rows after a reset are dropped, which is why the function gets it."""
+    lake = DeltaLake(tmp_path / "lake", with_lineage=with_lineage)
+    feed(app := app_to(lake, tmp_path / "data"), "numbers", [b"1", b"2"])
+    app.run("caught-up")
+    assert lake.rows == [1, 2]
+    with EmbeddedLog(app.data_dir) as log:
+        execute_reset(log, app.data_dir, planned_reset(log, app.data_dir, app.id, "latest"))
+        for partition, offsets in enumerate(log.offsets("lake-app.to-spark.lake")):
+            log.delete_before("lake-app.to-spark.lake", partition, offsets.end)
+    close_environments(app.data_dir)
+    feed(app, "numbers", [b"3"])
+    app.run("caught-up")
+    assert lake.rows == ([1, 2, 3] if with_lineage else [1, 2])
+
+
+def test_a_restored_savepoint_starts_a_new_lineage(tmp_path: Path, feed: Feed) -> None:
+    lineages: list[tuple[int, str]] = []
+    app = app_to(lambda frame, batch, lineage: lineages.append((batch, lineage)), tmp_path)
+    feed(app, "numbers", [b"1"])
+    app.run("caught-up")
+    create_savepoint(tmp_path, app.id, "before", tmp_path / "savepoints")
+    feed(app, "numbers", [b"2"])
+    app.run("caught-up")
+    restore_savepoint(tmp_path, app.id, "before", tmp_path / "savepoints")
+    app.run("caught-up")
+    assert [batch for batch, _ in lineages] == [1, 2, 1]
+    assert lineages[0][1] == lineages[1][1] != lineages[2][1]
 
 
 def test_stop_ends_deliveries_and_loses_nothing(tmp_path: Path, feed: Feed, lake: Lake) -> None:

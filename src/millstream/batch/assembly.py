@@ -174,9 +174,18 @@ class Assembly:
         return self.loop(journal, self.planner(batch_size(config)), executors.execute, loop_options)
 
 
-def topic_loop(name: str, topic: str, broker: Broker, journal: Journal, config: Config, execute: Execute) -> BatchLoop:
+def topic_loop(
+    name: str,
+    topic: str,
+    broker: Broker,
+    journal: Journal,
+    config: Config,
+    execute: Execute,
+    options: LoopOptions | None = None,
+) -> BatchLoop:
     """Return a loop over a single topic; it has no tasks, ``execute`` handles the records itself."""
-    return BatchLoop(name, journal, Planner(broker, [topic], batch_size(config)), execute, task_names=[])
+    planner = Planner(broker, [topic], batch_size(config))
+    return BatchLoop(name, journal, planner, execute, task_names=[], options=options)
 
 
 def batch_size(config: Config) -> BatchSize:

@@ -29,6 +29,7 @@ from millstream.batch.logs import log_event
 from millstream.batch.loop import BatchLoop, Until
 from millstream.errors import (
     BrokerUnavailableError,
+    DeliveryError,
     EngineError,
     InternalError,
     MillstreamError,
@@ -43,7 +44,7 @@ _log = logging.getLogger("millstream.supervisor")
 _MAX_ATTEMPTS = 3
 _FIRST_PAUSE_SECONDS = 0.5
 _MAX_PAUSE_SECONDS = 30.0
-_OUTAGES = (BrokerUnavailableError, StorageFullError)
+_OUTAGES = (BrokerUnavailableError, StorageFullError, DeliveryError)
 """Errors that end without a change of the app; a run waits for that, however long it takes."""
 
 Kind = Literal["infrastructure", "user code", "state"]
@@ -141,7 +142,7 @@ class Supervisor:
         return planned.number if planned is not None else progress.done + 1
 
     def _final_error(self, error: MillstreamError, attempts: int) -> MillstreamError:
-        if attempts < _MAX_ATTEMPTS:
+        if attempts < _MAX_ATTEMPTS or isinstance(error, DeliveryError):
             return error
         final = EngineError(
             f"batch {self._batch} failed {attempts} times with the same error, so the app was stopped: {error.message}",

@@ -214,23 +214,34 @@ class Stream(StatelessVerbs[K, V], StreamJoins[K, V]):
         )
         self._draft.add(node)
 
-    def to_spark(self, function: Callable[[Any, int], Any], *, name: str, schema: str | None = None) -> None:
-        """Call ``function(dataframe, batch_id)`` in the driver for each batch, to write it anywhere Spark can.
+    def to_spark(
+        self,
+        function: Callable[[Any, int, str], Any] | Callable[[Any, int], Any],
+        *,
+        name: str,
+        schema: str | None = None,
+    ) -> None:
+        """Call ``function(dataframe, batch_id, lineage)`` in the driver for each batch, to write it anywhere Spark can.
 
         Rows have ``key``, ``value``, ``timestamp`` … as the data source reads them; with ``schema``, such as
         ``"zone INT, amount DOUBLE, _key STRING"``, they are decoded from JSON. The records wait in the topic
-        ``APP.to-spark.NAME`` until the function returns. After a crash it is called again with the same id and the
-        same rows: at least once, and exactly once if writing an id twice has no effect (Delta's ``txnVersion``).
+        ``APP.to-spark.NAME`` until the function returns. If it raises, or after a crash, it is called again with the
+        same id and rows: at least once, and exactly once if writing an id twice has no effect (Delta's ``txnVersion``).
+        Ids begin at 1 again in a new ``lineage``, after a reset or a restored savepoint (Delta's ``txnAppId``).
 
         >>> from millstream import App
-        >>> app = App("lake")
-        >>> rides = app.stream("rides")
-        >>> rides.to_spark(lambda frame, batch: frame.write.parquet(f"lake/batch={batch}"), name="lake")
+        >>> rides = App("lake").stream("rides")
+        >>> rides.to_spark(lambda frame, id, lineage: frame.write.parquet(f"lake/{lineage}/batch={id}"), name="lake")
         """
         topic = f"{self._draft.app}.to-spark.{check_name('step', name)}"
         if topic in self._draft.deliveries:
             raise DefinitionError(f"two to_spark steps are named {name!r}", hint="give them different names")
-        self._draft.deliveries[topic] = SparkDelivery(name, function, schema)
+        forms = {2: "(frame, batch_id)", 3: "(frame, batch_id, lineage)"}
+        if by_arity("to_spark", function, forms).arity == 3:
+            call: AnyFunction = function
+        else:
+            call = lambda frame, batch_id, _lineage: function(frame, batch_id)  # type: ignore[call-arg]  # noqa: E731
+        self._draft.deliveries[topic] = SparkDelivery(name, call, schema)
         self._draft.add(SparkSink(source=self._node, topic=topic, name=name))
 
 

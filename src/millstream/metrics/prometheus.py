@@ -36,6 +36,8 @@ _METRICS = {
     ),
     "last_batch_timestamp_seconds": ("gauge", "Time at which the last batch completed."),
     "lag_records": ("gauge", "Unread records as of the last batch."),
+    "delivery_lag_records": ("gauge", "Records that wait to be delivered by a to_spark step."),
+    "delivery_failing": ("gauge", "Whether the last call of a to_spark step failed."),
     "stage_records_in_total": ("counter", "Records processed by the tasks of a stage."),
     "stage_seconds_total": ("counter", "Total time of the tasks of a stage."),
     "stream_time_seconds": ("gauge", "Stream time of a task."),
@@ -88,6 +90,9 @@ def _samples(status: AppStatus) -> Iterator[Sample]:
     for name, count in status.lag.items():
         topic, _, partition = name.rpartition("/")
         yield "lag_records", {"topic": topic, "partition": partition}, count
+    for delivery in status.deliveries:
+        yield "delivery_lag_records", {"delivery": delivery.name}, delivery.lag
+        yield "delivery_failing", {"delivery": delivery.name}, delivery.failure is not None
     for stage in status.stages:
         yield from _stage_samples(stage)
 

@@ -23,10 +23,10 @@ N = TypeVar("N", bound=Node)
 
 
 class SparkDelivery(NamedTuple):
-    """A function that is called with each batch of a topic as a DataFrame and with the number of the batch."""
+    """A function that is called with each batch of a topic as a DataFrame, its number and the lineage of numbers."""
 
     name: str
-    function: Callable[[Any, int], Any]
+    function: Callable[[Any, int, str], Any]
     schema: str | None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from millstream.batch.activity import Heartbeat, HeartbeatFile
+from millstream.batch.delivery import DeliveryStatus, delivery_statuses
 from millstream.batch.fill import FillProgress, fill_progress
 from millstream.batch.history import FailureReport
 from millstream.batch.journal import Journal
@@ -79,6 +80,8 @@ class AppStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The last heartbeat of its process, with its activity; about once a second while it runs."""
     failure: FailureReport | None
     """The last failure, unless a batch has succeeded since."""
+    deliveries: list[DeliveryStatus] = []
+    """The ``to_spark`` steps."""
     fill: FillProgress | None = None
     """The progress of tables that are filled from the past."""
 
@@ -105,6 +108,7 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
         stages=_stages(journal, totals),
         sign=HeartbeatFile(activity_file(data_dir, app)).read(),
         failure=journal.history.failure(),
+        deliveries=delivery_statuses(data_dir, app),
         fill=fill_progress(data_dir, app),
     )
 
