@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millstream.errors import InvalidNameError
+from millstream.foundation.kafka_acls import required_acls
 from millstream.foundation.names import check_name
 
 ALLOWED = frozenset(string.ascii_letters + string.digits + "._-")
@@ -47,3 +48,10 @@ def test_the_error_names_kind_and_value() -> None:
     with pytest.raises(InvalidNameError, match=r"store name 'a/b' is not allowed; use 1 to 200") as caught:
         check_name("store", "a/b")
     assert caught.value.facts == {"name": "a/b"}
+
+
+def test_on_kafka_no_app_id_is_a_prefix_of_the_names_of_another_app() -> None:
+    for app in ("orders", "orders-eu", "orders_eu"):
+        assert required_acls(app, ["lines"], ["out"], creates=True)
+    with pytest.raises(InvalidNameError, match=r"app id 'orders.eu' has a dot, .* on Kafka; .*'orders-eu'"):
+        required_acls("orders.eu", ["lines"], ["out"], creates=True)

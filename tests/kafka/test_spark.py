@@ -17,7 +17,7 @@ from millstream.admin.reset import execute_reset, planned_reset
 from millstream.batch.report import BatchReport
 from millstream.broker import TopicConfig
 from millstream.cli.ui import last_broker_url
-from millstream.errors import StateError
+from millstream.errors import InvalidNameError, StateError
 from millstream.foundation.names import producer_prefix
 from millstream.foundation.storage import close_environments
 from millstream.kafka import KafkaBroker
@@ -102,6 +102,16 @@ def test_another_broker_under_the_same_state_is_refused_and_nothing_is_created_t
     with pytest.raises(StateError, match=r"has state and positions of 'embedded:.*but its broker is now 'kafka:"):
         app.run("caught-up")
     assert "lines" not in kafka.topic_names()
+
+
+def test_an_app_id_with_a_dot_is_refused_before_anything_is_created(
+    cluster: Cluster, kafka: KafkaBroker, tmp_path: Path, name: str
+) -> None:
+    app = App("orders.eu", broker=cluster.url, data_dir=tmp_path)
+    app.stream(name).to(f"{name}-out")
+    with pytest.raises(InvalidNameError, match=r"app id 'orders.eu' has a dot"):
+        app.run("caught-up")
+    assert f"{name}-out" not in kafka.topic_names()
 
 
 def test_a_topic_that_was_created_again_is_refused(app: App, kafka: KafkaBroker) -> None:

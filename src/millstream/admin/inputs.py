@@ -10,10 +10,13 @@ from collections.abc import Collection
 from millstream.batch.journal import Inputs, Journal
 from millstream.broker import Broker
 from millstream.errors import StateError
+from millstream.foundation.names import check_app_on_kafka
 
 
 def check_cluster(app: str, journal: Journal, broker: Broker) -> None:
     """Raise if the app has run on another broker; call this before anything is read or created."""
+    if broker.url.startswith("kafka:"):
+        check_app_on_kafka(app)
     stored, cluster = journal.inputs(), broker.cluster_id()
     if stored is not None and stored.cluster != cluster:
         raise StateError(

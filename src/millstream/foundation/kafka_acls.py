@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from millstream.foundation.names import check_app_on_kafka
+
 READER_GROUP = "millstream.readers"
 """The group that consumers must configure but never join, so it needs no ACL."""
 
@@ -32,6 +34,7 @@ def required_acls(
 
     Its journal and its changelogs are topics whose names start with its own.
     """
+    check_app_on_kafka(app)
     reads, writes = sorted(set(reads)), sorted(set(writes))
     acls = [Acl(operation, "topic", topic) for topic in reads for operation in ("Read", "DescribeConfigs")]
     for topic in writes:

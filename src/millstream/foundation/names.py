@@ -33,6 +33,21 @@ def check_name(kind: str, name: object) -> str:
     return name
 
 
+def check_app_on_kafka(app: str) -> None:
+    """Refuse an app id with a dot on Kafka.
+
+    A dot ends the id in the names of groups, transactional ids and topics of an app: those of ``orders.eu`` could be
+    those of a stage ``eu`` of ``orders``, whose ACLs would cover them.
+    """
+    if "." in app:
+        raise InvalidNameError(
+            f"app id {app!r} has a dot, which is not allowed on Kafka",
+            hint=f"the ACLs and transactional ids of app {app.partition('.')[0]!r} would cover it; "
+            f"use {app.replace('.', '-')!r}",
+            name=app,
+        )
+
+
 def snake_case(name: str) -> str:
     """Convert a class name to snake case.
 
