@@ -163,6 +163,16 @@ class App(Sources):
         _runs[self.data_dir, self.id] = run
         return run
 
+    def stand_by(self, on_step: Callable[[str], None] = lambda _: None) -> bool:
+        """Wait until no run of the app is alive on any host, with a copy of its state that stays up to date.
+
+        Return True when it is time to call ``run``, False if Ctrl-C or SIGTERM ended the wait.
+        """
+        check_not_loading("stand_by")
+        from millstream.spark.standby import stand_by
+
+        return stand_by(self._importable()._spec(), on_step)
+
     def stop(self) -> None:
         """Drain the run that this process has started and wait for its end."""
         run = _runs.get((self.data_dir, self.id))

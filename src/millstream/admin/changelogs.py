@@ -85,10 +85,13 @@ def _followed(broker: Broker, data_dir: Path, app: str) -> Journal:
     return Journal(journal_dir(data_dir, app), changelog=changelog)
 
 
-def fetch_journal(broker: Broker, data_dir: Path, app: str) -> None:
-    """Bring the journal of an app on this host up to date with its broker, unless the app runs here."""
+def fetch_journal(broker: Broker, data_dir: Path, app: str, *, is_locked: bool = False) -> None:
+    """Bring the journal of an app on this host up to date with its broker, unless the app runs here.
+
+    ``is_locked`` if the caller holds the lock of the app.
+    """
     has_topic = find_journal_topic(broker, app) is not None
-    if has_topic and not FileLock(lock_file(data_dir, app)).is_held():
+    if has_topic and (is_locked or not FileLock(lock_file(data_dir, app)).is_held()):
         _followed(broker, data_dir, app).follow()
 
 

@@ -8,6 +8,13 @@ from collections.abc import Callable
 from millstream.batch.activity import Activity
 from millstream.task.changelog import CatchUp
 
+_VERB = "restoring"
+
+
+def is_restore(activity: str) -> bool:
+    """Whether an activity is that of a ``Restoring``."""
+    return activity.startswith(f"{_VERB} ")
+
 
 class Restoring:
     """Restores tasks one after the other, and reports how far it has come."""
@@ -48,5 +55,5 @@ class Restoring:
         left = (self._clock() - self._began) * (1 - part) / part if part > 0.01 else None
         estimate = "" if left is None else f", about {left:,.0f} s left"
         number = min(self._done + 1, self._tasks)
-        where = f"restoring {self._task} (task {number} of {self._tasks}) from its changelog"
+        where = f"{_VERB} {self._task} (task {number} of {self._tasks}) from its changelog"
         return f"{where}: {rows:,} rows, {size / 1e6:,.1f} MB{estimate}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Literal, NamedTuple
 
 import click
@@ -38,9 +39,12 @@ class RunTotals:
         *,
         has_past: bool = False,
         dead_letter_topic: str = "",
+        activity: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Start with nothing; ``activity`` returns what the run does before its first batch, if that takes long."""
         self.app = app
+        self._activity = activity
         self.is_started = False
         self.waiting_records = 0
         """The number of records that were waiting when the run started."""
@@ -111,10 +115,14 @@ class RunTotals:
     def _first_activity(self) -> str:
         """What happens before the first batch is done."""
         if not self.is_started:
-            return "starting Spark"
+            return self.start_step() or "starting Spark"
         if self.waiting_records:
             return f"running the first batch; {format_count(self.waiting_records, 'record')} waiting"
         return "waiting for records"
+
+    def start_step(self) -> str:
+        """Return what the run does before it has started, if that takes long."""
+        return "" if self.is_started else self._activity()
 
     def line(self) -> str:
         """Return all totals in one line."""
@@ -170,7 +178,8 @@ def show_progress(totals: RunTotals, style: Style) -> Iterator[Callbacks]:
             with _live(totals):
                 yield Callbacks(on_start, totals.add)
         else:
-            yield Callbacks(on_start, totals.add if style == "quiet" else _line_printer(totals))
+            with nullcontext() if style == "quiet" else _start_lines(totals):
+                yield Callbacks(on_start, totals.add if style == "quiet" else _line_printer(totals))
     finally:
         if style != "quiet" and totals.is_started:
             click.echo(totals.summary())
@@ -186,6 +195,25 @@ def _live(totals: RunTotals) -> Live:
         return grid
 
     return Live(get_renderable=render, console=Console(), refresh_per_second=4, transient=True)
+
+
+@contextmanager
+def _start_lines(totals: RunTotals) -> Iterator[None]:
+    """Print a line per second while the start takes long."""
+    ended = threading.Event()
+
+    def report() -> None:
+        while not ended.wait(_LINE_SECONDS) and not totals.is_started:
+            if totals.start_step():
+                click.echo(totals.line())
+
+    thread = threading.Thread(target=report, name="millstream-start", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _line_printer(totals: RunTotals) -> Callable[[BatchReport], None]:

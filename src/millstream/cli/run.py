@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -11,7 +12,9 @@ import click
 import msgspec
 
 from millstream.app import App
+from millstream.batch.activity import HeartbeatFile
 from millstream.batch.loop import Until
+from millstream.batch.restoring import is_restore
 from millstream.batch.trigger import Trigger, TriggerMode
 from millstream.cli.command import TARGET, Command
 from millstream.cli.logs import LogFormat, log_to_stderr
@@ -22,7 +25,7 @@ from millstream.cli.ui import host_option, show_server, token_option, web_option
 from millstream.errors import StateError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
-from millstream.foundation.paths import app_names, lock_file
+from millstream.foundation.paths import activity_file, app_names, lock_file
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.foundation.text import format_count
 from millstream.plan.changes import is_unchanged
@@ -69,6 +72,7 @@ from millstream.task.policy import Policies
 @click.option("--as", "name", metavar="NAME", help="Run under another id, with its own state.")
 @click.option("--log", type=click.Choice(["text", "json"]), help="Log to standard error, one line per batch.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Serve metrics for Prometheus.")
+@click.option("--standby", is_flag=True, help="Wait, with a warm copy, until no other run is alive; then take over.")
 @web_option
 @host_option
 @token_option
@@ -92,6 +96,7 @@ def run(
     hosts: tuple[str, ...],
     no_token: bool,
     no_web: bool,
+    standby: bool,
     target: str | None = None,
 ) -> None:
     """Run an app on Spark and show its progress.
@@ -103,19 +108,22 @@ def run(
     app = settings.load(target)
     app.id = app.id if name is None else check_name("app", name)
     Trigger.of(trigger, every)  # reports invalid options before Spark starts
-    if metrics_port is not None:
-        app.config = msgspec.structs.replace(app.config, metrics_port=metrics_port)
-    if master is not None:
-        app.config = msgspec.structs.replace(app.config, master=master)
+    given = {"metrics_port": metrics_port, "master": master}
+    app.config = msgspec.structs.replace(
+        app.config, **{key: value for key, value in given.items() if value is not None}
+    )
     if log is not None:
         log_to_stderr(log)
     style: Style = "quiet" if quiet else "lines" if no_progress or not sys.stdout.isatty() else "live"
     if _is_free(app) and style != "quiet":
         show_message(f"starting Spark for {app.id} on {app.broker_url or app.data_dir}")
+    if standby and not _stand_by(app, quiet=style == "quiet"):
+        return
     totals = RunTotals(
         app.id,
         has_past=app.id in app_names(app.data_dir),
         dead_letter_topic=Policies.of(app.id, app.config).dead_letter_topic,
+        activity=partial(_restoring, HeartbeatFile(activity_file(app.data_dir, app.id))),
     )
     with show_progress(totals, style) as callbacks:
         on_fill = None if style == "quiet" else lambda progress: show_message(str(progress))
@@ -133,6 +141,23 @@ def run(
         serve = partial(WebServer, app.data_dir, app.broker_url, address, hosts=hosts, requires_token=not no_token)
         with _served(app, address, serve, quiet=style == "quiet") if is_served else nullcontext():
             running.wait(handle_signals=True)
+
+
+def _restoring(heartbeats: HeartbeatFile) -> str:
+    """Return how far this process has restored state; empty if it does something else."""
+    heartbeat = heartbeats.read()
+    is_restoring = heartbeat is not None and heartbeat.process == os.getpid() and is_restore(heartbeat.doing.what)
+    return heartbeat.doing.what if heartbeat is not None and is_restoring else ""
+
+
+def _stand_by(app: App, *, quiet: bool) -> bool:
+    """Wait for the end of another run; False if the wait was stopped."""
+    if not quiet:
+        show_message(f"standing by for {app.id}: this run starts when no other run is alive")
+    has_to_run = app.stand_by()
+    if has_to_run and not quiet:
+        show_message(f"no run of {app.id} is alive: taking over")
+    return has_to_run
 
 
 def _show_expired(expired: dict[str, int], tables: tuple[str, ...]) -> None:

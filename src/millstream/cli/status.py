@@ -90,6 +90,7 @@ def _lines(status: AppStatus) -> list[tuple[str, str]]:
         ("records", f"{totals.records_in:,} in, {totals.records_out:,} out, {status.rate:,.0f}/s now"),
         ("lag", _counts(status.lag) or "none"),
         ("time", ", ".join(f"{name} {seconds * 1000:.1f} ms" for name, seconds in phases.items())),
+        ("state", status.storage),
         ("dropped", _counts(totals.dropped)),
         ("dead letters", f"{totals.dead_letters:,} (see: millstream dlq list)" if totals.dead_letters else ""),
     ]

@@ -16,6 +16,7 @@ from pyspark import SparkContext
 from millstream.admin.changelogs import open_journal
 from millstream.admin.filling import remove_fill, requested_fill
 from millstream.admin.savepoints import finish_restore
+from millstream.admin.standby import Presence
 from millstream.batch.activity import Activity, HeartbeatFile
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.fill import FillProgress
@@ -27,6 +28,7 @@ from millstream.batch.restoring import Restoring
 from millstream.batch.supervisor import Supervisor
 from millstream.batch.trigger import Trigger
 from millstream.batch.watchdog import Watchdog
+from millstream.broker import SupportsMembership
 from millstream.broker_urls import open_broker
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, ProcessingError
@@ -101,6 +103,8 @@ class SparkRun:
             options = LoopOptions(on_batch=_naming_errors(on_batch), every_seconds=trigger.every_seconds)
             journal = open_journal(spec, broker, Owner.new(), Restoring(options.activity))
             held.callback(journal.leave)
+            if journal.changelog is not None and isinstance(broker, SupportsMembership):
+                held.callback(Presence(spec.id, broker).close)
             deployment = Deployment(spec, broker, journal, lease, trigger, options.activity)
             held.callback(_watchdog(spec, deployment, options.activity).close)
             filling = _filling(deployment, fill, reset, lease, on_fill)

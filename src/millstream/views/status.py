@@ -17,6 +17,7 @@ from millstream.batch.report import BatchReport, Phases, StageTotals, Totals
 from millstream.errors import StateError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import activity_file, app_names, journal_dir, lock_file
+from millstream.foundation.text import format_count
 from millstream.task.report import TaskReport
 
 _RECENT_MS = 10_000
@@ -80,6 +81,8 @@ class AppStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The last heartbeat of its process, with its activity; about once a second while it runs."""
     failure: FailureReport | None
     """The last failure, unless a batch has succeeded since."""
+    storage: str
+    """Where the state is kept."""
     deliveries: list[DeliveryStatus] = []
     """The ``to_spark`` steps."""
     fill: FillProgress | None = None
@@ -110,7 +113,16 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
         failure=journal.history.failure(),
         deliveries=delivery_statuses(data_dir, app),
         fill=fill_progress(data_dir, app),
+        storage=_storage(journal),
     )
+
+
+def _storage(journal: Journal) -> str:
+    """Describe where the state of an app is kept."""
+    inputs, topics = journal.inputs(), journal.changelogs()
+    if not topics or inputs is None:
+        return "on this host"
+    return f"in {format_count(len(topics), 'changelog')} on {inputs.url}, with a copy on this host"
 
 
 def check_has_run(data_dir: Path, app: str) -> None:

@@ -11,6 +11,7 @@ from msgspec import Meta
 from millstream.batch.history import MINUTES_KEPT
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport, Phases
+from millstream.batch.restoring import is_restore
 from millstream.serve.api.params import Name
 from millstream.serve.history import HistoryPoint, history_of
 from millstream.serve.lag import lag_of
@@ -49,6 +50,8 @@ class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
     records_out: int
     late: int
     dead_letters: int
+    storage: str
+    """Where the state is kept."""
 
 
 class BatchTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +184,7 @@ def _summary(status: AppStatus, lags: Mapping[str, int], batches: Sequence[Batch
         records_out=status.totals.records_out,
         late=status.totals.late,
         dead_letters=status.totals.dead_letters,
+        storage=status.storage,
     )
 
 
@@ -201,6 +205,8 @@ def _state(status: AppStatus, lag: int) -> tuple[State, str]:
         if status.planned is not None:
             return "stopped", f"batch {status.planned} was interrupted; the next run starts with it"
         return "stopped", "the next run continues from the current position"
+    if status.sign is not None and is_restore(status.sign.doing.what):
+        return "catching up", status.sign.doing.what
     if lag == 0 and status.planned is None:
         return "waiting", "all records are processed; waiting for new records"
     if lag > max(_BEHIND_RECORDS, _BEHIND_SECONDS * status.rate):

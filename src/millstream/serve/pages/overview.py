@@ -52,6 +52,7 @@ def _app(detail: AppDetail) -> Markup:
             "p", link("Topology", "topology", app=app.app), link("History", "history", app=app.app), class_="links"
         ),
         element("p", app.why, class_="why"),
+        element("p", f"State is {app.storage}.", class_="note"),
         class_="app-head",
     )
     body = joined(head, _metrics(app, detail.minutes), _history(detail), _dropped(detail))

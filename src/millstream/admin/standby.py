@@ -1,0 +1,105 @@
+"""Wait for the end of the run of an app on another host, with a copy of its journal and state that stays up to date.
+
+A run is a member of a group; the brokers remove a member that sends no heartbeats. A standby only looks at the group.
+When it has no members, the standby takes the app over as any other start does: if the old run is still alive after
+all, behind a broken network, it is fenced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+from millstream.admin.changelogs import fetch_journal, restore_states
+from millstream.batch.app_spec import AppSettings
+from millstream.batch.journal import Journal
+from millstream.batch.journal_changelog import find_journal_topic
+from millstream.broker import Broker, SupportsMembership
+from millstream.errors import BrokerError, MillstreamError, StateError
+from millstream.foundation.file_lock import FileLock
+from millstream.foundation.names import journal_topic_name
+from millstream.foundation.paths import journal_dir, lock_file, state_dir
+
+_SESSION = "6 s"
+_POLL_SECONDS = 1.0
+
+
+def presence_group(app: str) -> str:
+    """Return the group whose member is the run of an app."""
+    return f"{app}.running"
+
+
+class Presence:
+    """The membership of a run in the group of its app, kept up by a thread."""
+
+    def __init__(self, app: str, broker: SupportsMembership) -> None:
+        self._member = broker.join_group(presence_group(app), [journal_topic_name(app)], session_timeout=_SESSION)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._refresh, name="millstream-presence", daemon=True)
+        self._thread.start()
+
+    def _refresh(self) -> None:
+        while not self._closing.wait(_POLL_SECONDS / 4):
+            with contextlib.suppress(MillstreamError):  # an outage; the run itself reports it
+                self._member.refresh(lambda _: None)
+
+    def close(self) -> None:
+        """Leave the group, so that a standby takes over at once."""
+        self._closing.set()
+        self._thread.join()
+        with contextlib.suppress(MillstreamError):
+            self._member.leave()
+
+
+def is_running(broker: Broker, app: str) -> bool:
+    """Whether a run of an app is alive on any host."""
+    if presence_group(app) not in broker.group_names():
+        return False
+    try:
+        return bool(broker.group(presence_group(app)).members)
+    except BrokerError as error:
+        if error.retryable:
+            raise
+        return False  # deleted since it was listed
+
+
+class Standby:
+    """Waits until no run of an app is alive; ``on_step`` is called with what it does."""
+
+    def __init__(self, app: AppSettings, broker: Broker, on_step: Callable[[str], None] = lambda _: None) -> None:
+        self._app = app
+        self._broker = broker
+        self._on_step = on_step
+        self.stopping = threading.Event()
+
+    def wait(self) -> bool:
+        """Return True when the app has to be taken over, False after ``stopping`` was set."""
+        lock = FileLock(lock_file(self._app.data_dir, self._app.id))
+        has_own_disk = lock.acquire()  # otherwise the run uses the same data directory, which is up to date by itself
+        try:
+            while not self.stopping.is_set():
+                began = time.monotonic()
+                with contextlib.suppress(BrokerError):  # without the cluster there is nothing to take over
+                    if not is_running(self._broker, self._app.id):
+                        return True
+                    if has_own_disk:
+                        self._copy()
+                self.stopping.wait(max(0.0, _POLL_SECONDS - (time.monotonic() - began)))
+            return False
+        finally:
+            if has_own_disk:
+                lock.release()
+
+    def _copy(self) -> None:
+        """Bring journal and state on this host up to date, as far as the topics can be read."""
+        app = self._app
+        if find_journal_topic(self._broker, app.id) is None:
+            return
+        fetch_journal(self._broker, app.data_dir, app.id, is_locked=True)
+        journal = Journal(journal_dir(app.data_dir, app.id))
+        with contextlib.suppress(StateError):  # the run has written more since its journal was read
+            restored = restore_states(app.id, state_dir(app.data_dir, app.id), journal, self._broker)
+            batch = journal.read()[0].done
+            self._on_step(f"standing by at batch {batch}, {len(restored)} tasks were behind")
