@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from typing import Any
 
 import click
 import msgspec
@@ -108,10 +109,7 @@ def run(
     app = settings.load(target)
     app.id = app.id if name is None else check_name("app", name)
     Trigger.of(trigger, every)  # reports invalid options before Spark starts
-    given = {"metrics_port": metrics_port, "master": master}
-    app.config = msgspec.structs.replace(
-        app.config, **{key: value for key, value in given.items() if value is not None}
-    )
+    _replace_settings(app, metrics_port=metrics_port, master=master)
     if log is not None:
         log_to_stderr(log)
     style: Style = "quiet" if quiet else "lines" if no_progress or not sys.stdout.isatty() else "live"
@@ -141,6 +139,12 @@ def run(
         serve = partial(WebServer, app.data_dir, app.broker_url, address, hosts=hosts, requires_token=not no_token)
         with _served(app, address, serve, quiet=style == "quiet") if is_served else nullcontext():
             running.wait(handle_signals=True)
+
+
+def _replace_settings(app: App, **options: Any) -> None:
+    """Replace the settings of an app by the options that were given."""
+    given = {name: value for name, value in options.items() if value is not None}
+    app.config = msgspec.structs.replace(app.config, **given)
 
 
 def _restoring(heartbeats: HeartbeatFile) -> str:
