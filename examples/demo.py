@@ -67,7 +67,7 @@ class Screen:
             totals = self.totals[app.id]
             grid = Table.grid(padding=(0, 2))
             grid.add_row(Text(app.id, style="bold cyan"), Text("" if totals.batches else "waiting for the first batch"))
-            for name, text in totals.details():
+            for name, text in totals.details() if totals.batches else ():
                 grid.add_row(Text(name, style="dim"), Text(text))
             if self.rows[app.id]:
                 top = "  ".join(f"{key} {count:,}" for key, count in self.rows[app.id])
@@ -125,8 +125,6 @@ def run(seconds: float, rate: int, console: Console) -> Screen:
     console.print(f"dashboard: {server.login_url}", highlight=False, soft_wrap=True)
     console.print(f"starting Spark; log and state are in {APPS[0].data_dir}", highlight=False, soft_wrap=True)
     runs = [app.start(on_batch=partial(screen.add_batch, app)) for app in APPS]
-    for totals in screen.totals.values():
-        totals.is_started = True
     threads = [threading.Thread(target=feed, args=(rate, stop)), threading.Thread(target=audit, args=(stop,))]
     for thread in threads:
         thread.start()
@@ -155,7 +153,8 @@ def _print_progress(screen: Screen, stop: threading.Event, seconds: float, conso
         if stop.wait(min(5.0, seconds)):
             return
         for totals in screen.totals.values():
-            console.print(totals.line(), highlight=False, soft_wrap=True)
+            line = totals.line() if totals.batches else f"{totals.app}: waiting for the first batch"
+            console.print(line, highlight=False, soft_wrap=True)
 
 
 def print_summary(screen: Screen, console: Console) -> None:
