@@ -118,7 +118,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
     def plus(self, report: BatchReport) -> Totals:
         """Return the sums with one more batch."""
-        sums, phases = self.phases, report.phases
+        sums, phases, latency = self.phases, report.phases, report.latency
         stages = dict(self.stages)
         for task in report.tasks:
             if task.stage:
@@ -139,7 +139,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
             ),
             stages=stages,
             lag=sum(report.lag.values()),
-            latency=self.latency if report.latency is None else self.latency.plus(report.latency),
+            latency=self.latency if latency is None else self.latency.plus(latency),
             state_bytes={
                 **self.state_bytes,
                 **{task.name: sum(task.bytes.values()) for task in report.tasks if task.bytes},
