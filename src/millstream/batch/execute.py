@@ -75,9 +75,11 @@ def restore_tasks(
     names = task_names(env.layout)
     restored = 0
     for task in tasks:
-        if env.checkpoint is not None and names[task] in versions:
-            checkpoint = env.checkpoint.of_task(names[task])
-            restored += bool(checkpoint.restore(env.state(task), versions[names[task]], batch.number))
+        name, (stage, partition) = names[task], env.stage(task)
+        if env.changelogs is not None:
+            restored += bool(env.changelogs.of_task(stage.name, partition).restore(env.state(task)).rows)
+        elif env.checkpoint is not None and name in versions:
+            restored += bool(env.checkpoint.of_task(name).restore(env.state(task), versions[name], batch.number))
     return restored
 
 

@@ -119,7 +119,7 @@ class ClusterJob:
         self._jobs = LevelJobs(self._context, self._header.slots)
 
     def _check_locations(self, reports: list[TaskReport]) -> None:
-        """Cache the tokens again if tasks ran elsewhere than planned, as after the restart of an executor."""
-        if any(report.restore_seconds for report in reports):
+        """Cache the tokens again if tasks ran on other hosts than planned, as after the restart of an executor."""
+        if any(report.host in self._cores and report.host != self._hosts.get(report.name) for report in reports):
             self._cores = {}
             self._next_check = 0.0
