@@ -12,7 +12,10 @@ from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
-from millstream.foundation.object_codec import encode_key
+from millstream.foundation.aggregation import Aggregation as Aggregation  # noqa: PLC0414  # users import it here
+from millstream.foundation.aggregation import identity as _identity
+from millstream.foundation.ordered_aggregations import Attr, CollectUpTo, Earliest, Latest, TopDistinct
+from millstream.foundation.statistics import Correlation, Histogram, Moments
 
 QUANTILE_ERROR = 0.01
 """The maximum relative error of a quantile."""
@@ -21,28 +24,6 @@ _GAMMA = (1 + QUANTILE_ERROR) / (1 - QUANTILE_ERROR)
 _LOG_GAMMA = math.log(_GAMMA)
 _ZERO = 1 << 16
 """Added to bucket numbers, so that those of positive numbers are positive; floats have about ±37,000 buckets."""
-
-
-class Aggregation(msgspec.Struct, frozen=True, tag=str.lower):
-    """A way to aggregate values; ``add``, ``remove`` and ``merge`` return the new state."""
-
-    cannot_remove: ClassVar[str] = ""
-    """Why a value cannot be removed again; empty if it can."""
-
-    def add(self, state: Any, value: Any, /) -> Any:
-        raise NotImplementedError
-
-    def remove(self, state: Any, value: Any, /) -> Any:
-        """Remove a value that was added."""
-        raise NotImplementedError(self.cannot_remove)
-
-    def merge(self, earlier: Any, later: Any, /) -> Any:
-        """Merge the states of two sessions, the earlier one first."""
-        raise NotImplementedError
-
-    def finish(self, state: Any) -> Any:
-        """Return the result of a state, which is None if no value was added."""
-        return state
 
 
 class Count(Aggregation, frozen=True):
@@ -306,7 +287,7 @@ class Several(Aggregation, frozen=True):
 
 AnyAggregation: TypeAlias = (
     Count | Sum | Mean | Min | Max | First | Last | Collect | CollectSet | CountDistinct | Top | Quantile | Counted
-    | Several
+    | Several | Attr | CollectUpTo | Earliest | Latest | TopDistinct | Correlation | Histogram | Moments
 )  # fmt: skip
 
 
@@ -333,12 +314,6 @@ def finisher(ready: Aggregation, build: Callable[..., Any] | None = None) -> Cal
     if build is None:
         return lambda state: None if state is None else finish(state)
     return lambda state: None if state is None else build(**finish(state))
-
-
-def _identity(value: Any) -> Any:
-    """Return text and integers themselves, and the bytes of other values, since True == 1 == 1.0."""
-    kind = type(value)
-    return value if kind is str or kind is int else encode_key(value)
 
 
 def _bucket(value: Any) -> int:

@@ -119,6 +119,8 @@ def _without_lines(function: FunctionType) -> CodeType:
 def by_arity(verb: str, call: object, allowed: dict[int, str] | None = None) -> Function:
     """Check a user function and count its parameters; ``allowed`` maps numbers of them to forms for messages."""
     allowed = allowed or _FORMS
+    if isinstance(call, Function):
+        return call  # it is data already
     if not callable(call):
         raise DefinitionError(f"{verb}() expects a function, not {call!r}", hint=_call_hint(call, allowed))
     arity = _required_arguments(call, otherwise=min(allowed))

@@ -158,12 +158,16 @@ def unlimited(*, start: int = 0) -> UnlimitedWindows:
     return UnlimitedWindows(start)
 
 
-class JoinWindow(msgspec.Struct, frozen=True):
-    """Which records of two streams are joined: ``left - before <= right <= left + after``, in milliseconds."""
+class JoinWindow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which records of two streams are joined: ``left - before <= right <= left + after``, in milliseconds.
+
+    With ``eager``, left and outer joins forward a record without partner at once.
+    """
 
     before: int
     after: int
     grace: int
+    eager: bool = False
 
     @property
     def retention(self) -> int:
@@ -177,20 +181,22 @@ def join_window(
     before: Duration | None = None,
     after: Duration | None = None,
     grace: Duration = "0 ms",
+    eager: bool = False,
 ) -> JoinWindow:
     """Join two records if the right one is at most ``before`` earlier or ``after`` later than the left one.
 
     ``around`` sets both. A negative ``timedelta`` for one of them shifts the window away from the left record.
-    ``grace`` is how much longer a left or outer join waits before it treats a record as unmatched.
+    ``grace`` is how much longer a left or outer join waits before it treats a record as unmatched. With ``eager`` it
+    does not wait: a record without partner so far is passed on alone at once, and again with each partner that arrives.
 
     >>> join_window("1 s")
-    JoinWindow(before=1000, after=1000, grace=0)
+    JoinWindow(before=1000, after=1000, grace=0, eager=False)
     """
     ends = [around if end is None else end for end in (before, after)]
     if around is None and before is None and after is None:
         raise DefinitionError("a join window needs a width", hint='for example join_window("10 s")')
     earlier, later = ("0 ms" if end is None else end for end in ends)
-    window = JoinWindow(milliseconds(earlier), milliseconds(later), milliseconds(grace))
+    window = JoinWindow(milliseconds(earlier), milliseconds(later), milliseconds(grace), eager)
     if window.before + window.after < 0 or window.grace < 0:
         raise DefinitionError(
             f"a join window from {-window.before} to {window.after} ms with {window.grace} ms of grace is not valid",

@@ -58,6 +58,16 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
         return added({}, *(task.dropped for task in self.tasks))
 
     @property
+    def value_errors(self) -> dict[str, int]:
+        """Errors in expressions of SQL, whose values are null: by node and column."""
+        return added({}, *(task.value_errors for task in self.tasks))
+
+    @property
+    def error_samples(self) -> dict[str, str]:
+        """For some of these nodes and columns the last error."""
+        return {where: text for task in self.tasks for where, text in task.error_samples.items()}
+
+    @property
     def late(self) -> int:
         return sum(task.late for task in self.tasks)
 

@@ -31,6 +31,7 @@ class SinkOptions(TypedDict, total=False):
 
     key: SerdeLike
     value: SerdeLike
+    timestamp: AnyFunction | None
     name: str | None
 
 
@@ -193,6 +194,7 @@ class Stream(StatelessVerbs[K, V], StreamJoins[K, V]):
         key: SerdeLike = None,
         value: SerdeLike = None,
         partitioner: AnyFunction | None = None,
+        timestamp: AnyFunction | None = None,
         name: str | None = None,
     ) -> None:
         """Write each record to a topic, given by name or computed by a function of the record.
@@ -200,6 +202,7 @@ class Stream(StatelessVerbs[K, V], StreamJoins[K, V]):
         Unless types were declared, keys are written as text, or as JSON if they are not text, windowed keys as Kafka
         Streams writes them, and values as JSON. The key decides the partition. A ``partitioner`` gets the key, the
         value and the number of partitions, and returns a partition, several of them, or None for that of the key.
+        ``timestamp`` computes the time of the record in the topic; a record without a valid one is dropped and counted.
         Exactly-once: the records of a batch appear once, even after failures.
         """
         target = topic if isinstance(topic, str) else by_arity("to", topic)
@@ -210,6 +213,7 @@ class Stream(StatelessVerbs[K, V], StreamJoins[K, V]):
             key=serde_for(key),
             value=serde_for(value),
             partitioner=partitions,
+            timestamp=None if timestamp is None else by_arity("to", timestamp),
             name=name,
         )
         self._draft.add(node)

@@ -11,8 +11,9 @@ import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.abc import FileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import msgspec
@@ -35,14 +36,15 @@ class AppReference(msgspec.Struct, frozen=True):
 
 
 def load_app(target: str) -> Any:
-    """Load an app from ``FILE.py``, ``FILE.py:NAME``, ``MODULE`` or ``MODULE:NAME``."""
+    """Load an app from ``FILE.py``, ``FILE.py:NAME``, ``FILE.sql``, ``MODULE`` or ``MODULE:NAME``."""
     location, _, name = target.partition(":")
     if not location:
         raise DefinitionError(
             f"{target!r} does not name an app", hint="give a file such as app.py, or a module as in `import`"
         )
-    if location.endswith(".py"):
-        module = _import_file(Path(location).stem, Path(location))
+    if location.endswith((".py", ".sql")):
+        path = Path(location)
+        module = _import_file(path.stem if path.suffix == ".py" else f"{path.stem}_sql", path)
     else:
         _prepend_to_path(str(Path.cwd()))
         module = _import_module(location)
@@ -110,9 +112,11 @@ def _import_file(name: str, path: Path) -> ModuleType:
     previous = sys.modules.get(name)
     if previous is not None and getattr(previous, "__file__", None) == file:
         return previous
-    spec = importlib.util.spec_from_file_location(name, file)
+    loader = SqlLoader(name, file) if path.suffix == ".sql" else None
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     if spec is None or spec.loader is None or not path.is_file():
-        raise DefinitionError(f"there is no Python file {str(path)!r}", hint="give the path of a .py file with an App")
+        kind = "SQL" if loader else "Python"
+        raise DefinitionError(f"there is no {kind} file {str(path)!r}", hint="give the path of a .py file with an App")
     _prepend_to_path(str(package_root(path.absolute().parent)))
     _prepend_to_path(str(path.absolute().parent))
     module = importlib.util.module_from_spec(spec)
@@ -126,6 +130,22 @@ def _import_file(name: str, path: Path) -> ModuleType:
             sys.modules[name] = previous
         raise
     return module
+
+
+class SqlLoader(FileLoader):
+    """Imports a file of SQL statements as a module with one app, which is named after the file."""
+
+    def is_package(self, _fullname: str) -> bool:
+        return False
+
+    def get_source(self, _fullname: str) -> str:
+        """Return the Python program that a file of SQL stands for."""
+        path = Path(self.path)
+        text = path.read_text(encoding="utf-8")
+        return f"from millstream import App\n\napp = App({path.stem!r})\napp.sql({text!r})\n"
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self.get_source(fullname), self.path, "exec")
 
 
 def package_root(directory: Path) -> Path:

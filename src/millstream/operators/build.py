@@ -13,6 +13,7 @@ from millstream.operators import (
     foreign_keys,
     global_joins,
     processors,
+    select,
     sessions,
     sinks,
     sliding,
@@ -42,7 +43,7 @@ from millstream.plan.stateful import ToStream
 from millstream.plan.stateless import Branch, Repartition, Split
 
 FAMILIES = (
-    aggregates, foreign_keys, global_joins, processors, sessions, sinks, sliding, stateless, stateless_columns,
+    aggregates, foreign_keys, global_joins, processors, select, sessions, sinks, sliding, stateless, stateless_columns,
     stream_joins, suppress, table_joins, table_steps, tables, time_windows, transformers, windows,
 )  # fmt: skip
 """Importing a family registers its operators."""

@@ -13,6 +13,7 @@ from millstream.foundation.blocks import Column, binary_column
 from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.functions import Context
 from millstream.operators.probe import Probe
+from millstream.operators.value_errors import ValueErrors
 from millstream.plan.node import Node
 from millstream.plan.topology import Plan
 from millstream.records import Headers, Record, Windowed
@@ -41,6 +42,8 @@ class RecordContext(Context, Protocol):
     row: int
     """The row of the current record in its chunk; loops over records use it as their loop variable."""
     stream_time: int
+    errors: ValueErrors
+    """Collects errors in expressions that make a value null."""
     has_headers: bool
     """False if no record of the current chunk has headers, so operators need not read them."""
 

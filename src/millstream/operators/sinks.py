@@ -16,6 +16,7 @@ from millstream.operators.runtime import Columns, Process, Runtime, Target, oper
 from millstream.plan.sinks import Sink
 from millstream.plan.stateless import Repartition
 from millstream.serdes import JSON, READABLE, TEXT, Json, Serde, encode_error, route_encoder
+from millstream.timestamps import milliseconds_of
 
 _BYTES = {bytes, type(None)}
 _MIN_ARROW_ROWS = 64
@@ -31,6 +32,7 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
     fixed = None if isinstance(node.topic, Function) else runtime.to_topic(node.topic)
     choose_topic, is_text_key = _topic_chooser(node, runtime), key_serde is READABLE or key_serde is TEXT
     choose_target = _target_chooser(node, key_serde)
+    time_of = None if node.timestamp is None else node.timestamp.bind(context)
     is_trusted = _is_builtin(key_serde) and _is_builtin(value_serde)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -47,10 +49,12 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
             if size > columns.max_record_bytes or (route is None and columns.needs_key):
                 raise _rejection(columns, size)
             target = None if choose_target is None else choose_target(key, value, columns.partitions)
+            if time_of is not None:
+                timestamp = milliseconds_of(time_of(key, value))
         except Exception as error:
             return handle_error(node, _encode_error(error, key, key_serde, value, value_serde), key)
-        if target == []:
-            return drop(node, "no_partition")
+        if target == [] or timestamp < 0:
+            return drop(node, "no_partition" if target == [] else "invalid_timestamp")
         columns.keys.append(route)
         columns.values.append(data)
         columns.timestamps.append(timestamp)
@@ -66,7 +70,7 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
 @column_operator.register(Sink)
 def _sink_columns(node: Sink, _forward: ProcessColumns, single: Process, runtime: Runtime) -> ProcessColumns | None:
     """Encode whole columns; process records one by one if there are headers or a record cannot be written."""
-    if isinstance(node.topic, Function) or node.partitioner is not None:
+    if isinstance(node.topic, Function) or node.partitioner is not None or node.timestamp is not None:
         return None
     declared, columns = runtime.plan.declared[node], runtime.to_topic(node.topic)
     key_serde, value_serde = declared.key or READABLE, declared.value or JSON

@@ -2,7 +2,8 @@
 
 Both sides store their records as long as a partner may still arrive, and share one clock. A record is joined with the
 partners that have arrived already. In left and outer joins a record without partner waits until its window has closed:
-it is then forwarded alone, by a record that advances the time so far that no partner can arrive any longer.
+it is then forwarded alone, by a record that advances the time so far that no partner can arrive any longer. An eager
+join forwards it alone at once.
 
 Two numbers are stored as clocks of the left store: ``clock(0)`` is the join's stream time, ``clock(1)`` the tracker of
 ``_Shared``, which is the timestamp of a record or FOREVER.
@@ -70,7 +71,7 @@ class _Shared:
         if self.tracker.time < 0:
             self.tracker.time = FOREVER
         self.unmatched: TimedStore | None = None
-        if node.kind != "inner":
+        if node.kind != "inner" and not node.within.eager:
             self.unmatched = runtime.timed_store(
                 node, OBJECT_CODEC, _TIME_AND_NUMBER, FOREVER, indexed=True, part="unmatched"
             )
@@ -146,6 +147,7 @@ class _Side:
         shared, other, join_all, pads = self._shared, self._other, self._join_all, self._pads
         runtime, clock, node = shared.runtime, shared.clock, shared.node
         mine, pads_some, keep = self._mine, shared.unmatched is not None, _appender(self._mine)
+        is_eager = node.within.eager
         partners_of, retention = other.bucket, other.retention
 
         def process(key: Any, value: Any, timestamp: int) -> None:
@@ -162,7 +164,7 @@ class _Side:
             partners = partners_of(key, low).between(low, until)
             if partners:
                 join_all(key, value, timestamp, partners)
-            elif pads and until < clock.time:
+            elif pads and (is_eager or until < clock.time):
                 self._forward_unjoined(key, value, timestamp)
             elif pads:
                 shared.remember(self._side, key, timestamp, self._codec.encode(value))

@@ -18,6 +18,7 @@ from millstream.plan.foreign_keys import (
 from millstream.plan.joins import StreamGlobalJoin, StreamStreamJoin
 from millstream.plan.node import Node, Nodes, fold
 from millstream.plan.processors import Process, ProcessValues, TransformValues
+from millstream.plan.select import Select, SelectRekeyed
 from millstream.plan.sinks import Sink, SparkSink
 from millstream.plan.sources import Source
 from millstream.plan.stateful import Aggregate, Count, Reduce, StreamTableJoin, ToTable, WindowedAggregate
@@ -67,6 +68,16 @@ def _new_value(
     *_others: Declared,
 ) -> Declared:
     return Declared(source.key, node.value)
+
+
+@_declared.register(Select)
+def _selected(_node: Select, source: Declared) -> Declared:
+    return Declared(source.key, None)
+
+
+@_declared.register(SelectRekeyed)
+def _selected_key(node: SelectRekeyed, _source: Declared) -> Declared:
+    return Declared(node.key, None)
 
 
 @_declared.register(SelectKey)

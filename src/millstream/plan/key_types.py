@@ -13,6 +13,7 @@ from millstream.plan.foreign_keys import FOREIGN_KEYS
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, fold, inputs
 from millstream.plan.processors import Process
+from millstream.plan.select import SelectRekeyed
 from millstream.plan.sources import Source
 from millstream.plan.stateful import StreamTableJoin, WindowedAggregate
 from millstream.plan.stateless import REKEYING
@@ -66,7 +67,9 @@ def decoded_type(serde: Serde) -> Any:
 
 @singledispatch
 def _key_type(node: Node, *sources: KeyType | None) -> KeyType | None:
-    if not sources or isinstance(node, (*REKEYING, Process, TableGroupBy, WindowedAggregate, *FOREIGN_KEYS)):
+    if not sources or isinstance(
+        node, (*REKEYING, SelectRekeyed, Process, TableGroupBy, WindowedAggregate, *FOREIGN_KEYS)
+    ):
         return None
     types = {None if source is None else source.type for source in sources}
     return sources[0] if isinstance(node, StreamTableJoin) or len(types) == 1 else None

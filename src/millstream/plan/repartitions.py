@@ -10,6 +10,7 @@ from millstream.plan.declared import Declared, declared_serdes
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, fold, inputs, rewrite
 from millstream.plan.processors import Process
+from millstream.plan.select import SelectRekeyed
 from millstream.plan.sources import Source
 from millstream.plan.stateful import AGGREGATIONS, Aggregate, StreamTableJoin, ToTable, WindowedAggregate
 from millstream.plan.stateless import REKEYING, MapValues, Repartition
@@ -136,7 +137,7 @@ def _rekeyed(nodes: Nodes) -> dict[Node, bool]:
     """Return for each node whether its records may be in another task than their key requires."""
 
     def step(node: Node, sources: tuple[bool, ...]) -> bool:
-        if isinstance(node, (*REKEYING, TableGroupBy, Process)):
+        if isinstance(node, (*REKEYING, SelectRekeyed, TableGroupBy, Process)):
             return True
         if isinstance(node, (Source, Repartition)) or _inputs_by_key(node):
             return False

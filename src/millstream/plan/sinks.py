@@ -14,7 +14,8 @@ from millstream.serdes import Serde
 class Sink(Node):
     """Write each record to a topic, fixed or computed from the record.
 
-    ``partitioner`` chooses the partitions of a record; by default its key does.
+    ``partitioner`` chooses the partitions of a record; by default its key does. ``timestamp`` computes the time of the
+    record in the topic; by default it is that of the record.
     """
 
     source: Node
@@ -22,6 +23,7 @@ class Sink(Node):
     key: Serde | None = None
     value: Serde | None = None
     partitioner: Function | None = None
+    timestamp: Function | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.topic, str):

@@ -47,7 +47,8 @@ class Stage:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        return tuple(topic for node in self.inputs if isinstance(node, Source) for topic in node.topics)
+        sources = (node for node in self.inputs if isinstance(node, Source))
+        return tuple(dict.fromkeys(topic for node in sources for topic in node.topics))
 
     def reads(self, topic: str) -> bool:
         """Whether a topic is read in this round."""
@@ -109,7 +110,8 @@ def _waiting(node: StreamTableJoin) -> tuple[str, ...]:
 
 @store_names.register(StreamStreamJoin)
 def _join_stores(node: StreamStreamJoin) -> tuple[str, ...]:
-    parts = ("left", "right") if node.kind == "inner" else ("left", "right", "unmatched")
+    waits = node.kind != "inner" and not node.within.eager
+    parts = ("left", "right", "unmatched") if waits else ("left", "right")
     return tuple(part_name(node, part) for part in parts)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millstream.aggregations import Aggregation
 from millstream.errors import DefinitionError
+from millstream.foundation.aggregation import Aggregation
 from millstream.foundation.names import check_name
 from millstream.functions import AnyFunction, Function
 from millstream.plan.histories import history_of, origin_of_history

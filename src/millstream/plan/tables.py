@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from millstream.aggregations import Aggregation
 from millstream.errors import DefinitionError
+from millstream.foundation.aggregation import Aggregation
 from millstream.functions import AnyFunction, Function
 from millstream.plan.node import Node
 from millstream.serdes import Serde

@@ -106,7 +106,7 @@ class Plan:
 
     @property
     def source_topics(self) -> tuple[str, ...]:
-        return tuple(topic for node in self.sources for topic in node.topics)
+        return tuple(dict.fromkeys(topic for node in self.sources for topic in node.topics))
 
     @property
     def stamped_topics(self) -> frozenset[str]:

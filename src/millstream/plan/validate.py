@@ -6,7 +6,10 @@ from millstream.errors import DefinitionError
 from millstream.plan.key_types import check_key_types
 from millstream.plan.node import Nodes
 from millstream.plan.sharing import check_stores
-from millstream.plan.sources import Source
+from millstream.plan.sources import Source, StreamSource, TableSource
+
+_TWICE = (StreamSource, TableSource)
+"""Sources that can read the same topic: as a stream and as a table, or with other columns."""
 
 
 def check_topology(nodes: Nodes) -> None:
@@ -23,12 +26,13 @@ def _check_sources(nodes: Nodes) -> None:
     for node in sources:
         for topic in node.topics:
             readers.update((topic, source) for source in patterns if source.reads(topic))
-            if topic in readers:
+            other = readers.setdefault(topic, node)
+            both = isinstance(node, _TWICE) and isinstance(other, _TWICE) and node.topics == other.topics
+            if other is not node and not both:
                 raise DefinitionError(
-                    f"topic {topic!r} is read by {readers[topic].name!r} and by {node.name!r}",
+                    f"topic {topic!r} is read by {other.name!r} and by {node.name!r}",
                     hint="read it once and use the result twice; .to_stream() turns a table into a stream",
                     topic=topic,
                 )
-            readers[topic] = node
     if not sources:
         raise DefinitionError("the topology has no source", hint="start with app.stream(topic) or app.table(topic)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from millstream.operators.value_errors import ValueErrors
 from millstream.records import Headers, Record
 from millstream.task.inputs import DecodedChunk
 from millstream.task.merging import Interleaved
@@ -14,12 +15,13 @@ Suspended: TypeAlias = tuple[DecodedChunk | Interleaved | None, bool, Headers | 
 class CurrentRecord:
     """Points at a row of a chunk; it moves on with each record, so it is valid only during a call."""
 
-    __slots__ = ("_headers_override", "_timer_time", "chunk", "has_headers", "row", "stream_time")
+    __slots__ = ("_headers_override", "_timer_time", "chunk", "errors", "has_headers", "row", "stream_time")
 
     def __init__(self, stream_time: int) -> None:
         self.chunk: DecodedChunk | Interleaved | None = None
         self.row = 0
         self.has_headers = False
+        self.errors = ValueErrors()
         self.stream_time = stream_time
         self._headers_override: Headers | None = None
         self._timer_time: int | None = None

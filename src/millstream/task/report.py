@@ -24,6 +24,10 @@ class TaskReport(msgspec.Struct, kw_only=True):
     dropped: dict[str, int] = {}
     """By node and reason, ``words: null_key``."""
     dead_letters: int = 0
+    value_errors: dict[str, int] = {}
+    """Errors in expressions of SQL, whose values are null: by node and column."""
+    error_samples: dict[str, str] = {}
+    """For some of these nodes and columns the last error."""
     stream_time: int = -1
     rows: dict[str, int] = {}
     """Rows of each store."""

@@ -167,6 +167,8 @@ def _apply(
         dropped=dict(run.drops),
         dead_letters=run.dead_letters,
         oldest=run.oldest,
+        value_errors=dict(run.context.errors.counts),
+        error_samples=run.context.errors.samples,
         stream_time=version.stream_time,
         rows={name: len(store) for name, store in run.stores.items()},
         bytes={name: state.bytes_of(txn, name) for name in run.stores},

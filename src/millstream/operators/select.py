@@ -1,0 +1,77 @@
+"""Filter and compute columns by generated functions, for single records and for column batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millstream.operators.columns import ColumnBatch, ProcessColumns, column_operator
+from millstream.operators.runtime import Process, Runtime, operator
+from millstream.plan.select import CompiledSelection, NoteError, Select, SelectRekeyed
+
+
+@operator.register(Select)
+@operator.register(SelectRekeyed)
+def _select(node: Select, forward: Process, runtime: Runtime) -> Process:
+    compiled, note = node.selection.compile(), _note(node, runtime)
+    where, key_of, value_of, explode, skips = compiled
+
+    def process(key: Any, value: Any, timestamp: int) -> None:
+        record = [key], [value], [timestamp]
+        if where is not None and not where(*record, note)[0]:
+            return None
+        new_key = key if key_of is None else key_of(*record, note)[0]
+        if skips and new_key is None:
+            return runtime.drop(node, "null_key")
+        if explode is None:
+            return forward(new_key, value if value_of is None else value_of(*record, note)[0], timestamp)
+        for new_value in explode(*record, note)[0]:
+            forward(new_key, new_value, timestamp)
+        return None
+
+    return process
+
+
+@column_operator.register(Select)
+@column_operator.register(SelectRekeyed)
+def _select_columns(node: Select, forward: ProcessColumns, _single: Process, runtime: Runtime) -> ProcessColumns | None:
+    compiled, note = node.selection.compile(), _note(node, runtime)
+
+    def process_columns(batch: ColumnBatch) -> None:
+        if compiled.where is not None:
+            batch = batch.filtered(compiled.where(batch.keys, batch.values, batch.timestamps, note))
+        if not batch.rows:
+            return
+        forward(_computed(batch, compiled, note, lambda count: _drop(node, runtime, count)))
+
+    return process_columns
+
+
+def _drop(node: Select, runtime: Runtime, count: int) -> None:
+    for _ in range(count):
+        runtime.drop(node, "null_key")
+
+
+def _computed(batch: ColumnBatch, compiled: CompiledSelection, note: NoteError, drop: Any) -> ColumnBatch:
+    columns = batch.keys, batch.values, batch.timestamps
+    keys = batch.keys if compiled.key is None else compiled.key(*columns, note)
+    if compiled.explode is not None:
+        lists = compiled.explode(*columns, note)
+        counts = list(map(len, lists))
+        batch = batch.with_keys(keys).repeated(counts).with_values([value for values in lists for value in values])
+    else:
+        values = batch.values if compiled.value is None else compiled.value(*columns, note)
+        batch = batch.with_keys(keys).with_values(values)
+    if compiled.skips_null_keys and None in batch.keys:
+        flags = [key is not None for key in batch.keys]
+        drop(flags.count(False))
+        return batch.filtered(flags)
+    return batch
+
+
+def _note(node: Select, runtime: Runtime) -> NoteError:
+    errors = runtime.context.errors
+
+    def note(part: str, error: Exception, _row: int) -> None:
+        errors.note(f"{node.name}: {part}", error)
+
+    return note

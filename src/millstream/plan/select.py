@@ -1,0 +1,53 @@
+"""Projections and filters of streams that are data: expressions and types, from which workers generate the code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from millstream.plan.node import Node
+from millstream.serdes import Serde
+
+NoteError: TypeAlias = Callable[[str, Exception, int], None]
+"""Takes the part of the selection that failed, the error and the number of the record; the value is null then."""
+
+Compute: TypeAlias = Callable[[Sequence[Any], Sequence[Any], Sequence[int], NoteError], list[Any]]
+"""A function of keys, values and timestamps of consecutive records that returns one result for each."""
+
+
+class CompiledSelection(NamedTuple):
+    """The functions of a selection; each is None if that part of the records stays as it is."""
+
+    where: Compute | None
+    """Whether a record is kept."""
+    key: Compute | None
+    value: Compute | None
+    explode: Compute | None
+    """The values that replace a record, each time with the same key; instead of ``value``."""
+    skips_null_keys: bool = False
+    """Whether a record whose new key is null is left out."""
+
+
+class Selection(Protocol):
+    """What a ``Select`` does, as data that can be stored, compared and shown."""
+
+    def compile(self) -> CompiledSelection:
+        """Return its functions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Select(Node):
+    """Filter records and compute their values; the key stays. An error in an expression makes a value null."""
+
+    source: Node
+    selection: Selection
+    key: Serde | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SelectRekeyed(Select):
+    """Compute the key too."""
+
+
+SELECTIONS = (Select, SelectRekeyed)
