@@ -30,7 +30,7 @@ FOUNDATION = frozenset(
 ENGINE = FOUNDATION | {"broker", "plan", "state", "operators", "task", "batch"}
 BROKERS = frozenset({"log", "kafka"})
 CLIENTS = frozenset({"producer", "consumer"})
-FRONT = ENGINE | BROKERS | CLIENTS | {"broker_urls", "tables", "dsl", "spark", "app"}
+FRONT = ENGINE | BROKERS | CLIENTS | {"broker_urls", "tables", "dsl", "sql", "spark", "app"}
 ABOVE_TABLES = frozenset({"views", "admin", "metrics"})
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
@@ -49,6 +49,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "admin": ENGINE | {"broker_urls", "tables", "views"},
     "metrics": ENGINE | {"views"},
     "dsl": FOUNDATION | {"broker", "plan"},
+    "sql": FOUNDATION | {"plan", "dsl"},
     "spark": ENGINE | BROKERS | {"broker_urls", "tables", "admin", "metrics"},
     "app": FRONT - {"app"},
     "__init__": FRONT,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.trigger import Trigger, TriggerMode
 from millstream.config import Config
+from millstream.dsl.handle import Handle
 from millstream.dsl.sources import Sources
 from millstream.durations import Duration
 from millstream.foundation.loading import check_not_loading, importable_app, reference_to
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from millstream.producer import Producer, WhenFull
     from millstream.spark.run import SparkRun
     from millstream.spark.session import DataFrame, DataFrameReader, SparkSession
+    from millstream.sql.program import SqlProgram
     from millstream.tables.rows import TableReader
 
 
@@ -87,6 +89,7 @@ class App(Sources):
         self.data_dir = Path(data_dir or os.environ.get("MILLSTREAM_DATA_DIR") or DEFAULT_DATA_DIR).absolute()
         self.config = config or Config()
         self.defined_in: str = sys._getframe(1).f_globals.get("__name__", "__main__")
+        self._sql: SqlProgram | None = None
 
     def __repr__(self) -> str:
         return f"<App {self.id}>"
@@ -112,6 +115,24 @@ class App(Sources):
     def describe(self, format: Format = "text") -> str:
         """Return the plan and its stages as ``"text"``, ``"json"`` or ``"mermaid"``."""
         return describe(self.plan, format)
+
+    def sql(self, text: str, **handles: Handle[Any, Any]) -> Any:
+        """Define streams and tables by SQL statements; return the handle of the last query, a stream or a table.
+
+        ``CREATE STREAM|TABLE … WITH (…)`` declares a topic, ``CREATE … AS SELECT``, ``INSERT INTO … SELECT`` and
+        ``SELECT`` are steps of this app. Rows are dicts by column. Streams and tables of Python are used by name, with
+        the fields of their type as columns and their key as the column ``KEY`` (docs/sql/README.md).
+
+        >>> app = App("doc")
+        >>> app.sql("CREATE STREAM rides (zone INT KEY, km DOUBLE) WITH (KAFKA_TOPIC='rides', VALUE_FORMAT='JSON');")
+        >>> long = app.sql("SELECT zone, km * 1000 AS meters FROM rides WHERE km > 10;")
+        >>> long.map_values(lambda row: row["METERS"]).to("out")
+        """
+        from millstream.sql.program import SqlProgram
+
+        if self._sql is None:
+            self._sql = SqlProgram(self)
+        return self._sql.execute(text, handles)
 
     # Running
 

@@ -3,6 +3,7 @@
     MillstreamError
     ├── DefinitionError (ValueError)          the topology or a setting is invalid; raised before anything runs
     │   ├── InvalidNameError                  a topic, app, store or group name has forbidden characters
+    │   ├── SqlError                          a SQL statement is not valid; names line and column
     │   └── NoSuchVerbError (AttributeError)  a stream, table or grouping has no such method
     ├── SerdeError (ValueError)               bytes cannot be decoded, or an object cannot be encoded
     ├── ProcessingError                       a user function raised; names node, topic, partition and offset
@@ -71,6 +72,12 @@ class InvalidNameError(DefinitionError):
     """A name contains characters that are not allowed in topics, paths or metrics."""
 
     code = "invalid_name"
+
+
+class SqlError(DefinitionError):
+    """A SQL statement is not valid; ``facts`` has its line and column, and the message shows the place."""
+
+    code = "sql"
 
 
 class NoSuchVerbError(DefinitionError, AttributeError):

@@ -52,14 +52,15 @@ def describe(settings: Settings, format: Format, changes: bool, acls: bool, targ
         if format == "text":
             click.echo(f"state  {_durability(app)}")
         return
-    stage_changes = _changes(app)
+    stage_changes = changes_since_last_run(app)
     for change in stage_changes:
         click.echo(printable(str(change)))
     if not stage_changes:
         show_message(f"{app.id} has not run on {str(app.data_dir)!r} yet")
 
 
-def _changes(app: App) -> list[StageChange]:
+def changes_since_last_run(app: App) -> list[StageChange]:
+    """Return how a start would change the state of an app; nothing if it has not run yet."""
     if app.id not in app_names(app.data_dir):
         return []
     plan = app.plan

@@ -33,7 +33,7 @@ def reporting_load_errors(target: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        user_frames = _user_frames(error)
+        user_frames = "" if target.endswith(".sql") else _user_frames(error)  # SQL names its own lines
         if isinstance(error, MillstreamError) and not user_frames:
             raise
         raise LoadError(target, error, user_frames) from error

@@ -11,7 +11,7 @@ from millstream.app import App
 from millstream.cli.command import InvalidUsage, LazyCommand, LazyGroup, UnknownCommand
 from millstream.cli.loading import LoadError
 from millstream.cli.settings import Settings, settings_of
-from millstream.errors import MillstreamError
+from millstream.errors import MillstreamError, SqlError
 from millstream.foundation.text import printable
 
 FAILED = 1
@@ -19,6 +19,7 @@ INTERRUPTED = 130
 
 COMMANDS = {
     "run": LazyCommand("millstream.cli.run:run", "Run an app on Spark and show its progress."),
+    "sql": LazyCommand("millstream.cli.sql:sql", "Show what a file of SQL statements defines."),
     "ui": LazyCommand("millstream.cli.ui:ui", "Serve the dashboard and the REST API."),
     "describe": LazyCommand("millstream.cli.describe:describe", "Show the topology of an app."),
     "topics": LazyCommand("millstream.cli.topics:topics", "List, create, change and delete topics."),
@@ -84,7 +85,9 @@ class Root(LazyGroup):
 def _with_option_names(error: MillstreamError) -> str:
     """Return the message of an error, with the names of command line options instead of arguments in its hint."""
     hint = None if error.hint is None else re.sub(r"\bdata_dir\b=?", "--data-dir", error.hint)
-    return printable(error.message if hint is None else f"{error.message}; {hint}")
+    text = error.message if hint is None else f"{error.message}; {hint}"
+    lines = text.split("\n") if isinstance(error, SqlError) else [text]  # SQL shows the line and a caret below it
+    return "\n".join(map(printable, lines))
 
 
 @click.command(cls=Root, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,0 +1,108 @@
+"""The catalog: what streams and tables exist, as data."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Literal
+
+import msgspec
+
+from millstream.serdes import Serde
+from millstream.sql.nodes import Kind
+from millstream.sql.problems import Problem
+from millstream.sql.rows.formats import DelimitedRows, JsonRows, KafkaRows, NoRows
+from millstream.sql.types import Type
+from millstream.windowed_serdes import SessionWindowed, TimeWindowed
+
+Columns = dict[str, Type]
+
+
+class Format(msgspec.Struct, frozen=True):
+    """A format and its options."""
+
+    name: str
+    delimiter: str = ","
+    is_wrapped: bool | None = None
+    """Whether a single column is inside an object; None for the default of the format."""
+
+    def serde(self, columns: Columns, *, is_key: bool) -> Serde:
+        """Return the serde of rows with these columns."""
+        if self.name == "NONE" or not columns:
+            return NoRows(columns, is_key=is_key) if self.name != "JSON" or is_key else JsonRows(columns)
+        if self.name == "DELIMITED":
+            return DelimitedRows(columns, is_key=is_key, delimiter=self.delimiter)
+        if self.name == "KAFKA":
+            return KafkaRows(columns, is_key=is_key)
+        default = not (is_key and len(columns) == 1)
+        is_wrapped = default if self.is_wrapped is None or len(columns) > 1 else self.is_wrapped
+        return JsonRows(columns, is_key=is_key, is_wrapped=is_wrapped)
+
+
+class SourceWindow(msgspec.Struct, frozen=True):
+    """The windows of the keys of a source."""
+
+    kind: Literal["TUMBLING", "HOPPING", "SESSION"]
+    size: int | None = None
+
+
+class Relation(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream or table: its topic, columns and formats."""
+
+    name: str
+    kind: Kind
+    topic: str
+    keys: Columns
+    values: Columns
+    headers: dict[str, str | None] = {}
+    """Columns of headers: the name of the header, None for all of them."""
+    key_format: Format
+    value_format: Format
+    window: SourceWindow | None = None
+    timestamp: str | None = None
+    timestamp_format: str | None = None
+    on_invalid: Literal["fail", "skip"] = "skip"
+    """What happens to a record without a valid time in the timestamp column."""
+    partitions: int | None = None
+    is_read_only: bool = False
+    query: str | None = None
+    """The statement that writes it, if it is the result of a query."""
+
+    @property
+    def key_serde(self) -> Serde:
+        inner = self.key_format.serde(self.keys, is_key=True)
+        if self.window is None:
+            return inner
+        if self.window.kind == "SESSION":
+            return SessionWindowed(inner)
+        return TimeWindowed(inner, self.window.size)
+
+    @property
+    def value_serde(self) -> Serde:
+        return self.value_format.serde(self.values, is_key=False)
+
+    @property
+    def schema(self) -> str:
+        """The columns as they would be declared."""
+        role = "KEY" if self.kind == "STREAM" else "PRIMARY KEY"
+        keys = (f"{name} {type} {role}" for name, type in self.keys.items())
+        values = (f"{name} {type}" for name, type in self.values.items())
+        return ", ".join((*keys, *values))
+
+
+class Catalog:
+    """The streams, tables, types and settings that statements have defined so far."""
+
+    def __init__(self) -> None:
+        self.relations: dict[str, Relation] = {}
+        self.types: dict[str, Type] = {}
+        self.settings: dict[str, str] = {}
+        self.variables: dict[str, str] = {}
+
+    def find(self, name: str, offset: int) -> Relation:
+        """Return a stream or table by name."""
+        if name not in self.relations:
+            similar = difflib.get_close_matches(name, self.relations, 1)
+            known = ", ".join(self.relations) or "there is none yet: CREATE STREAM defines one"
+            hint = f"did you mean {similar[0]}?" if similar else f"known are {known}"
+            raise Problem(offset, f"stream or table {name} is unknown", hint)
+        return self.relations[name]

@@ -1,0 +1,77 @@
+"""Refusals: what is valid syntax but has no meaning."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from millstream.sql.aggregates import AGGREGATES
+from millstream.sql.functions.registry import FUNCTIONS
+from millstream.sql.nodes import AnyExpression, Call, Query
+from millstream.sql.problems import Problem
+from millstream.sql.tree import sql, walk
+from millstream.sql.types import Type, contains
+
+if TYPE_CHECKING:
+    from millstream.sql.translate.names import Names
+
+
+def check_query(query: Query, names: Names) -> None:
+    """Reject combinations of clauses."""
+    if names.duplicates:
+        raise Problem(query.source.offset, f"two sources are called {names.duplicates[0]}", "give each an alias")
+    if query.window is not None and query.group_by is None:
+        raise Problem(query.window.offset, "WINDOW needs GROUP BY", "add GROUP BY, or remove WINDOW")
+    if query.group_by is not None and query.partition_by is not None:
+        raise Problem(query.offset, "GROUP BY and PARTITION BY cannot be combined", "GROUP BY sets the key already")
+    if query.having is not None and query.group_by is None:
+        raise Problem(query.having.offset, "HAVING needs GROUP BY", "use WHERE")
+    if query.emit == "FINAL" and query.window is None:
+        raise Problem(query.offset, "EMIT FINAL needs a window", "add WINDOW …, or use EMIT CHANGES")
+    _check_kinds(query, names)
+
+
+def _check_kinds(query: Query, names: Names) -> None:
+    first = names.inputs[0].relation
+    if first.kind == "TABLE" and query.partition_by is not None:
+        raise Problem(query.offset, "a table cannot be partitioned again", "its primary key decides its partitions")
+    if first.kind == "TABLE" and query.window is not None:
+        raise Problem(query.window.offset, "WINDOW is for streams, this is a table", "aggregate the stream")
+    if first.window is not None and query.group_by is not None:
+        raise Problem(query.offset, f"{first.name} is windowed: GROUP BY needs a source without windows")
+    if first.window is not None and query.partition_by is not None:
+        raise Problem(query.offset, f"{first.name} is windowed: PARTITION BY needs a source without windows")
+
+
+def check_scalar(node: AnyExpression, clause: str) -> None:
+    """Reject aggregate functions where there are no groups."""
+    for part in walk(node):
+        if isinstance(part, Call) and part.name in AGGREGATES:
+            raise Problem(part.offset, f"{part.name} cannot be used in {clause} without GROUP BY", "add GROUP BY")
+
+
+def check_functions(node: AnyExpression) -> None:
+    """Reject unknown functions, before anything is said about their arguments."""
+    for part in walk(node):
+        if isinstance(part, Call) and part.name not in FUNCTIONS and part.name not in AGGREGATES:
+            similar = difflib.get_close_matches(part.name, [*FUNCTIONS, *AGGREGATES], 1)
+            hint = f"did you mean {similar[0]}?" if similar else None
+            raise Problem(part.offset, f"function {part.name} is unknown", hint)
+
+
+def check_groups(groups: list[AnyExpression], query: Query, _names: Names) -> None:
+    """Reject groups that are twice or have aggregates."""
+    texts: set[str] = set()
+    for group in groups:
+        check_scalar(group, "GROUP BY")
+        if sql(group) in texts:
+            raise Problem(group.offset, "the same expression is twice in GROUP BY", "remove one")
+        texts.add(sql(group))
+    if not groups:
+        raise Problem(query.offset, "GROUP BY needs an expression")
+
+
+def check_key_type(type: Type, offset: int) -> None:
+    """Reject types that cannot be keys."""
+    if contains(type, "MAP"):
+        raise Problem(offset, f"a key cannot be or contain a MAP: {type}", "maps have no order; use a STRUCT")

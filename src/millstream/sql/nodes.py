@@ -1,0 +1,322 @@
+"""The syntax tree: frozen data, each node with the offset of its first character."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from millstream.sql.types import Type
+
+
+class Expression(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all expressions."""
+
+    offset: int = 0
+
+
+class Constant(Expression, frozen=True):
+    """A number, text, TRUE, FALSE or NULL; ``text`` is how it was written, of text its content."""
+
+    kind: Literal["integer", "decimal", "float", "text", "boolean", "null"]
+    text: str
+
+
+class Column(Expression, frozen=True):
+    """A column, with the name of its source if it was given; also a parameter of a lambda and a unit of time."""
+
+    name: str
+    source: str | None = None
+
+
+class Star(Expression, frozen=True):
+    """All columns, of one source or of all."""
+
+    source: str | None = None
+
+
+class Unary(Expression, frozen=True):
+    """``NOT x``, ``-x`` or ``+x``."""
+
+    operator: str
+    operand: AnyExpression
+
+
+class Binary(Expression, frozen=True):
+    """Arithmetic, comparison, AND, OR, ``||`` or IS DISTINCT FROM."""
+
+    operator: str
+    left: AnyExpression
+    right: AnyExpression
+
+
+class IsNull(Expression, frozen=True):
+    """``x IS [NOT] NULL``."""
+
+    operand: AnyExpression
+    negated: bool = False
+
+
+class Between(Expression, frozen=True):
+    """``x [NOT] BETWEEN low AND high``."""
+
+    operand: AnyExpression
+    low: AnyExpression
+    high: AnyExpression
+    negated: bool = False
+
+
+class In(Expression, frozen=True):
+    """``x [NOT] IN (…)``."""
+
+    operand: AnyExpression
+    items: tuple[AnyExpression, ...]
+    negated: bool = False
+
+
+class Like(Expression, frozen=True):
+    """``x [NOT] LIKE pattern [ESCAPE c]``."""
+
+    operand: AnyExpression
+    pattern: AnyExpression
+    escape: str | None = None
+    negated: bool = False
+
+
+class Case(Expression, frozen=True):
+    """``CASE [x] WHEN … THEN … ELSE … END``."""
+
+    operand: AnyExpression | None
+    branches: tuple[tuple[AnyExpression, AnyExpression], ...]
+    otherwise: AnyExpression | None
+
+
+class Cast(Expression, frozen=True):
+    """``CAST(x AS type)``."""
+
+    operand: AnyExpression
+    type: Type
+
+
+class Call(Expression, frozen=True):
+    """A call of a function; ``name`` is in upper case."""
+
+    name: str
+    arguments: tuple[AnyExpression, ...]
+
+
+class Index(Expression, frozen=True):
+    """``array[i]`` or ``map[key]``."""
+
+    operand: AnyExpression
+    index: AnyExpression
+
+
+class Field(Expression, frozen=True):
+    """``struct->field``; the field ``*`` stands for all fields."""
+
+    operand: AnyExpression
+    name: str
+
+
+class Array(Expression, frozen=True):
+    """``ARRAY[…]``."""
+
+    items: tuple[AnyExpression, ...]
+
+
+class Map(Expression, frozen=True):
+    """``MAP(key := value, …)``."""
+
+    items: tuple[tuple[AnyExpression, AnyExpression], ...]
+
+
+class Struct(Expression, frozen=True):
+    """``STRUCT(name := value, …)``."""
+
+    items: tuple[tuple[str, AnyExpression], ...]
+
+
+class Lambda(Expression, frozen=True):
+    """``(x, y) => expression``."""
+
+    parameters: tuple[str, ...]
+    body: AnyExpression
+
+
+AnyExpression: TypeAlias = (
+    Constant | Column | Star | Unary | Binary | IsNull | Between | In | Like | Case | Cast | Call | Index | Field
+    | Array | Map | Struct | Lambda
+)  # fmt: skip
+
+
+class Item(msgspec.Struct, frozen=True):
+    """An item of SELECT with its alias."""
+
+    expression: AnyExpression
+    alias: str | None
+    offset: int
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A stream or table in FROM."""
+
+    name: str
+    alias: str
+    offset: int
+
+
+class Join(msgspec.Struct, frozen=True):
+    """A further source: its kind, the condition, and for two streams the window (milliseconds)."""
+
+    kind: Literal["INNER", "LEFT", "RIGHT", "OUTER"]
+    source: Source
+    on: AnyExpression
+    within: tuple[int, int] | None
+    grace: int | None
+    offset: int
+
+
+class Window(msgspec.Struct, frozen=True):
+    """``WINDOW …``; lengths in milliseconds."""
+
+    kind: Literal["TUMBLING", "HOPPING", "SESSION"]
+    size: int
+    advance: int | None = None
+    retention: int | None = None
+    grace: int | None = None
+    offset: int = 0
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """A SELECT."""
+
+    items: tuple[Item, ...]
+    source: Source
+    joins: tuple[Join, ...] = ()
+    window: Window | None = None
+    where: AnyExpression | None = None
+    group_by: tuple[AnyExpression, ...] | None = None
+    partition_by: tuple[AnyExpression, ...] | None = None
+    having: AnyExpression | None = None
+    emit: Literal["CHANGES", "FINAL"] | None = None
+    limit: int | None = None
+    offset: int = 0
+
+
+class ColumnDefinition(msgspec.Struct, frozen=True):
+    """A column of CREATE; ``role`` is its constraint."""
+
+    name: str
+    type: Type
+    role: Literal["", "KEY", "PRIMARY KEY", "HEADERS", "HEADER"]
+    header: str | None
+    offset: int
+
+
+Properties: TypeAlias = dict[str, str | int | bool | float | None]
+Kind: TypeAlias = Literal["STREAM", "TABLE"]
+
+
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all statements; the text is ``[start, end)`` of the whole."""
+
+    start: int = 0
+    end: int = 0
+
+
+class CreateSource(Statement, frozen=True):
+    """``CREATE STREAM|TABLE name (columns) WITH (…)``."""
+
+    kind: Kind
+    name: str
+    columns: tuple[ColumnDefinition, ...]
+    properties: Properties
+    replaces: bool = False
+    if_missing: bool = False
+    is_source: bool = False
+
+
+class CreateAs(Statement, frozen=True):
+    """``CREATE STREAM|TABLE name WITH (…) AS SELECT …``."""
+
+    kind: Kind
+    name: str
+    properties: Properties
+    query: Query
+    replaces: bool = False
+    if_missing: bool = False
+
+
+class InsertSelect(Statement, frozen=True):
+    """``INSERT INTO name SELECT …``."""
+
+    target: str
+    query: Query
+
+
+class InsertValues(Statement, frozen=True):
+    """``INSERT INTO name (columns) VALUES (…)``."""
+
+    target: str
+    columns: tuple[str, ...]
+    values: tuple[AnyExpression, ...]
+
+
+class Select(Statement, frozen=True):
+    """A query by itself."""
+
+    query: Query
+
+
+class CreateType(Statement, frozen=True):
+    """``CREATE TYPE name AS type``."""
+
+    name: str
+    type: Type
+    if_missing: bool = False
+
+
+class DropType(Statement, frozen=True):
+    """``DROP TYPE name``."""
+
+    name: str
+    if_exists: bool = False
+
+
+class Drop(Statement, frozen=True):
+    """``DROP STREAM|TABLE name [DELETE TOPIC]``."""
+
+    kind: Kind
+    name: str
+    if_exists: bool = False
+    deletes_topic: bool = False
+
+
+class Alter(Statement, frozen=True):
+    """``ALTER STREAM|TABLE name ADD COLUMN …``."""
+
+    kind: Kind
+    name: str
+    columns: tuple[ColumnDefinition, ...]
+
+
+class Setting(Statement, frozen=True):
+    """``SET``, ``UNSET``, ``DEFINE`` or ``UNDEFINE``."""
+
+    verb: str
+    name: str
+    value: str | None = None
+
+
+class Command(Statement, frozen=True):
+    """SHOW, DESCRIBE, EXPLAIN, PRINT, TERMINATE, PAUSE or RESUME with its words."""
+
+    verb: str
+    words: tuple[str, ...] = ()
+
+
+AnyStatement: TypeAlias = (
+    CreateSource | CreateAs | InsertSelect | InsertValues | Select | CreateType | DropType | Drop | Alter | Setting
+    | Command
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""The parser: text to syntax trees, by recursive descent and precedence climbing."""

@@ -1,0 +1,175 @@
+"""Parse SELECT."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from millstream.sql.nodes import AnyExpression, Item, Join, Query, Source, Star, Window
+from millstream.sql.parser.expressions import ExpressionParser
+from millstream.sql.tokens import refuse
+
+
+class QueryParser(ExpressionParser):
+    """Parses queries."""
+
+    def query(self) -> Query:
+        """Return the SELECT that is next."""
+        offset = self.token.start
+        self.expect_word("SELECT")
+        items = self._items()
+        self.expect_word("FROM")
+        source = self._source()
+        joins = self._joins()
+        clauses: dict[str, Any] = {}
+        while (clause := self._clause()) is not None:
+            word, value, start = clause
+            if word in clauses:
+                refuse(self.text, start, f"{word.upper().replace('_', ' ')} is given twice")
+            clauses[word] = value
+        return Query(items=items, source=source, joins=joins, offset=offset, **clauses)
+
+    def _items(self) -> tuple[Item, ...]:
+        items = [self._item()]
+        while self.take_symbol(","):
+            items.append(self._item())
+        return tuple(items)
+
+    def _item(self) -> Item:
+        offset = self.token.start
+        if self.take_symbol("*"):
+            return Item(Star(offset=offset), None, offset)
+        expression = self.expression()
+        if isinstance(expression, Star):
+            return Item(expression, None, offset)
+        return Item(expression, self._alias(), offset)
+
+    def _alias(self) -> str | None:
+        if self.take_word("AS"):
+            return self.name("an alias")
+        token = self.token
+        follows = {"FROM", "WINDOW", "WHERE", "EMIT", "PARTITION", "HAVING", "LIMIT", "WITHIN", "GRACE"}
+        is_name = token.kind == "quoted" or (token.kind == "name" and token.text not in follows | _JOIN_WORDS)
+        return self.name("an alias") if is_name else None
+
+    def _source(self) -> Source:
+        offset = self.token.start
+        name = self.name("the name of a stream or table")
+        if self.is_symbol("("):
+            refuse(self.text, offset, "a function cannot be read from", "use it in SELECT")
+        return Source(name, self._alias() or name, offset)
+
+    def _joins(self) -> tuple[Join, ...]:
+        joins = []
+        while (kind := self._join_kind()) is not None:
+            offset = self.token.start
+            source = self._source()
+            within = self._within()
+            grace = self._grace() if self.is_word("GRACE") else None
+            self.expect_word("ON")
+            joins.append(Join(kind, source, self.expression(), within, grace, offset))
+        return tuple(joins)
+
+    def _join_kind(self) -> Literal["INNER", "LEFT", "RIGHT", "OUTER"] | None:
+        kinds: dict[str, Literal["INNER", "LEFT", "RIGHT", "OUTER"]] = {
+            "INNER": "INNER", "LEFT": "LEFT", "RIGHT": "RIGHT", "FULL": "OUTER", "OUTER": "OUTER",
+        }  # fmt: skip
+        if self.take_word("JOIN"):
+            return "INNER"
+        word = self.take_any(*kinds)
+        if word is None:
+            return None
+        if word in ("LEFT", "RIGHT", "FULL"):
+            self.take_word("OUTER")
+        self.expect_word("JOIN")
+        return kinds[word]
+
+    def _within(self) -> tuple[int, int] | None:
+        if not self.take_word("WITHIN"):
+            return None
+        if self.take_symbol("("):
+            before = self.duration()
+            self.expect_symbol(",")
+            after = self.duration()
+            self.expect_symbol(")")
+            return before, after
+        both = self.duration()
+        return both, both
+
+    def _grace(self) -> int:
+        self.expect_word("GRACE", "PERIOD")
+        return self.duration()
+
+    def _clause(self) -> tuple[str, Any, int] | None:
+        start = self.token.start
+        if self.take_word("WINDOW"):
+            return "window", self._window(start), start
+        if self.take_word("WHERE"):
+            return "where", self.expression(), start
+        if self.take_word("GROUP", "BY"):
+            return "group_by", self._expressions(), start
+        if self.take_word("PARTITION", "BY"):
+            return "partition_by", self._expressions(), start
+        if self.take_word("HAVING"):
+            return "having", self.expression(), start
+        if self.take_word("EMIT"):
+            mode = self.take_any("CHANGES", "FINAL")
+            return ("emit", mode, start) if mode else self.unexpected("CHANGES or FINAL", ["CHANGES", "FINAL"])
+        if self.take_word("LIMIT"):
+            return "limit", self.integer(), start
+        return None
+
+    def _expressions(self) -> tuple[AnyExpression, ...]:
+        """Return expressions separated by commas, all of them in parentheses or none."""
+        if self.is_symbol("("):
+            before = self.position
+            self.advance()
+            if self.take_symbol(")"):
+                return ()
+            items = self.list_of(self.expression)
+            if len(items) > 1 or self._ends_list():
+                return items
+            self.position = before
+        items_ = [self.expression()]
+        while self.take_symbol(","):
+            items_.append(self.expression())
+        return tuple(items_)
+
+    def _ends_list(self) -> bool:
+        token = self.token
+        return token.kind in ("end", "name") or self.is_symbol(";")
+
+    def _window(self, offset: int) -> Window:
+        kind = self.take_any("TUMBLING", "HOPPING", "SESSION")
+        if kind is None and self.ahead().text in ("TUMBLING", "HOPPING", "SESSION"):
+            self.advance()  # the name of the window
+            kind = self.take_any("TUMBLING", "HOPPING", "SESSION")
+        if kind is None:
+            self.unexpected("TUMBLING, HOPPING or SESSION", ["TUMBLING", "HOPPING", "SESSION"])
+        self.expect_symbol("(")
+        options: dict[str, int] = {}
+        if kind == "SESSION":
+            options["size"] = self.duration()
+        else:
+            self.expect_word("SIZE")
+            options["size"] = self.duration()
+        while self.take_symbol(","):
+            self._window_option(options)
+        self.expect_symbol(")")
+        if kind == "HOPPING" and "advance" not in options:
+            refuse(self.text, offset, "a HOPPING window needs an advance", "add: ADVANCE BY 1 MINUTE")
+        if kind != "HOPPING" and "advance" in options:
+            refuse(self.text, offset, f"a {kind} window has no advance", "use HOPPING, or remove ADVANCE BY")
+        return Window(kind=kind, offset=offset, **options)  # type: ignore[arg-type]
+
+    def _window_option(self, options: dict[str, int]) -> None:
+        if self.take_word("ADVANCE", "BY"):
+            options["advance"] = self.duration()
+        elif self.take_word("RETENTION"):
+            options["retention"] = self.duration()
+        elif self.is_word("GRACE"):
+            options["grace"] = self._grace()
+        else:
+            self.unexpected("ADVANCE BY, RETENTION or GRACE PERIOD", ["ADVANCE", "RETENTION", "GRACE"])
+
+
+_JOIN_WORDS = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "ON", "GROUP"}

@@ -1,0 +1,1 @@
+"""Row formats: bytes of a topic to columns and back."""

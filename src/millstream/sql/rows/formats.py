@@ -1,0 +1,176 @@
+"""The row formats JSON, DELIMITED, KAFKA and NONE as serdes.
+
+A value is a dict by column name. A key of one column is its value, of several a tuple, and without columns null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from millstream.errors import SerdeError
+from millstream.foundation.nesting import limit_json_depth
+from millstream.serdes import FLOAT64, INT32, INT64, RAW, TEXT, Serde
+from millstream.sql.rows.delimited import read_line, text_reader, text_writer, write_line
+from millstream.sql.rows.plain import from_plain, object_reader, to_plain
+from millstream.sql.types import Type
+
+Columns = Mapping[str, Type]
+
+
+def _text_of(columns: Columns) -> str:
+    return ",".join(f"{name} {type}" for name, type in columns.items())
+
+
+class Rows:
+    """Base of row serdes: columns by name, and whether the row is a key."""
+
+    format: str
+
+    def __init__(self, columns: Columns, *, is_key: bool) -> None:
+        self.columns = dict(columns)
+        self.is_key = is_key
+        self._names = tuple(columns)
+
+    @property
+    def name(self) -> str:
+        return f"{self.format}({_text_of(self.columns)})"
+
+    def _row(self, row: dict[str, Any]) -> Any:
+        """Return what a row is in a stream: a dict, or for a key its value or a tuple."""
+        if not self.is_key:
+            return row
+        if len(self._names) == 1:
+            return row[self._names[0]]
+        return tuple(row.values()) if self._names else None
+
+    def _items(self, row: Any) -> list[Any]:
+        """Return the values of a row in the order of the columns."""
+        if self.is_key:
+            return [row] if len(self._names) == 1 else list(row)
+        return [row.get(name) for name in self._names]
+
+
+class JsonRows(Rows):
+    """JSON objects, or with ``is_wrapped=False`` the value of the only column itself."""
+
+    format = "json_rows"
+
+    def __init__(self, columns: Columns, *, is_key: bool = False, is_wrapped: bool = True) -> None:
+        super().__init__(columns, is_key=is_key)
+        self.is_wrapped = is_wrapped
+        encode = msgspec.json.Encoder(decimal_format="number").encode
+        exact = any(_has_decimals(type) for type in columns.values())
+        decoder = msgspec.json.Decoder(float_hook=Decimal) if exact else msgspec.json.Decoder()
+        self._decode = limit_json_depth(decoder.decode, Any)
+        self._encode = encode
+        self._converters = [(name, to_plain(type)) for name, type in columns.items()]
+        self._is_plain = all(convert is None for _, convert in self._converters) and not is_key and is_wrapped
+        self._read = object_reader(dict(columns)) if is_wrapped else from_plain(next(iter(columns.values())))
+
+    @property
+    def name(self) -> str:
+        return super().name if self.is_wrapped else f"{super().name} unwrapped"
+
+    def encode(self, row: Any, /) -> bytes:
+        """Encode a row."""
+        if self._is_plain and type(row) is dict and tuple(row) == self._names:
+            return self._encode(row)
+        values = {
+            name: value if value is None or convert is None else convert(value)
+            for (name, convert), value in zip(self._converters, self._items(row), strict=True)
+        }
+        if self.is_wrapped:
+            return self._encode(values)
+        value = next(iter(values.values()))
+        return None if value is None and not self.is_key else self._encode(value)  # type: ignore[return-value]  # null
+
+    def decode(self, data: bytes, /) -> Any:
+        """Decode a row."""
+        value = self._decode(data)
+        if not self.is_wrapped:
+            return self._row({self._names[0]: self._read(value)})
+        return None if value is None else self._row(self._read(value))
+
+
+def _has_decimals(type: Type) -> bool:
+    return type.kind in ("DECIMAL", "STRING") or any(map(_has_decimals, type.items))
+
+
+class DelimitedRows(Rows):
+    """Values separated by commas or another character."""
+
+    format = "delimited"
+
+    def __init__(self, columns: Columns, *, is_key: bool = False, delimiter: str = ",") -> None:
+        super().__init__(columns, is_key=is_key)
+        self.delimiter = delimiter
+        self._readers = [text_reader(type) for type in columns.values()]
+        self._writers = [text_writer(type) for type in columns.values()]
+
+    @property
+    def name(self) -> str:
+        return super().name if self.delimiter == "," else f"{super().name} by {self.delimiter!r}"
+
+    def encode(self, row: Any, /) -> bytes:
+        """Encode a row."""
+        texts = (
+            None if value is None else write(value)
+            for write, value in zip(self._writers, self._items(row), strict=True)
+        )
+        return write_line(texts, self.delimiter).encode()
+
+    def decode(self, data: bytes, /) -> Any:
+        """Decode a row."""
+        texts = read_line(data.decode(), self.delimiter)
+        if len(texts) != len(self._names):
+            raise SerdeError(
+                f"{data!r:.80} has {len(texts)} columns, but {len(self._names)} are declared",
+                hint="declare the columns as they are in the topic",
+            )
+        values = (
+            None if text is None or text == "" else read(text) for read, text in zip(self._readers, texts, strict=True)
+        )
+        return self._row(dict(zip(self._names, values, strict=True)))
+
+
+_KAFKA: dict[str, Serde] = {"INTEGER": INT32, "BIGINT": INT64, "DOUBLE": FLOAT64, "STRING": TEXT, "BYTES": RAW}
+
+
+class KafkaRows(Rows):
+    """The only column as Kafka's own serializers write it."""
+
+    format = "kafka"
+
+    def __init__(self, columns: Columns, *, is_key: bool = False) -> None:
+        super().__init__(columns, is_key=is_key)
+        self._inner = _KAFKA[next(iter(columns.values())).kind] if columns else None
+
+    def encode(self, row: Any, /) -> bytes:
+        """Encode a row; without columns it is empty."""
+        value = self._items(row)[0] if self._inner is not None else None
+        if value is None or self._inner is None:
+            return None if self._inner is not None else b""  # type: ignore[return-value]  # a null value
+        return self._inner.encode(value)
+
+    def decode(self, data: bytes, /) -> Any:
+        """Decode a row."""
+        value = None if self._inner is None or (data == b"" and self._inner is not TEXT) else self._inner.decode(data)
+        return self._row(dict.fromkeys(self._names, value))
+
+
+class NoRows(Rows):
+    """No columns: whatever a topic contains is not read, and nothing is written."""
+
+    format = "none"
+
+    def encode(self, _row: Any, /) -> bytes:
+        """Return no bytes."""
+        return b""
+
+    def decode(self, _data: bytes, /) -> Any:
+        """Return a row without columns."""
+        return self._row({})

@@ -1,0 +1,148 @@
+"""What SQL does with records, as data that plans contain: selections of streams, and functions of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+
+from millstream.functions import Context, Function
+from millstream.plan.select import CompiledSelection, Compute, NoteError
+from millstream.sql.compiled import CONDITION, Part, Scope, clause, key_shape, list_shape, parse_type, record_shape
+
+Named = tuple[tuple[str, str], ...]
+"""Names and expressions."""
+
+
+class SqlSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A WHERE, new keys and new columns; expressions are normalised SQL over the columns of ``scope``."""
+
+    scope: Scope
+    where: str | None = None
+    key: tuple[str, ...] | None = None
+    keeps_null_keys: bool = True
+    """Whether a key that is null, or has a null column, is kept."""
+    columns: Named | None = None
+    types: tuple[str, ...] = ()
+    """The types to which columns are converted; empty to keep those of the expressions."""
+    arguments: tuple[str, ...] | None = None
+    """Expressions for aggregates: the value becomes a list."""
+    exploded: tuple[int, ...] = ()
+    """The numbers of the columns that are lists and become one record for each item."""
+
+    def compile(self) -> CompiledSelection:
+        """Return its functions."""
+        where = None if self.where is None else clause(self.scope, [Part("WHERE", self.where)], CONDITION, "where")
+        value = self.compile_value()
+        return CompiledSelection(
+            where=where,
+            key=self.compile_key(),
+            value=None if self.exploded else value,
+            explode=_exploding(value, self) if self.exploded and value is not None else None,
+            skips_null_keys=not self.keeps_null_keys and self.key is not None,
+        )
+
+    def compile_key(self) -> Compute | None:
+        """Return the function of keys."""
+        if self.key is None:
+            return None
+        if not self.key:
+            return lambda keys, _values, _times, _note: [None] * len(keys)
+        parts = [Part(f"key {number + 1}", text) for number, text in enumerate(self.key)]
+        compute = clause(self.scope, parts, key_shape(len(parts)), "key")
+        if self.keeps_null_keys or len(parts) == 1:
+            return compute
+        return lambda keys, values, times, note: [
+            None if None in key else key for key in compute(keys, values, times, note)
+        ]
+
+    def compile_value(self) -> Compute | None:
+        """Return the function of values."""
+        if self.arguments is not None:
+            parts = [Part(f"argument {number + 1}", text) for number, text in enumerate(self.arguments)]
+            return clause(self.scope, parts, list_shape(len(parts)), "arguments")
+        if self.columns is None:
+            return None
+        parts = [Part(name, text) for name, text in self.columns]
+        wanted = [parse_type(text) for text in self.types]
+        return clause(self.scope, parts, record_shape([part.name for part in parts]), "columns", wanted)
+
+
+def _exploding(compute: Compute, selection: SqlSelection) -> Compute:
+    """Return what makes several rows of each: one for each item of the longest list, others are null at the end."""
+    names = [name for name, _ in selection.columns or ()]
+    exploded = [names[number] for number in selection.exploded]
+
+    def explode(keys: Sequence[Any], values: Sequence[Any], times: Sequence[int], note: NoteError) -> list[Any]:
+        return [_rows(row, exploded) for row in compute(keys, values, times, note)]
+
+    return explode
+
+
+def _rows(row: dict[str, Any] | None, exploded: list[str]) -> list[dict[str, Any]]:
+    if row is None:
+        return []
+    lists = [row[name] or () for name in exploded]
+    return [{**row, **dict(zip(exploded, items, strict=True))} for items in zip_longest(*lists)]
+
+
+class SqlFunction(Function):
+    """A function of a table's rows that is data: one clause of a selection."""
+
+    __slots__ = ("__dict__", "clause", "selection")
+
+    def __init__(self, selection: SqlSelection, clause: str) -> None:
+        self.selection = selection
+        self.clause = clause
+        super().__init__(self._call, 2)
+
+    @property
+    def name(self) -> str:
+        return f"sql:{self.clause}:{msgspec.json.encode(self.selection).decode()}"
+
+    def computes_same_as(self, other: Function) -> bool:
+        """Whether both are the same clause of the same selection."""
+        return isinstance(other, SqlFunction) and self.name == other.name
+
+    @cached_property
+    def _compute(self) -> Compute:
+        compiled = self.selection.compile()
+        compute: Compute | None = getattr(compiled, self.clause)
+        assert compute is not None
+        return compute
+
+    def _call(self, key: Any, value: Any) -> Any:
+        return self._compute([key], [value], [0], _ignore)[0]
+
+    def bind(self, context: Context) -> Callable[[Any, Any], Any]:
+        """Return a function of key and value; errors in expressions are counted in the context."""
+        compute, errors = self._compute, getattr(context, "errors", None)
+
+        def note(part: str, error: Exception, _row: int) -> None:
+            if errors is not None:
+                errors.note(part, error)
+
+        return lambda key, value: compute([key], [value], [0], note)[0]
+
+
+def _ignore(_part: str, _error: Exception, _row: int) -> None:
+    """Ignore an error in an expression: its value is null."""
+
+
+class JoinedRows(Function):
+    """The joiner of two rows: the columns of both, null for those of a missing row."""
+
+    def __init__(self, left: Sequence[str], right: Sequence[str]) -> None:
+        self._left = dict.fromkeys(left)
+        self._right = dict.fromkeys(right)
+        super().__init__(self._join, 2)
+
+    @property
+    def name(self) -> str:
+        return f"sql:join:{','.join(self._left)}:{','.join(self._right)}"
+
+    def _join(self, left: dict[str, Any] | None, right: dict[str, Any] | None) -> dict[str, Any]:
+        return {**(self._left if left is None else left), **(self._right if right is None else right)}

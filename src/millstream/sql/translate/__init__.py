@@ -1,0 +1,1 @@
+"""Queries to handles of the DSL."""

@@ -1,0 +1,308 @@
+"""Translate a SELECT into handles: sources, joins, WHERE, then groups or new keys, and the columns of the result."""
+
+from __future__ import annotations
+
+from millstream.sql import checks
+from millstream.sql.aggregates import AGGREGATES
+from millstream.sql.catalog import Catalog, Columns, Format
+from millstream.sql.compiled import parse_type
+from millstream.sql.functions.tables import TABLE_FUNCTIONS
+from millstream.sql.nodes import AnyExpression, Call, Column, Constant, Field, Item, Query, Star
+from millstream.sql.problems import Problem
+from millstream.sql.properties import check_format
+from millstream.sql.selection import SqlSelection
+from millstream.sql.translate.flow import Flow
+from millstream.sql.translate.grouping import Grouping
+from millstream.sql.translate.joins import joined, prefixed
+from millstream.sql.translate.names import Input, Names
+from millstream.sql.translate.outputs import Output, outputs_of, resolve_item
+from millstream.sql.translate.reading import Readers, node_name, read
+from millstream.sql.translate.result import Result, split_key
+from millstream.sql.tree import columns_of, sql, transform, walk
+from millstream.sql.types import NULL, Type, quoted
+
+
+class QueryTranslator:
+    """Translates one query; ``name`` is that of its result, and the root of the names of stateful steps."""
+
+    def __init__(self, query: Query, readers: Readers, catalog: Catalog, name: str) -> None:
+        self.query = query
+        self.readers = readers
+        self.name = node_name(name)
+        inputs = [Input(query.source.alias, catalog.find(query.source.name, query.source.offset))]
+        inputs += [Input(join.source.alias, catalog.find(join.source.name, join.source.offset)) for join in query.joins]
+        self.names = Names(inputs)
+        checks.check_query(query, self.names)
+
+    def result(self, key_format: Format) -> Result:
+        """Return the result; ``key_format`` is the format of its keys, which decides their partitions."""
+        query = self.query
+        flow = self._flow()
+        if query.where is not None:
+            where = self._condition(flow, query.where)
+            if query.group_by is not None or flow.is_table or query.joins:
+                flow, where = flow.filtered(where), ""
+        else:
+            where = ""
+        if query.group_by is not None:
+            return self._grouped(flow, key_format)
+        return self._table(flow) if flow.is_table else self._stream(flow, where, key_format)
+
+    # Sources
+
+    def _needed(self) -> set[str]:
+        """Return the columns that the query uses, by their names inside the query."""
+        query, needed = self.query, set()
+        nodes: list[AnyExpression] = [item.expression for item in query.items]
+        nodes += [node for node in (query.where, query.having) if node is not None]
+        nodes += [*(query.group_by or ()), *(query.partition_by or ()), *(join.on for join in query.joins)]
+        for node in nodes:
+            for part in walk(node):
+                if isinstance(part, Star) and not _is_count(node):
+                    needed |= {self.names.internal(*pair) for pair in self.names.expanded(part)}
+            for column in columns_of(node):
+                needed |= self._needed_name(column)
+        return needed
+
+    def _needed_name(self, column: Column) -> set[str]:
+        try:
+            return {self.names.internal(*self.names.find(column))}
+        except Problem:  # bounds of windows, or an error that is reported where the column is used
+            return set()
+
+    def _flow(self) -> Flow:
+        query, names, needed = self.query, self.names, self._needed()
+        if not names.is_joined:
+            return read(self.readers, names.inputs[0], needed)
+        flows = []
+        for source in names.inputs:
+            own = {name for name in source.all_columns if names.internal(source, name) in needed}
+            flows.append(prefixed(read(self.readers, source, own), source, names, needed))
+        flow = flows[0]
+        for number, (join, right) in enumerate(zip(query.joins, flows[1:], strict=True), 1):
+            step = f"{self.name}.join" if len(flows) == 2 else f"{self.name}.join-{number}"
+            flow = joined(flow, right, join, names, names.inputs[number], step)
+        return flow
+
+    def _condition(self, flow: Flow, node: AnyExpression) -> str:
+        resolved = self.names.resolved(node, "WHERE")
+        checks.check_scalar(resolved, "WHERE")
+        flow.generator().condition(resolved)
+        return sql(resolved)
+
+    # Results
+
+    def _outputs(self, flow: Flow) -> list[Output]:
+        query = self.query
+        has_row_key = bool(flow.keys) and "ROWKEY" in flow.keys[0]
+        items: tuple[Item, ...] = query.items
+        return outputs_of(
+            items,
+            self.names,
+            flow.generator(),
+            has_row_key=has_row_key and query.partition_by is None,
+            keeps_bounds=query.window is not None,
+            keys_last=query.partition_by is not None,
+        )
+
+    def _table(self, flow: Flow) -> Result:
+        outputs = self._outputs(flow)
+        for output in outputs:
+            checks.check_scalar(output.node, "SELECT")
+            _refuse_table_functions(output, "a table")
+        chosen, others = split_key(outputs, flow.keys, self.query.offset, self._key_name())
+        keys = {output.name: type for output, type in zip(chosen, flow.key_types, strict=True)}
+        values = self._types(flow, others)
+        name = self.name if flow.window is None else None  # a table without windows can be read by its name
+        handle = flow.projected(values, {output.name: sql(output.node) for output in others}, name)
+        return Result(handle, "TABLE", keys, values, flow.window, self.names.inputs[0].relation)
+
+    def _key_name(self) -> str:
+        return "join column" if self.names.is_joined else "key column"
+
+    def _types(self, flow: Flow, outputs: list[Output]) -> Columns:
+        generator = flow.generator()
+        types: dict[str, Type] = {}
+        for output in outputs:
+            type = generator.code(output.node).type
+            if type == NULL:
+                raise Problem(output.offset, "NULL has no type", "CAST it: CAST(NULL AS STRING)")
+            types[output.name] = type
+        return types
+
+    def _stream(self, flow: Flow, where: str, key_format: Format) -> Result:
+        flow, outputs, where = self._unnested(flow, self._outputs(flow), where)
+        for output in outputs:
+            checks.check_scalar(output.node, "SELECT")
+        key: tuple[str, ...] | None = None
+        if self.query.partition_by is None:
+            chosen, others = split_key(outputs, flow.keys, self.query.offset, self._key_name())
+            keys = {output.name: type for output, type in zip(chosen, flow.key_types, strict=True)}
+        else:
+            keys, others, key = self._partitioned(flow, outputs, key_format)
+        values, exploded = self._exploded(flow, others)
+        selection = SqlSelection(
+            scope=flow.scope,
+            where=where or None,
+            key=key,
+            columns=tuple((output.name, sql(output.node)) for output in others),
+            exploded=exploded,
+        )
+        serde = key_format.serde(keys, is_key=True) if key is not None else None
+        window = flow.window if key is None else None
+        origin = self.names.inputs[0].relation
+        return Result(
+            flow.selected(selection, serde), "STREAM", keys, values, window, origin, is_rekeyed=key is not None
+        )
+
+    def _unnested(self, flow: Flow, outputs: list[Output], where: str) -> tuple[Flow, list[Output], str]:
+        """Return a flow in which table functions inside expressions are columns already."""
+        inner: dict[str, AnyExpression] = {}
+
+        def change(part: AnyExpression) -> AnyExpression | None:
+            if not _is_table_function(part):
+                return None
+            inner.setdefault(sql(part), part)
+            return Column(name=f"#{list(inner).index(sql(part))}", offset=part.offset)
+
+        if all(_is_table_function(output.node) or not _has_table_function(output.node) for output in outputs):
+            return flow, outputs, where
+        outputs = [output._replace(node=transform(output.node, change)) for output in outputs]
+        generator = flow.generator()
+        values = [(name, type) for name, type, location in flow.scope if location == "value"]
+        exploded = [(f"#{number}", generator.code(node).type.items[0]) for number, node in enumerate(inner.values())]
+        selection = SqlSelection(
+            scope=flow.scope,
+            where=where or None,
+            columns=(*((name, quoted(name)) for name, _ in values), *((f"#{n}", text) for n, text in enumerate(inner))),
+            exploded=tuple(range(len(values), len(values) + len(inner))),
+        )
+        scope = (*flow.scope, *((name, str(type), "value") for name, type in exploded))
+        return flow._replace(handle=flow.selected(selection), scope=scope), outputs, ""
+
+    def _exploded(self, flow: Flow, outputs: list[Output]) -> tuple[Columns, tuple[int, ...]]:
+        """Return the types of columns, and the numbers of those that are results of table functions."""
+        types = self._types(flow, outputs)
+        exploded = []
+        for number, output in enumerate(outputs):
+            if _is_table_function(output.node):
+                exploded.append(number)
+                types[output.name] = types[output.name].items[0]
+            else:
+                _refuse_table_functions(output, "an expression")
+        return types, tuple(exploded)
+
+    def _partitioned(
+        self, flow: Flow, outputs: list[Output], key_format: Format
+    ) -> tuple[Columns, list[Output], tuple[str, ...]]:
+        """Return the columns of the key, the other outputs, and the expressions of the key."""
+        given = self.query.partition_by or ()
+        nulls = [isinstance(node, Constant) and node.kind == "null" for node in given]
+        if any(nulls):
+            if len(given) > 1:
+                raise Problem(given[0].offset, "PARTITION BY several columns cannot contain NULL", "remove it")
+            return {}, outputs, ()
+        if not given:
+            raise Problem(self.query.offset, "PARTITION BY needs an expression")
+        nodes = [self.names.resolved(node, "PARTITION BY") for node in given]
+        generator = flow.generator()
+        keys: Columns = {}
+        chosen: list[Output] = []
+        texts: list[str] = []
+        for node in nodes:
+            checks.check_scalar(node, "PARTITION BY")
+            text = sql(node)
+            if text in texts:
+                raise Problem(node.offset, "the same expression is twice in PARTITION BY", "remove one")
+            output = self._key_output(node, text, outputs)
+            texts.append(text)
+            chosen.append(output)
+            keys[output.name] = generator.code(node).type
+            checks.check_key_type(keys[output.name], node.offset)
+        check_format(key_format, keys, self.query.offset, "key")
+        return keys, [output for output in outputs if output not in chosen], tuple(texts)
+
+    def _key_output(self, node: AnyExpression, text: str, outputs: list[Output]) -> Output:
+        same = [output for output in outputs if sql(output.node) == text]
+        if len(same) > 1:
+            raise Problem(
+                same[1].offset, f"the key column {same[0].name} is selected more than once", "use AS_VALUE(…)"
+            )
+        if same:
+            return same[0]
+        if any(isinstance(item.expression, Star) for item in self.query.items):
+            if isinstance(node, Column | Field):
+                return Output(node.name, node, node.offset)
+            number = sum(output.name.startswith("KSQL_COL_") for output in outputs)
+            return Output(f"KSQL_COL_{number}", node, node.offset)
+        raise Problem(
+            node.offset, f"{text} of PARTITION BY is missing in SELECT", "add it: it is the key of the result"
+        )
+
+    def _grouped(self, flow: Flow, key_format: Format) -> Result:
+        query = self.query
+        groups = [self.names.resolved(node, "GROUP BY") for node in query.group_by or ()]
+        checks.check_groups(groups, query, self.names)
+        grouping = Grouping(flow, groups, query.window)
+        outputs = self._outputs(flow)
+        for output in outputs:
+            checks.check_functions(output.node)
+            if any(_is_table_function(part) for part in walk(output.node)):
+                raise Problem(
+                    output.offset, "table functions cannot be used with GROUP BY", "explode in a query before"
+                )
+        outputs = [output._replace(node=grouping.replaced(output.node, "SELECT")) for output in outputs]
+        having = None
+        if query.having is not None:
+            resolved = resolve_item(query.having, self.names, keeps_bounds=False, clause="HAVING")
+            having = grouping.replaced(resolved, "HAVING")
+        if not grouping.has_aggregates:
+            raise Problem(query.offset, "GROUP BY needs an aggregate function in SELECT or HAVING", "add COUNT(*)")
+        keys = tuple((f"#{number}",) for number in range(len(groups)))
+        chosen, others = split_key(outputs, keys, query.offset, "grouping expression")
+        types = {output.name: type for output, type in zip(chosen, grouping.types, strict=True)}
+        for type in types.values():
+            checks.check_key_type(type, query.offset)
+        check_format(key_format, types, query.offset, "key")
+        is_same = having is None and grouping.rename({output.name: output.node for output in others})
+        keeps_name = is_same or query.window is not None
+        name = self.name if keeps_name else f"{self.name}.groups"
+        table = grouping.aggregated(name, query, key_format.serde(types, is_key=True))
+        origin = self.names.inputs[0].relation
+        if is_same:
+            values = {output.name: parse_type(text) for output, (_, text, _) in zip(others, table.values, strict=True)}
+            return Result(table.handle, "TABLE", types, values, table.window, origin, is_rekeyed=True)
+        if having is not None:
+            table.generator().condition(having)
+            table = table.filtered(sql(having))
+        values = self._types(table, others)
+        columns = {output.name: sql(output.node) for output in others}
+        handle = table.projected(values, columns, None if keeps_name else self.name)
+        return Result(handle, "TABLE", types, values, table.window, origin, is_rekeyed=True)
+
+
+def _is_count(node: AnyExpression) -> bool:
+    return not isinstance(node, Star)
+
+
+def _is_table_function(node: AnyExpression) -> bool:
+    return isinstance(node, Call) and node.name in TABLE_FUNCTIONS
+
+
+def _has_table_function(node: AnyExpression) -> bool:
+    return any(_is_table_function(part) for part in walk(node))
+
+
+def _refuse_table_functions(output: Output, what: str) -> None:
+    for part in walk(output.node):
+        if _is_table_function(part):
+            raise Problem(
+                part.offset, f"a table function cannot be used in {what}", "select it by itself from a stream"
+            )
+
+
+def uses_aggregates(query: Query) -> bool:
+    """Whether a query has an aggregate function in SELECT."""
+    return any(
+        isinstance(part, Call) and part.name in AGGREGATES for item in query.items for part in walk(item.expression)
+    )
