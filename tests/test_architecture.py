@@ -75,7 +75,7 @@ ONLY_IN: dict[str, str] = {
 # (importing unit, imported unit): why the import must be inside a function
 LAZY: dict[tuple[str, str], str] = {
     **dict.fromkeys(
-        [("app", unit) for unit in ("batch", "spark", "broker_urls", "tables", "producer", "consumer")],
+        [("app", unit) for unit in ("batch", "sql", "spark", "broker_urls", "tables", "producer", "consumer")],
         "`import millstream` must not import Spark, Arrow or LMDB",
     ),
     **dict.fromkeys(
