@@ -17,7 +17,7 @@ def sql() -> None:
 
 
 @sql.command("plan", examples=["millstream sql plan shop.sql", "millstream sql plan shop.sql --data-dir /srv/shop"])
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(dir_okay=False))
 @pass_settings
 def plan(settings: Settings, file: str) -> None:
     """Show the topology of a file, and how a start would change the existing state.
