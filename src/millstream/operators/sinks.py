@@ -53,8 +53,10 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
                 timestamp = milliseconds_of(time_of(key, value))
         except Exception as error:
             return handle_error(node, _encode_error(error, key, key_serde, value, value_serde), key)
-        if target == [] or timestamp < 0:
-            return drop(node, "no_partition" if target == [] else "invalid_timestamp")
+        if target == []:
+            return drop(node, "no_partition")
+        if time_of is not None and timestamp < 0:
+            return drop(node, "invalid_timestamp")
         columns.keys.append(route)
         columns.values.append(data)
         columns.timestamps.append(timestamp)
