@@ -53,10 +53,9 @@ def _sink(node: Sink, _forward: Process, runtime: Runtime) -> Process:
                 timestamp = milliseconds_of(time_of(key, value))
         except Exception as error:
             return handle_error(node, _encode_error(error, key, key_serde, value, value_serde), key)
-        if target == []:
-            return drop(node, "no_partition")
-        if time_of is not None and timestamp < 0:
-            return drop(node, "invalid_timestamp")
+        has_time = time_of is None or timestamp >= 0
+        if target == [] or not has_time:
+            return drop(node, "no_partition" if has_time else "invalid_timestamp")
         columns.keys.append(route)
         columns.values.append(data)
         columns.timestamps.append(timestamp)
