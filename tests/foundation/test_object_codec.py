@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millstream.errors import SerdeError
-from millstream.foundation.object_codec import OBJECT_CODEC, decode_key, encode_key, value_codec
+from millstream.foundation.object_codec import OBJECT_CODEC, decode_key, encode_key, use_classes, value_codec
 from millstream.serdes import INT64, JSON, RAW, TEXT, Json
 
 
@@ -164,3 +164,18 @@ def test_uuid_and_bytearray_are_not_confused_with_their_bytes() -> None:
     assert [type(OBJECT_CODEC.decode(OBJECT_CODEC.encode(value))) for value in (number, bytearray(b"x"), b"x")] == [
         uuid.UUID, bytearray, bytes,
     ]  # fmt: skip
+
+
+def test_classes_that_were_sent_to_a_process_decode_objects_until_others_are_used() -> None:
+    """A worker gets them with a plan: their module is a notebook, which it cannot import."""
+    old = msgspec.defstruct("Cell", [("n", int)], module="notebook")
+    new = msgspec.defstruct("Cell", [("n", int), ("note", str, "new")], module="notebook")
+    stored = OBJECT_CODEC.encode(old(3))
+    assert OBJECT_CODEC.decode(stored) == {"n": 3}
+    try:
+        for kind in (old, new, old):
+            use_classes({"notebook:Cell": kind})
+            assert OBJECT_CODEC.decode(stored) == kind(3)
+    finally:
+        use_classes({})
+    assert OBJECT_CODEC.decode(stored) == {"n": 3}
