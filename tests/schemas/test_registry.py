@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from tests.schemas.registry import Registry
@@ -59,6 +62,26 @@ def test_invalid_responses_and_failures_raise_an_error(registry: Registry) -> No
     registry.answer = lambda path: (503, b"", {})
     with pytest.raises(BrokerUnavailableError, match="503"):
         SchemaRegistry(registry.url).schema(1)
+
+
+def test_a_response_that_drips_is_given_up() -> None:
+    stop = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+            while not stop.wait(0.05):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        with pytest.raises(BrokerUnavailableError, match="not complete in time"):
+            SchemaRegistry(f"http://127.0.0.1:{server.getsockname()[1]}", timeout=0.5).schema(1)
+        stop.set()
+        thread.join()
 
 
 def test_an_unreachable_registry_raises_an_error() -> None:

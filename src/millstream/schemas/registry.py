@@ -22,6 +22,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MAX_SCHEMAS = 1_000
 _MISSING_SECONDS = 30.0
 _MAX_BYTES = 1_048_576
+_PART_BYTES = 65_536
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
@@ -135,7 +136,7 @@ class SchemaRegistry:
             request.add_header("Authorization", f"Basic {base64.b64encode(pair).decode()}")
         try:
             with self._open().open(request, timeout=self._timeout) as response:
-                content: bytes = response.read(_MAX_BYTES + 1)
+                content = _read(response, monotonic() + self._timeout)
         except HTTPError as error:
             raise _http_error(error, self.url, what) from None
         except (URLError, HTTPException, TimeoutError, OSError) as error:
@@ -154,6 +155,19 @@ class SchemaRegistry:
             context = ssl.create_default_context(cafile=self._ca)
             self._opener = build_opener(_NoRedirects, HTTPSHandler(context=context))
         return self._opener
+
+
+def _read(response: Any, deadline: float) -> bytes:
+    """Read a response, one byte more than allowed at most; the timeout of the socket is only that of each part."""
+    content = b""
+    while len(content) <= _MAX_BYTES:
+        part = response.read1(min(_PART_BYTES, _MAX_BYTES + 1 - len(content)))
+        if not part:
+            break
+        content += part
+        if monotonic() > deadline:
+            raise TimeoutError("the response is not complete in time")
+    return content
 
 
 def _make_registry(url: str, settings: dict[str, Any]) -> SchemaRegistry:
