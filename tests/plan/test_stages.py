@@ -1,6 +1,7 @@
 from millstream import App
 from millstream.batch.execute import task_names
 from millstream.plan.layout import Layout
+from millstream.plan.stateless import Repartition
 
 
 def stages(app: App) -> list[tuple[str, int, list[str | None]]]:
@@ -86,3 +87,31 @@ def test_two_stages_that_feed_each_other_alternate_in_rounds() -> None:
         ("one", 0, ["one"]), ("two", 0, ["two"]),
         ("one", 1, ["twos.count-repartition"]), ("two", 1, ["ones.count-repartition"]),
     ]  # fmt: skip
+
+
+def edges_read(app: App) -> list[list[str]]:
+    """The edges that each stage reads, in the order in which it takes records of equal timestamps."""
+    return [[str(node.name) for node in stage.inputs if isinstance(node, Repartition)] for stage in app.plan.stages]
+
+
+def test_edges_are_read_in_the_order_in_which_a_record_is_written_to_them() -> None:
+    """Of records with equal timestamps those go first that have waited longest, as in Kafka Streams."""
+    app = App("app")
+    lines = app.stream("lines", value=str).select_key(lambda value: value)
+    again = lines.select_key(lambda value: value)  # defined first, so it gets each record first
+    first, second = lines.group_by(lambda value: value), again.group_by(lambda value: value)
+    first.cogroup(lambda total, value: total + value).cogroup(second, lambda total, value: total + value).aggregate(
+        str, name="both"
+    )
+    assert edges_read(app)[1:] == [["both-repartition-2", "both-repartition"]]
+
+
+def test_the_order_of_edges_is_that_of_each_source_that_writes_several() -> None:
+    app = App("app")
+    first, second = app.stream("first", value=str), app.stream("second", value=str)
+    moved = second.repartition(name="moved")
+    both = first.merge(second).group_by(lambda value: value)  # reached by both sources, from the second one later
+    both.cogroup(lambda total, value: total + value).cogroup(moved.group_by_key(), lambda total, _: total).aggregate(
+        str, name="both"
+    )
+    assert edges_read(app)[1:] == [["moved", "both-repartition"]]

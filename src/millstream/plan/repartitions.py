@@ -79,7 +79,7 @@ def insert_repartitions(nodes: Nodes) -> Nodes:
 
 
 def _needs(nodes: Nodes) -> list[_Need]:
-    rekeyed, declared = _rekeyed(nodes), declared_serdes(nodes)
+    rekeyed, declared = rekeyed_nodes(nodes), declared_serdes(nodes)
     needs = []
     for node in nodes:
         for number, source in enumerate(_inputs_by_key(node)):
@@ -133,7 +133,7 @@ def _key_of_partner(node: Node, number: int, declared: dict[Node, Declared]) -> 
     return None
 
 
-def _rekeyed(nodes: Nodes) -> dict[Node, bool]:
+def rekeyed_nodes(nodes: Nodes) -> dict[Node, bool]:
     """Return for each node whether its records may be in another task than their key requires."""
 
     def step(node: Node, sources: tuple[bool, ...]) -> bool:

@@ -17,6 +17,7 @@ from millstream.plan.stateful import AGGREGATIONS, StreamTableJoin, ToTable
 from millstream.plan.stateless import Repartition
 from millstream.plan.suppress import Suppress
 from millstream.plan.tables import TableAggregate
+from millstream.plan.writing import order_of_writing
 from millstream.processors import StoreSpec, StoreUse, TableSpec, VersionedSpec
 
 HISTORY = "history"
@@ -147,7 +148,8 @@ def cut_into_stages(nodes: Nodes) -> tuple[Stage, ...]:
     parts = _connected_parts(nodes)
     part_of = {node: part for part in parts for node in part}
     levels = levels_of_heads(parts, part_of)
-    stages = [stage for part in parts for stage in _rounds(part, levels, nodes, part_of)]
+    written = order_of_writing(nodes)
+    stages = [stage for part in parts for stage in _rounds(part, levels, written, nodes, part_of)]
     return tuple(sorted(stages, key=lambda stage: stage.level))
 
 
@@ -173,7 +175,11 @@ def _connected_parts(nodes: Nodes) -> list[list[Node]]:
 
 
 def _rounds(
-    part: list[Node], levels: dict[Head, int], nodes: Nodes, part_of: dict[Node, list[Node]]
+    part: list[Node],
+    levels: dict[Head, int],
+    order: dict[Repartition, int],
+    nodes: Nodes,
+    part_of: dict[Node, list[Node]],
 ) -> Iterator[Stage]:
     heads = tuple(node for node in part if isinstance(node, Source | Repartition))
     inside = set(part) - set(heads)
@@ -181,5 +187,6 @@ def _rounds(
     steps = tuple(node for node in nodes if node in inside or node in written)
     assert heads[0].name is not None
     for number, level in enumerate(sorted({levels[head] for head in heads})):
-        read = tuple(head for head in heads if levels[head] == level)
-        yield Stage(name=heads[0].name, level=level, round=number, heads=heads, inputs=read, nodes=steps)
+        read = [head for head in heads if levels[head] == level]
+        read.sort(key=lambda head: order.get(head, -1) if isinstance(head, Repartition) else -1)
+        yield Stage(name=heads[0].name, level=level, round=number, heads=heads, inputs=tuple(read), nodes=steps)

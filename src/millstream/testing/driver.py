@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 from millstream.app import App
@@ -82,13 +83,12 @@ class TestDriver:
             new_topic=topics,
         )
         layout = Layout.of(self._plan, dict.fromkeys(self._plan.source_topics, partitions), otherwise=partitions)
-        assembly = Assembly(settings, layout, self._log)
-        self._environment = assembly.environment()
-        size = BatchSize(app.config.max_batch_records, 1.0)
-        self._planner = assembly.planner(size, clock=lambda: self.wall_clock, refresh_seconds=0)
+        self._assembly = Assembly(settings, layout, self._log)
         self._shared_time = SharedTime(layout) if one_stream_time else None
         self._progress = Progress()
         self._read: dict[str, list[int]] = {}
+        self._is_holding = False
+        self._start()
         try:
             self._settle()  # processors may have work before the first record
         except BaseException:
@@ -100,6 +100,12 @@ class TestDriver:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _start(self) -> None:
+        """Create the task environment and the planner, with new objects for everything that lives in memory."""
+        self._environment = self._assembly.environment()
+        size = BatchSize(self.app.config.max_batch_records, 1.0)
+        self._planner = self._assembly.planner(size, clock=lambda: self.wall_clock, refresh_seconds=0)
 
     def close(self) -> None:
         """Delete all topics and state."""
@@ -155,6 +161,16 @@ class TestDriver:
         self.wall_clock += milliseconds(by)
         self._settle()
 
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Process the records that are piped inside the block when it ends, as one batch."""
+        self._is_holding = True
+        try:
+            yield
+        finally:
+            self._is_holding = False
+        self._settle()
+
     # For TestTopic
 
     def _append(self, topic: str, record: Piped, key: Serde, value: Serde) -> None:
@@ -178,14 +194,17 @@ class TestDriver:
 
     def _settle(self) -> None:
         """Process all records, including those that the app writes to its own inputs."""
-        while (plan := self._next_plan()) is not None:
-            reports = run_batch(self._environment, plan, self._progress.versions, shared_time=self._shared_time)
+        while not self._is_holding and (plan := self._next_plan()) is not None:
+            reports = self._execute(plan)
             self._progress = progress_after(self._progress, plan, task_names(self._environment.layout), reports)
             self.reports = reports
             for report in reports:
                 self.dropped.update(report.dropped)
                 for metric in _METRICS:
                     self._metrics[metric] += getattr(report, metric)
+
+    def _execute(self, batch: Batch) -> list[TaskReport]:
+        return run_batch(self._environment, batch, self._progress.versions, shared_time=self._shared_time)
 
     def _next_plan(self) -> Batch | None:
         if self._shared_time is not None and not self._shared_time.is_known:

@@ -90,20 +90,22 @@ def last_per_key(records: list[list[Any]]) -> list[list[Any]]:
 
 def store_differences(case: Case, stores: dict[str, dict[str, Any]], driver: Outputs) -> list[str]:
     """Compare the final content of the stores of a case."""
-    differences: list[str] = []
-    for name, store in stores.items():
-        if store["type"] == "versioned":
-            rows = _versions(case, driver.table(name))
-            if rows != store["entries"]:
-                differences.append(f"store {name!r} has versions {rows}, expected {store['entries']}")
-            continue
-        rows = [[plain_key(row.key), row.value, row.timestamp] for row in driver.table(name).scan()]
-        if store["type"] == "session" or any(len(entry) == 2 for entry in store["entries"]):
-            rows = [row[:2] for row in rows]
-        rows.sort(key=lambda row: _sort_key(row[0]))
-        if rows != store["entries"]:
-            differences.append(f"store {name!r} has {rows}, expected {store['entries']}")
-    return differences
+    entries = {name: store_entries(case, name, store, driver) for name, store in stores.items()}
+    return [
+        f"store {name!r} has {entries[name]}, expected {store['entries']}"
+        for name, store in stores.items()
+        if entries[name] != store["entries"]
+    ]
+
+
+def store_entries(case: Case, name: str, store: dict[str, Any], driver: Outputs) -> list[list[Any]]:
+    """Return the content of a store in the format of the case, which is that of the expected ``store``."""
+    if store["type"] == "versioned":
+        return _versions(case, driver.table(name))
+    rows = [[plain_key(row.key), row.value, row.timestamp] for row in driver.table(name).scan()]
+    if store["type"] == "session" or any(len(entry) == 2 for entry in store["entries"]):
+        rows = [row[:2] for row in rows]
+    return sorted(rows, key=lambda row: sort_key(row[0]))
 
 
 def _versions(case: Case, table: TableReader) -> list[list[Any]]:
@@ -130,5 +132,6 @@ def plain_key(key: Any) -> Any:
     return {"key": key.key, "start": key.start, "end": key.end} if isinstance(key, Windowed) else key
 
 
-def _sort_key(key: Any) -> Any:
+def sort_key(key: Any) -> Any:
+    """Return what entries of a store are sorted by."""
     return (key["key"], key["start"], key["end"]) if isinstance(key, dict) else key

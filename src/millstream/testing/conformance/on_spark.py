@@ -1,7 +1,6 @@
-"""Replay cases on Spark: a few of each group record by record, and all with a single input topic as one batch.
+"""Replay cases on Spark: a few of each group record by record, and on any number of partitions as one batch.
 
-One batch with all records has the same result as one batch per record if every stage has a single input, because its
-tasks then process the records in the same order. Many cases run as one app, so that this takes minutes and not hours.
+Each batch is a Spark job, so many cases run as one app: this takes minutes and not hours.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ from typing import Any
 
 from millstream.errors import MillstreamError
 from millstream.plan.processors import PROCESSORS
-from millstream.plan.sinks import Sink
 from millstream.plan.topology import Plan
 from millstream.tables.rows import TableReader
+from millstream.testing.batch_driver import Mode
 from millstream.testing.conformance.cases import Case
-from millstream.testing.conformance.comparing import new_records, step_difference, store_differences
-from millstream.testing.conformance.replay import Outcome, replay
+from millstream.testing.conformance.guarantees import Guarantee, guarantee_of
+from millstream.testing.conformance.partitioned import partitioned_differences
+from millstream.testing.conformance.replay import Outcome, do_step, replay
 from millstream.testing.conformance.topology import Topology
 from millstream.testing.driver import TestDriver
 from millstream.testing.spark_driver import SparkDriver
@@ -67,41 +67,12 @@ def _plan_of(case: Case) -> Plan | None:
         return None
 
 
-def has_single_input(case: Case) -> bool:
-    """Whether a case can be replayed as one batch: it has one input topic, and each of its stages one input and task.
-
-    Several tasks write to a topic in an order that differs from the order of a replay record by record.
-    """
-    if (
-        case.config
-        or case.queries
-        or case.headers
-        or case.expect.error
-        or case.expect.final
-        or any(node.get("partitions", 1) != 1 for node in case.topology)
-        or _unsupported_reason(case)
-    ):
-        return False
-    plan = _plan_of(case)
-    if plan is None or len({step["pipe"][0] for step in case.steps}) != 1:
-        return False
-    writers: dict[str, set[str]] = defaultdict(set)
-    for stage in plan.stages:
-        for node in stage.nodes:
-            if isinstance(node, Sink) and isinstance(node.topic, str):
-                writers[node.topic].add(stage.name)
-    read = plan.source_topics
-    return (
-        len(read) == 1
-        and all(len(stage.inputs) == 1 and stage.round == 0 for stage in plan.stages)  # a later round is another input
-        and all(len(stages) == 1 and topic not in read for topic, stages in writers.items())
-    )
-
-
-def replay_whole(cases: Iterable[Case]) -> Iterator[Outcome]:
-    """Replay cases with a single input topic, each as one batch, many of them in one app."""
-    for group in _grouped(case for case in cases if has_single_input(case)):
-        yield from _replay_together(group)
+def replay_whole(cases: Iterable[Case], partitions: int = 1, mode: Mode = "single") -> Iterator[Outcome]:
+    """Replay cases, each as one batch, many of them in one app; those that are not comparable are left out."""
+    guarantees = {case.id: (case, guarantee_of(case, partitions, large=True)) for case in cases}
+    comparable = [case for case, guarantee in guarantees.values() if isinstance(guarantee, Guarantee)]
+    for group in _grouped(comparable):
+        yield from _replay_together(group, partitions, mode)
 
 
 def _grouped(cases: Iterable[Case]) -> Iterator[list[Case]]:
@@ -119,19 +90,19 @@ def _grouped(cases: Iterable[Case]) -> Iterator[list[Case]]:
         yield group
 
 
-def _replay_together(cases: list[Case]) -> list[Outcome]:
+def _replay_together(cases: list[Case], partitions: int, mode: Mode) -> list[Outcome]:
     """Run cases as one app; if that fails, run each of them alone, to find the one that fails."""
     prefixes = {case.id: f"c{number}-" if len(cases) > 1 else "" for number, case in enumerate(cases)}
     nodes = [_prefixed(node, prefixes[case.id]) for case in cases for node in case.topology]
     try:
-        with SparkDriver(Topology(nodes, {}).app) as driver:
+        with SparkDriver(Topology(nodes, {}).app, partitions=partitions, mode=mode) as driver:
             with driver.holding():
                 for case in cases:
                     _pipe(case, prefixes[case.id], driver)
-            return [_outcome(case, CaseOutputs(driver, prefixes[case.id])) for case in cases]
+            return [_outcome(case, partitions, CaseOutputs(driver, prefixes[case.id])) for case in cases]
     except MillstreamError as error:
         if len(cases) > 1:
-            return [outcome for case in cases for outcome in _replay_together([case])]
+            return [outcome for case in cases for outcome in _replay_together([case], partitions, mode)]
         return [Outcome(cases[0].id, cases[0].group, "failed", (f"{type(error).__name__}: {error}",))]
 
 
@@ -151,8 +122,8 @@ def _prefixed(node: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 def _pipe(case: Case, prefix: str, driver: TestDriver) -> None:
     for step in case.steps:
-        topic, key, value, timestamp = step["pipe"][:4]
-        driver.topic(prefix + topic).pipe(value, key=key, timestamp=timestamp)
+        topic, *record = step["pipe"]
+        do_step({"pipe": [prefix + topic, *record]}, driver)
 
 
 class CaseOutputs:
@@ -173,8 +144,8 @@ class CaseOutputs:
         return self._driver.table(self._prefix + name)
 
 
-def _outcome(case: Case, outputs: CaseOutputs) -> Outcome:
-    expected = [record for step in case.expect.steps for record in step]
-    difference = step_difference(new_records({}, outputs, lambda _topic: False), expected, case.compare, headers=False)
-    differences = [*([difference] if difference else []), *store_differences(case, case.expect.stores, outputs)]
+def _outcome(case: Case, partitions: int, outputs: CaseOutputs) -> Outcome:
+    guarantee = guarantee_of(case, partitions, large=True)
+    assert isinstance(guarantee, Guarantee)
+    differences = partitioned_differences(case, partitions, guarantee, outputs)
     return Outcome(case.id, case.group, "failed" if differences else "passed", tuple(differences))

@@ -77,7 +77,7 @@ class Replay:
             return self._final_differences(driver)
         for number, step in enumerate(self._case.steps):
             try:
-                _do(step, driver)
+                do_step(step, driver)
             except MillstreamError as error:
                 return self._check_error(error, "step", number) or self._failing_step(step, driver)
             difference = self._step_difference(number, step, driver)
@@ -98,7 +98,7 @@ class Replay:
         """
         expect, records = self._case.expect, dict[str, list[list[Any]]]()
         for step in self._case.steps:
-            _do(step, driver)
+            do_step(step, driver)
             for topic, added in new_records(step, driver, self._is_text).items():
                 records.setdefault(topic, []).extend(record[:3] for record in added)
         answers = [{"final": expect.final, "stores": expect.stores}, *filter(None, [expect.uncached])]
@@ -157,7 +157,8 @@ class Replay:
             self.drops = f"dropped {dict(driver.dropped)}, expected {expected}"
 
 
-def _do(step: dict[str, Any], driver: TestDriver) -> None:
+def do_step(step: dict[str, Any], driver: TestDriver) -> None:
+    """Pipe a record, or advance the wall clock."""
     if "pipe" in step:
         topic, key, value, timestamp, *headers = step["pipe"]
         driver.topic(topic).pipe_raw(

@@ -11,6 +11,7 @@ from millstream.config import Config
 from millstream.dsl.cogrouped import CogroupedStream, WindowedCogroup
 from millstream.dsl.global_table import GlobalTable
 from millstream.dsl.grouped_table import GroupedTable
+from millstream.dsl.measures import collect_of, count_of, last_of
 from millstream.dsl.stream import Stream
 from millstream.dsl.windowed import WindowedStream
 from millstream.errors import DefinitionError
@@ -246,6 +247,7 @@ BUILDERS: dict[str, Build] = {
     "windowed_by": lambda t, n: t.source(n).windowed_by(_windows(n)),
     "emit": lambda t, n: t.source(n).emit("final" if n["when"] == "close" else "updates"),
     "count": lambda t, n: _grouped(t, n).count(**{"name": _name(n), **_retention(n), **_stored(n)}),
+    "agg": lambda t, n: t.source(n).agg(n=count_of(), last=last_of(), all=collect_of(), name=_name(n)),
     "reduce": _reduce,
     "aggregate": _aggregate,
     "process": lambda t, n: _stream_of(t, n).process(_processor(t, n), name=_step_name(n)),

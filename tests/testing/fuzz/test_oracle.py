@@ -1,0 +1,42 @@
+"""Random topologies have the results of the real Kafka Streams, record for record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from tests.conformance.test_cases import LINES
+from tests.testing.fuzz.oracle import Oracle, oracle
+
+from millstream.testing.conformance.cases import Case
+
+pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka streams oracle")]
+
+TOPOLOGIES = 40
+FIRST_SEED = 3000
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Oracle]:
+    with oracle() as running:
+        yield running
+
+
+def test_random_topologies_have_the_results_of_kafka_streams(kafka: Oracle) -> None:
+    seeds = range(FIRST_SEED, FIRST_SEED + TOPOLOGIES)
+    assert [report for seed in seeds if (report := kafka.failure_of(seed)) is not None] == [], f"seeds {seeds}"
+
+
+def test_the_program_answers_cases_as_they_were_answered_before(kafka: Oracle) -> None:
+    """The program is our own; the answers of the case files show that it builds topologies as they mean them."""
+    groups = ("fuzz/", "cogroup/", "join/table-table", "suppress/time-limit", "window/sliding")
+    lines = [line for group, lines in LINES.items() if group.startswith(groups) for line in lines[:3]]
+    cases = [msgspec.json.decode(line[1], type=Case) for line in lines]
+    for case in cases:
+        answered = kafka.ask(case).expect
+        assert by_topic(answered.steps) == by_topic(case.expect.steps), case.id
+
+
+def by_topic(steps: list[list[list[object]]]) -> list[list[list[object]]]:
+    return [sorted(step, key=lambda record: str(record[0])) for step in steps]
