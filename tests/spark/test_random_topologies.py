@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 FIRST_SEED = int(os.environ.get("MILLSTREAM_SEED", "101"))
 TOPOLOGIES = 40
-MIN_COMPARABLE = 8
+MIN_COMPARABLE = 5
 SETTINGS: list[tuple[int, Mode]] = [(1, "single"), (1, "resident"), (4, "parallel"), (4, "resident")]
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from millstream.app import App
 from millstream.batch.batch import Batch
-from millstream.batch.execute import ShuffleInputs, Slot, run_batch, run_slot
+from millstream.batch.execute import ShuffleInputs, run_batch, run_tasks
 from millstream.batch.write_behind import DeferredJournal, WriteBehind, can_write_behind
 from millstream.foundation.paths import app_dir, journal_dir
 from millstream.foundation.storage import close_environments
@@ -25,7 +25,7 @@ class BatchDriver(TestDriver):
     """Runs the tasks of a batch as an execution mode does, without Spark, so that thousands of apps can be compared.
 
     - ``single``: all tasks in order; each commits by itself.
-    - ``parallel``: ``width`` slots share the tasks of each level; they run in random order.
+    - ``parallel``: the tasks of each level are divided into ``width`` parts, which run in random order.
     - ``resident``: state is written behind the journal.
     """
 
@@ -86,20 +86,23 @@ class BatchDriver(TestDriver):
 
     def _run(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         if self._mode == "parallel":
-            return self._run_slots(batch, versions)
+            return self._run_parts(batch, versions)
         if self._behind is not None:
             return self._behind(batch, versions)
         return run_batch(self._environment, batch, versions)
 
-    def _run_slots(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
+    def _run_parts(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         inputs: ShuffleInputs = defaultdict(list)
         reports: list[TaskReport] = []
         for level in range(self._environment.layout.plan.levels):
-            slots = [Slot(level, number, self._width) for number in range(self._width)]
+            tasks = self._environment.layout.tasks_on(level)
+            parts = [tasks[number :: self._width] for number in range(self._width)]
             outputs = [
                 output
-                for slot in self._random.sample(slots, len(slots))
-                for output in run_slot(self._environment, batch, versions, slot, inputs)
+                for number in self._random.sample(range(self._width), self._width)
+                for output in run_tasks(
+                    self._environment, batch, versions, parts[number], inputs, is_first=(level, number) == (0, 0)
+                )
             ]
             for report, sent in outputs:
                 reports.append(report)

@@ -57,7 +57,9 @@ def _has_plain(draft: Draft, verb: Callable[[Draft], None]) -> bool:
 def _add_source(draft: Draft, topic: str) -> None:
     draft.topics.append(topic)
     if draft.chance(0.4):
-        versioned: dict[str, Any] = {"versioned_history_ms": draft.pick.choice([0, 10, 40])} if draft.chance(0.12) else {}
+        versioned: dict[str, Any] = (
+            {"versioned_history_ms": draft.pick.choice([0, 10, 40])} if draft.chance(0.12) else {}
+        )
         store = draft.store()
         draft.tables.append(Handle(draft.add("table", topic=topic, **store, **versioned), is_versioned=bool(versioned)))
         draft.table_stores += [] if versioned else store.values()
