@@ -202,7 +202,9 @@ send("words", Word("mill"))
 app.run("caught-up")
 print([record.value for record in app.consumer(topics="loud", value=Word, stop_at_end=True)])
 """
-    completed = subprocess.run(
-        [sys.executable, "-"], input=program, stdout=subprocess.PIPE, text=True, cwd=tmp_path, timeout=120, check=True
-    )
-    assert completed.stdout == "[Word(text='MILL', next=Word(text='mill', next=None))]\n"
+    output = tmp_path / "output"  # a pipe would stay open until Spark's JVM has ended too
+    with output.open("w") as file:
+        subprocess.run(
+            [sys.executable, "-"], input=program, stdout=file, text=True, cwd=tmp_path, timeout=120, check=True
+        )
+    assert output.read_text() == "[Word(text='MILL', next=Word(text='mill', next=None))]\n"
