@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Call
 
-from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import lock_file
 
 APP = """
@@ -34,15 +33,28 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+HOLD_LOCK = """
+import sys
+from pathlib import Path
+from millstream.foundation.file_lock import FileLock
+
+assert FileLock(Path(sys.argv[1])).acquire()
+print("acquired", flush=True)
+sys.stdin.read()
+"""
+
+
 @pytest.mark.parametrize("arguments", [[], ["--quiet"]])
 def test_a_second_run_is_rejected(call: Call, file: Path, data_dir: Path, arguments: list[str]) -> None:
-    lock = FileLock(lock_file(data_dir, "word-count"))
-    assert lock.acquire()
-    refused = call("run", str(file), "--data-dir", str(data_dir), *arguments)
-    lock.release()
+    command = [sys.executable, "-c", HOLD_LOCK, str(lock_file(data_dir, "word-count"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "acquired\n"
+        refused = call("run", str(file), "--data-dir", str(data_dir), *arguments)
+        first.communicate()
     assert refused.exit_code == 1
     assert refused.stderr == (
-        f"error: app 'word-count' is already running on {str(data_dir)!r} (process {os.getpid()}); "
+        f"error: app 'word-count' is already running on {str(data_dir)!r} (process {first.pid}); "
         "stop that run first, or give this one another id or --data-dir\n"
     )
     assert refused.stdout == ""
