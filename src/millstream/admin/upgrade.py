@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.admin.merging import check_can_merge, merge_state
+from millstream.admin.merging import check_can_merge, merge_state, with_commits
 from millstream.batch.batch import Progress
 from millstream.batch.journal import NO_MIGRATION, Journal, StateMerge, StateMigration
 from millstream.errors import DefinitionError, UpgradeError
@@ -68,10 +68,17 @@ def upgrade(
         "retired": msgspec.to_builtins(retired),
         "filled": {table: batch for table, batch in done.items() if table in now.stage_of_store},
     }
-    merge = _stores_of(before, merges) | filled.merges
-    migration = StateMigration(discard=tuple(sorted(reset)), move=moves, merge=merge)
     progress = _with_stages(progress, moves, merges, reset)
-    progress = msgspec.structs.replace(progress, positions={**filled.positions, **progress.positions})
+    merge, versions = with_commits(_stores_of(before, merges) | filled.merges, progress, state_dir)
+    migration = StateMigration(discard=tuple(sorted(reset)), move=moves, merge=merge)
+    progress = msgspec.structs.replace(
+        progress, versions=versions, positions={**filled.positions, **progress.positions}
+    )
+    if merge:  # changelogs do not have the merged rows, so they are written again
+        targets = {each.into for each in merge.values()}
+        journal.remember_changelogs(
+            {stage: topic for stage, topic in journal.changelogs().items() if stage not in targets}
+        )
     journal.write_catalog(stored, progress, migration)
     _migrate_state(journal, state_dir)
     return changes
@@ -190,5 +197,5 @@ def _migrate_state(journal: Journal, state_dir: Path) -> None:
                 close_environments(state_dir / old)
                 (state_dir / old).rename(state_dir / new)
         for old, merge in migration.merge.items():
-            merge_state(state_dir / old, state_dir / merge.into, merge.stores)
+            merge_state(state_dir / old, state_dir / merge.into, merge)
     journal.finish_migration()

@@ -61,6 +61,9 @@ class StateMerge(msgspec.Struct, frozen=True, kw_only=True):
 
     into: str
     stores: tuple[str, ...]
+    batch: int = 0
+    commits: dict[str, str] = {}
+    """By partition, the commit of tasks that have no version yet; it is that of ``batch``."""
 
 
 class StateMigration(msgspec.Struct, frozen=True, kw_only=True):
