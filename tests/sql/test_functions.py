@@ -37,7 +37,7 @@ EXAMPLES: list[tuple[str, Any]] = [
     ("MASK_KEEP_LEFT('Ab12', 1)", "Axnn"), ("MASK_KEEP_RIGHT('Ab12', 1)", "Xxn2"),
     ("AS_VALUE(1)", 1), ("COALESCE(NULL, 2, 3)", 2), ("IFNULL(NULL, 'x')", "x"), ("NVL(1, 2)", 1), ("NULLIF(1, 1)", None),
     ("ARRAY_LENGTH(ARRAY[1, 2])", 2), ("CARDINALITY(MAP('a' := 1))", 1), ("SIZE(ARRAY[1])", 1),
-    ("ARRAY_CONTAINS(ARRAY[1, 2], 2)", True), ("ARRAY_CONCAT(ARRAY[1], ARRAY[2])", [1, 2]),
+    ("ARRAY_CONTAINS(ARRAY[1, 2], 2)", True), ("ARRAYCONTAINS(ARRAY[1], 2)", False), ("ARRAY_CONCAT(ARRAY[1], ARRAY[2])", [1, 2]),
     ("ARRAY_DISTINCT(ARRAY[1, 2, 1])", [1, 2]), ("ARRAY_EXCEPT(ARRAY[1, 2, 2], ARRAY[1])", [2]),
     ("ARRAY_INTERSECT(ARRAY[3, 1, 2], ARRAY[2, 3])", [3, 2]), ("ARRAY_UNION(ARRAY[1], ARRAY[1, 2])", [1, 2]),
     ("ARRAY_REMOVE(ARRAY[1, 2, 1], 1)", [2]), ("ARRAY_MAX(ARRAY[1, NULL, 3])", 3), ("ARRAY_MIN(ARRAY['b', 'a'])", "a"),

@@ -81,10 +81,10 @@ def _how_to_choose(app: str) -> str:
 
 def _check_target(target: str) -> str:
     module = target.partition(":")[0]
-    if not module.endswith(".py") and not all(part.isidentifier() for part in module.split(".")):
+    if not module.endswith((".py", ".sql")) and not all(part.isidentifier() for part in module.split(".")):
         raise DefinitionError(
             f"{target!r} is neither a Python file nor a module",
-            hint="use FILE.py, FILE.py:NAME, MODULE or MODULE:NAME",
+            hint="use FILE.py, FILE.py:NAME, FILE.sql, MODULE or MODULE:NAME",
         )
     return target
 

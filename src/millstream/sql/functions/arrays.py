@@ -53,7 +53,7 @@ def _map_size(values: dict[Any, Any]) -> int:
     return len(values)
 
 
-@function("ARRAY_CONTAINS", "ARRAY<T>, T -> BOOLEAN", nulls=True)
+@function("ARRAY_CONTAINS ARRAYCONTAINS", "ARRAY<T>, T -> BOOLEAN", nulls=True)
 def _array_contains(values: list[Any] | None, value: Any) -> bool:
     return values is not None and value in values
 

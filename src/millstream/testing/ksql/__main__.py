@@ -53,7 +53,7 @@ def _line(counts: Counter[str]) -> str:
     refused, refusals = counts["refusals passed"], counts["refusals"]
     return (
         f"{passed:>4} of {positives:<4} ({counts['positives failed']} failed, {counts['positives refused']} refused)"
-        f"   errors {refused} of {refusals}   registry {counts['registry']}"
+        f"   errors {refused} of {refusals} ({counts['refusals exceeded']} exceeded)   registry {counts['registry']}"
     )
 
 

@@ -13,10 +13,11 @@ from millstream.sql.translate.reading import Readers
 from millstream.sql.translate.statements import Executed, Statements
 from millstream.testing.driver import TestDriver
 from millstream.testing.ksql.cases import Case
+from millstream.testing.ksql.extensions import EXTENSIONS
 from millstream.testing.ksql.records import Raw, difference, raw_record
 from millstream.testing.ksql.schemas import wrong_sources
 
-Verdict = Literal["passed", "failed", "refused"]
+Verdict = Literal["passed", "failed", "refused", "exceeded"]
 
 
 class Outcome(NamedTuple):
@@ -74,7 +75,8 @@ class _Run:
         for query in queries:
             self._feed(query)
         if self._case.is_refusal:
-            return Outcome("failed", "it was not refused")
+            reason = EXTENSIONS.get(self._case.id)
+            return Outcome("exceeded", reason) if reason else Outcome("failed", "it was not refused")
         wrong = wrong_sources(self._case.post, self._catalog)
         return Outcome("failed", wrong) if wrong else self._compared()
 
