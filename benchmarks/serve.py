@@ -32,11 +32,14 @@ TICK_SECONDS = 0.05
 WARM_UP_SECONDS = 10.0
 PATHS = ("/api/apps", "/api/topics", "/api/tables/counts/key-7", "/api/topics/in/records?limit=20", "/", "/topology")
 
+app = App("served", config=Config(partitions=1))
+app.stream("in", key=str, value=str).group_by_key().count(name="counts")
+
 
 class Feed:
     """Appends records at a rate and measures how long they take, from the positions that batches report."""
 
-    def __init__(self, app: App, rate: int) -> None:
+    def __init__(self, rate: int) -> None:
         self._broker = app.broker
         self._rate = rate
         self._appended: list[tuple[int, float]] = []
@@ -177,12 +180,11 @@ def main() -> None:
 
 def measure(directory: Path, arguments: argparse.Namespace) -> dict[str, object]:
     """Run the app, first without and then with clients."""
-    app = App("served", data_dir=directory, config=Config(partitions=1))
-    app.stream("in").group_by_key().count(name="counts")
+    app.data_dir = directory
     with closing(app.broker) as broker:
         for topic in ("in", "written"):
             broker.create_topic(topic, TopicConfig(partitions=1))
-    feed = Feed(app, arguments.rate)
+    feed = Feed(arguments.rate)
     run = app.start(on_batch=feed.on_batch)
     server = WebServer(directory, address=WebAddress(port=0))
     assert server.token_file is not None
