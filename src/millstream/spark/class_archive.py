@@ -18,7 +18,7 @@ from millstream.errors import StorageError
 from millstream.foundation.storage import make_private_directory
 from millstream.spark.java import find_java
 
-_KEPT = 3  # an archive is 70 MB, and each installed Spark and Java has its own
+_KEPT = 10  # an archive is 70 MB, and each installed Spark and Java has its own
 _NO_MESSAGES = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
@@ -32,6 +32,7 @@ def archive_options() -> tuple[str, ...]:
         make_private_directory(directory)
         archive = directory / f"spark-{_key(java)}.jsa"
         if archive.exists():
+            os.utime(archive)  # the archives that were used last are kept
             return (*_NO_MESSAGES, f'"-XX:SharedArchiveFile={archive}"')
         _remove_oldest(directory)
     except (OSError, RuntimeError, StorageError):
