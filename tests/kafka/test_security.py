@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from pathlib import Path
@@ -19,10 +20,12 @@ from confluent_kafka.admin import (
 )
 from tests.kafka.certificates import Certificates
 from tests.kafka.conftest import settle
+from tests.kafka.hosts import Host
 from tests.kafka.running import run_to_end
 from tests.kafka.secure import PASSWORD, sasl_url
 
-from millstream import App
+from millstream import App, Config
+from millstream.admin.standby import Presence
 from millstream.broker import Output, TopicConfig
 from millstream.errors import AccessDeniedError, UnknownTopicError
 from millstream.foundation.blocks import block_of
@@ -118,6 +121,27 @@ def test_the_listed_acls_are_sufficient_and_necessary(
             with pytest.raises((AccessDeniedError, UnknownTopicError)):  # a topic without an ACL is reported as unknown
                 _run_as_bob(secure, certificates, owner, name, topics, tmp_path)
             _grant(admin, [acl])
+
+
+def test_the_listed_acls_are_sufficient_for_an_app_with_changelogs(
+    secure: Cluster, certificates: Certificates, name: str, tmp_path: Path
+) -> None:
+    topics = [f"{name}-in", f"{name}-out"]
+    acls = required_acls(name, topics[:1], [topics[1]], creates=True, changelogs=True)
+    _grant(AdminClient({"bootstrap.servers": secure.bootstrap}), acls)
+    app = App(name, config=Config(partitions=1))
+    app.stream(topics[0], value=str).group_by_key().count(name="counts").to_stream().to(topics[1])
+    host = Host(app, sasl_url(secure, certificates.ca, "SCRAM-SHA-256", "env:KAFKA_SECRET", "bob"), tmp_path / "a")
+    with KafkaBroker(secure.url) as owner:
+        with host.running() as run:
+            owner.append([Output(topics[0], 0, block_of([b"k"], [b"v"], [1]))])
+            with contextlib.closing(Presence(name, host.broker)):
+                run.catch_up()
+        host.lose_disk()
+        host.run()
+        settle(owner, secure.bootstrap, topics[1])
+        assert owner.offsets(topics[1])[0].end > 0
+    host.close()
 
 
 def test_reading_needs_no_acl_on_a_group(secure: Cluster, certificates: Certificates, name: str) -> None:
