@@ -88,7 +88,9 @@ class Run:
         bind_inputs(spec.id, self.journal, broker, read_topics(spec, broker))
         has = has_changelogs(spec, broker)
         directory = state_dir(spec.data_dir, spec.id)
-        self.restored = restore_states(spec.id, directory, self.journal, broker) if has else []
+        self.restored = (
+            restore_states(spec.id, directory, self.journal, broker, None, spec.config.checkpoint) if has else []
+        )
         upgrade(self.journal, state_dir(spec.data_dir, spec.id), catalog_of(layout))
         topics = bind_changelogs(spec, self.journal, broker, layout) if has else None
         settings = TaskSettings.of(spec, self.journal.lineage(), topics)

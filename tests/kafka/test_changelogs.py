@@ -15,6 +15,7 @@ from millstream import App, Config
 from millstream.broker import TopicConfig
 from millstream.errors import FencedError
 from millstream.kafka import KafkaBroker
+from millstream.task.changelog import CatchUp, ChangelogPartition
 from millstream.testing.kafka import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -113,6 +114,35 @@ def test_a_host_that_returns_with_an_old_disk_catches_up(
         feed("a b a")
         host.run()
     assert updates() == {"a": upto(8), "b": upto(4)}
+
+
+def test_a_snapshot_in_the_checkpoint_shortens_the_restore(
+    new_host: NewHost,
+    tmp_path: Path,
+    feed: Callable[..., None],
+    updates: Updates,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = {"checkpoint": str(tmp_path / "checkpoint"), "snapshot_every": 1, "behind": False}
+    feed("a b a")
+    new_host("a", **settings).run()
+    assert list((tmp_path / "checkpoint").rglob("*.snapshot"))
+    starts: list[int] = []
+    catch_up = ChangelogPartition.catch_up
+
+    def observed(self: ChangelogPartition, *args: Any) -> CatchUp:
+        progress = catch_up(self, *args)
+        if "journal" not in self.topic.name:
+            starts.append(progress.start)
+        return progress
+
+    monkeypatch.setattr(ChangelogPartition, "catch_up", observed)
+    feed("a")
+    with new_host("b", **settings).running() as run:
+        assert len(starts) == len(run.restored) > 0
+        assert all(starts), "what the snapshots contain is not read from the changelogs"
+        run.catch_up()
+    assert updates() == {"a": upto(3), "b": upto(1)}
 
 
 def test_of_two_runs_the_first_is_fenced_and_says_by_whom(

@@ -30,6 +30,7 @@ from millstream.foundation.paths import journal_dir, lock_file, state_dir
 from millstream.foundation.storage import Environment
 from millstream.plan.layout import Layout
 from millstream.state.changelog_rows import POSITIONS, changelog_block
+from millstream.state.checkpoint import Checkpoint
 from millstream.state.recording import Changes
 from millstream.state.task import COMMIT_ROW, StateVersion, TaskState
 from millstream.task.changelog import ChangelogPartition, ChangelogTopic
@@ -67,7 +68,7 @@ def _leave_changelogs(
     """Copy what only the broker may have to this host, which from now on has the only copy."""
     journal = Journal(journal_dir(app.data_dir, app.id), durable=app.is_durable, changelog=changelog)
     journal.take_over()
-    restore_states(app.id, state_dir(app.data_dir, app.id), journal, broker, restoring)
+    restore_states(app.id, state_dir(app.data_dir, app.id), journal, broker, restoring, app.config.checkpoint)
     journal.leave()
     Journal(journal_dir(app.data_dir, app.id), durable=app.is_durable).leave_changelogs()
 
@@ -103,12 +104,21 @@ def replace_journal(broker: Broker, data_dir: Path, app: str) -> None:
 
 
 def restore_states(
-    app: str, directory: Path, journal: Journal, broker: Broker, restoring: Restoring | None = None
+    app: str,
+    directory: Path,
+    journal: Journal,
+    broker: Broker,
+    restoring: Restoring | None = None,
+    snapshots: str | None = None,
 ) -> list[str]:
-    """Restore the states of tasks that are not on this host, or are older than the journal; return their names."""
+    """Restore the states of tasks that are not on this host, or are older than the journal; return their names.
+
+    ``snapshots`` is the checkpoint of the app, if it has one.
+    """
     restoring = restoring or Restoring()
     topics, progress = journal.changelogs(), journal.read()[0]
-    changelogs = TaskChangelogs(broker, app, topics)
+    checkpoint = None if snapshots is None else Checkpoint(snapshots, app, journal.lineage())
+    changelogs = TaskChangelogs(broker, app, topics, snapshots=checkpoint)
     states = {name: TaskState(directory / name, ()) for name in progress.versions if name.rpartition("/")[0] in topics}
     missing = {
         name: state for name, state in states.items() if state.read_version().commit != progress.versions[name].commit

@@ -99,12 +99,12 @@ class Assembly:
         """Return a task environment for this process."""
         settings = self.settings
         checkpoint = changelogs = None
-        if settings.changelogs is not None:
-            changelogs = TaskChangelogs(self.broker, settings.app, settings.changelogs, settings.generation)
         if settings.checkpoint is not None:
             checkpoint = Checkpoint(
                 settings.checkpoint, settings.app, settings.lineage, snapshot_every=settings.snapshot_every
             )
+        if settings.changelogs is not None:
+            changelogs = TaskChangelogs(self.broker, settings.app, settings.changelogs, settings.generation, checkpoint)
         return TaskEnvironment(
             app=settings.app,
             layout=self.layout,

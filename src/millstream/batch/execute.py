@@ -14,6 +14,7 @@ from millstream.task.environment import TaskEnvironment
 from millstream.task.outbox import OutboxBlock
 from millstream.task.report import TaskReport
 from millstream.task.runner import TASK_COMMITTER, Committer, run_task
+from millstream.task.task_changelog import TaskChangelogs
 from millstream.task.task_input import ShuffleInput, TaskInput
 
 ShuffleInputs = dict[int, list[ShuffleInput]]
@@ -72,6 +73,8 @@ def restore_tasks(
     env: TaskEnvironment, batch: Batch, versions: Mapping[str, StateVersion], tasks: Iterable[int]
 ) -> int:
     """Restore the states of tasks that this host lacks, as they were before a batch; return their number."""
+    if env.changelogs is not None:
+        return _restore_from_changelogs(env, env.changelogs, versions, tasks)
     names = task_names(env.layout)
     restored = 0
     for task in tasks:
@@ -80,6 +83,20 @@ def restore_tasks(
             restored += bool(env.changelogs.of_task(stage.name, partition).restore(env.state(task)).rows)
         elif env.checkpoint is not None and name in versions:
             restored += bool(env.checkpoint.of_task(name).restore(env.state(task), versions[name], batch.number))
+    return restored
+
+
+def _restore_from_changelogs(
+    env: TaskEnvironment, changelogs: TaskChangelogs, versions: Mapping[str, StateVersion], tasks: Iterable[int]
+) -> int:
+    names = task_names(env.layout)
+    restored = 0
+    for task in tasks:
+        state, version = env.state(task), versions.get(names[task])
+        if version is not None and state.read_version().commit != version.commit:
+            stage, partition = env.stage(task)
+            changelogs.of_task(stage.name, partition).restore(state)
+            restored += 1
     return restored
 
 

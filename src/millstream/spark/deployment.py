@@ -52,7 +52,8 @@ class Deployment:
         bind_inputs(spec.id, journal, broker, read_topics(spec, broker))
         if has_changelogs(spec, broker) and is_local(master_of(spec.config.master)):
             directory = state_dir(spec.data_dir, spec.id)
-            restore_states(spec.id, directory, journal, broker, Restoring(self._activity))
+            restoring = Restoring(self._activity)
+            restore_states(spec.id, directory, journal, broker, restoring, spec.config.checkpoint)
             self._activity.set("starting", "idle")
         self.changes = _upgrade(spec, broker, layout, journal, reset, filled)
         topics = bind_changelogs(spec, journal, broker, layout) if has_changelogs(spec, broker) else None

@@ -105,6 +105,25 @@ class TaskCheckpoint:
         state.reopen()
         return time.perf_counter() - began
 
+    def load_snapshot(self, state: TaskState) -> None:
+        """Replace local state by the newest snapshot, if there is one."""
+        snapshots = [file for file in self.files if file.kind == _SNAPSHOT]
+        if not snapshots:
+            return
+        data = self._read(snapshots[-1])
+        state.close()
+        shutil.rmtree(state.path, ignore_errors=True)
+        state.path.mkdir(parents=True, mode=0o700)
+        (state.path / "data.mdb").write_bytes(data)
+        state.reopen()
+
+    def upload_snapshot(self, state: TaskState) -> None:
+        """Upload a snapshot, and delete all but the one before."""
+        snapshots = [file for file in self.files if file.kind == _SNAPSHOT]
+        self._upload_snapshot(state, state.read_version())
+        for file in snapshots[:-1]:
+            self._file_system.delete_file(f"{self._directory}/{file.name}")
+
     def upload(self, state: TaskState, previous: str, changes: Changes) -> None:
         """Upload the changes of the last commit; its output may be published only after that."""
         version = state.read_version()

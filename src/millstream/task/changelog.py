@@ -23,6 +23,7 @@ from millstream.state.changelog_rows import POSITIONS, RowAssembler, changelog_b
 from millstream.state.recording import Changes, Rows
 
 _POSITION = b"position"
+_SNAPSHOT = b"snapshot"
 _VISIBLE_SECONDS = 10.0  # Kafka acknowledges a commit shortly before readers see it
 _POLL_SECONDS = 0.01
 _MAX_AGE_MS = TOMBSTONE_RETENTION_MS // 2  # half, since the clocks of hosts differ and compaction is not punctual
@@ -112,6 +113,16 @@ class ChangelogPartition:
         end = self._broker.offsets(self.topic.name)[self.number].end
         environment.open_databases((POSITIONS,))
         environment.update(lambda txn: self._put_position(environment, txn, end))
+
+    def snapshot_batch(self, environment: Environment) -> int:
+        """Return the batch of which this host has last uploaded a snapshot."""
+        environment.open_databases((POSITIONS,))
+        with environment.read() as txn:
+            return int(txn.get(_SNAPSHOT, b"0", db=environment.databases[POSITIONS]))
+
+    def store_snapshot_batch(self, environment: Environment, batch: int) -> None:
+        """Store the batch of which this host has uploaded a snapshot."""
+        environment.update(lambda txn: txn.put(_SNAPSHOT, b"%d" % batch, db=environment.databases[POSITIONS]))
 
     def catch_up(self, environment: Environment, on_progress: OnCatchUp = lambda _: None) -> CatchUp:
         """Apply the records that a copy lacks, chunk by chunk; a later call continues where this one stopped."""

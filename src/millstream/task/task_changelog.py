@@ -11,6 +11,7 @@ from millstream.broker import Broker, FencedWriter, Output, SupportsChangelogs, 
 from millstream.errors import BrokerUnavailableError, FencedError, StateError
 from millstream.foundation.names import producer_prefix
 from millstream.state.changelog_rows import POSITIONS, changelog_block
+from millstream.state.checkpoint import Checkpoint
 from millstream.state.task import CLAIM_ROW, StateVersion, TaskState
 from millstream.task.changelog import CatchUp, ChangelogPartition, ChangelogTopic, OnCatchUp
 from millstream.task.outbox import OutboxBlock, topic_outputs
@@ -24,8 +25,18 @@ Applied = tuple[TaskReport, list[OutboxBlock]]
 class TaskChangelogs:
     """The changelogs of an app, as one process uses them."""
 
-    def __init__(self, broker: Broker, app: str, topics: Mapping[str, ChangelogTopic], generation: int = 0) -> None:
-        """Use changelogs; a task that a later ``generation`` has claimed is not run."""
+    def __init__(
+        self,
+        broker: Broker,
+        app: str,
+        topics: Mapping[str, ChangelogTopic],
+        generation: int = 0,
+        snapshots: Checkpoint | None = None,
+    ) -> None:
+        """Use changelogs; a task that a later ``generation`` has claimed is not run.
+
+        With ``snapshots``, states are copied there from time to time, so that a restore reads less of a changelog.
+        """
         if not isinstance(broker, SupportsChangelogs):
             raise StateError(f"{broker.url!r} cannot hold changelogs", hint="set changelogs=False")
         self._broker = broker
@@ -33,6 +44,7 @@ class TaskChangelogs:
         self._app = app
         self._topics = topics
         self.generation = generation
+        self._snapshots = snapshots
         self._tasks: dict[tuple[str, int], TaskChangelog] = {}
 
     def of_task(self, stage: str, partition: int) -> TaskChangelog:
@@ -41,7 +53,9 @@ class TaskChangelogs:
         if task is None:
             changelog = ChangelogPartition(self._broker, self._topics[stage], partition)
             writer = self._changelogs.fenced_writer(f"{producer_prefix(self._app, stage)}{partition}")
-            task = self._tasks[stage, partition] = TaskChangelog(changelog, writer, self.generation)
+            task = self._tasks[stage, partition] = TaskChangelog(
+                changelog, writer, self.generation, f"{stage}/{partition}", self._snapshots
+            )
         return task
 
     def close(self) -> None:
@@ -53,7 +67,16 @@ class TaskChangelogs:
 class TaskChangelog:
     """The changelog of one task and its writer."""
 
-    def __init__(self, partition: ChangelogPartition, writer: FencedWriter, generation: int) -> None:
+    def __init__(
+        self,
+        partition: ChangelogPartition,
+        writer: FencedWriter,
+        generation: int,
+        name: str,
+        snapshots: Checkpoint | None,
+    ) -> None:
+        self._name = name
+        self._snapshots = snapshots
         self.partition = partition
         self.writer = writer
         self._generation = generation
@@ -108,9 +131,20 @@ class TaskChangelog:
 
     def restore(self, state: TaskState, on_progress: OnCatchUp = lambda _: None) -> CatchUp:
         """Bring a state to the end of the changelog; without an open writer, others may write meanwhile."""
+        if self._snapshots is not None and not self.partition.is_usable(state.environment):
+            self._snapshots.of_task(self._name).load_snapshot(state)
         if not self.partition.is_usable(state.environment):
             self.partition.restart_copy(state.environment)
         return self.partition.catch_up(state.environment, on_progress)
+
+    def snapshot_if_due(self, state: TaskState) -> None:
+        """Upload a snapshot if the last one of this host is old enough."""
+        if self._snapshots is None:
+            return
+        batch, before = state.read_version().batch, self.partition.snapshot_batch(state.environment)
+        if batch - before >= self._snapshots.snapshot_every:
+            self._snapshots.of_task(self._name).upload_snapshot(state)
+            self.partition.store_snapshot_batch(state.environment, batch)
 
     def commit(self, state: TaskState, apply: Callable[[Any], Applied]) -> Applied:
         """Apply a batch: its changes and its output are committed to the broker first, then to the state."""
@@ -155,6 +189,7 @@ def commit_once(
                 ) from error
             continue
         report.restore_seconds = seconds
+        changelog.snapshot_if_due(state)
         return report, blocks
 
 
