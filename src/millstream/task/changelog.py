@@ -88,8 +88,18 @@ class ChangelogPartition:
 
     def is_empty(self) -> bool:
         """Whether the changelog has no committed records."""
+        return not self.has_records_from(0)
+
+    def has_records_from(self, offset: int) -> bool:
+        """Whether the changelog has committed records at or after an offset."""
         bounds = self._broker.offsets(self.topic.name)[self.number]
-        return next(self._broker.read(self.topic.name, self.number, bounds.begin, bounds.end), None) is None
+        start = max(bounds.begin, offset)
+        return next(self._broker.read(self.topic.name, self.number, start, bounds.end), None) is not None
+
+    def offset_in(self, environment: Environment, txn: Transaction) -> int:
+        """Return the offset up to which an environment contains the changelog, as a transaction sees it."""
+        position = _position_in(environment, txn)
+        return 0 if position is None else position.offset
 
     def rows(self) -> Rows:
         """Return all rows of a small changelog; deleted ones are None."""

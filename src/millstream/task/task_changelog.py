@@ -137,6 +137,21 @@ class TaskChangelog:
             self.partition.restart_copy(state.environment)
         return self.partition.catch_up(state.environment, on_progress)
 
+    def _commit_outputs(self, outputs: list[Output], before: int) -> None:
+        """Commit a transaction; if the writer was lost and nothing was committed since ``before``, try once more.
+
+        This is common: Spark gives the task to another worker of the host, and later to this one again. Its work need
+        not be repeated, since once the writer is open again, the changelog shows that the state is still the last one.
+        """
+        try:
+            self.writer.commit(outputs)
+        except WriterLostError:
+            self.writer.open()
+            if self.partition.has_records_from(before):
+                self.writer.close()
+                raise
+            self.writer.commit(outputs)
+
     def snapshot_if_due(self, state: TaskState) -> None:
         """Upload a snapshot if the last one of this host is old enough."""
         if self._snapshots is None:
@@ -157,9 +172,10 @@ class TaskChangelog:
             recorded = state.recorded(txn)
             report, blocks = apply(recorded)
             if recorded.changes:
+                before = self.partition.offset_in(state.environment, txn)
                 staged = self.partition.stage(state.environment, txn, recorded.changes)
                 began = time.perf_counter()
-                self.writer.commit([*topic_outputs(blocks), *([] if staged is None else [staged])])
+                self._commit_outputs([*topic_outputs(blocks), *([] if staged is None else [staged])], before)
                 report.publish_seconds = time.perf_counter() - began
                 is_committed = True
             return report, blocks
