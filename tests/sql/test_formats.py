@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from millstream.errors import SerdeError
 from millstream.sql.compiled import parse_type
 from millstream.sql.rows.formats import DelimitedRows, JsonRows, KafkaRows, NoRows
-from millstream.sql.types import BIGINT, DOUBLE, INTEGER, STRING, decimal
+from millstream.sql.types import BIGINT, DOUBLE, INTEGER, STRING, array, decimal
 
 VALUES: dict[str, Any] = {
     "BOOLEAN": st.booleans(),
@@ -81,3 +81,26 @@ def test_keys_are_values_tuples_or_nothing() -> None:
 def test_delimited_refuses_another_number_of_columns() -> None:
     with pytest.raises(SerdeError, match="has 3 columns, but 2 are declared"):
         DelimitedRows({"A": INTEGER, "B": INTEGER}).decode(b"1,2,3")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"A": 1, "B": "x", "C": [1.5, null]}',
+        b'{"a": 1, "b": "x", "c": [1.5, null]}',
+        b'{"c": [1.5, null], "A": 1, "b": "x", "z": 0}',
+        b'{"A": "1", "B": "x", "C": ["1.5", null]}',
+    ],
+)
+def test_all_ways_to_write_a_row_give_the_same_row(data: bytes) -> None:
+    serde = JsonRows({"A": INTEGER, "B": STRING, "C": array(DOUBLE)})
+    for _ in range(3):  # the fast path remembers how the last row was written
+        assert serde.decode(b'{"A": 2, "B": "y", "C": []}') == {"A": 2, "B": "y", "C": []}
+        assert serde.decode(data) == {"A": 1, "B": "x", "C": [1.5, None]}
+        assert serde.decode(b'{"a": 3}') == {"A": 3, "B": None, "C": None}
+
+
+def test_rows_that_always_miss_the_fast_path_are_still_read() -> None:
+    serde = JsonRows({"A": INTEGER, "B": STRING})
+    for number in range(1500):
+        assert serde.decode(b'{"A": %d}' % number) == {"A": number, "B": None}

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sql.running import value_of
 
 from millstream.errors import SqlError
 from millstream.sql.nodes import CreateAs, CreateSource, Drop, InsertValues, Setting
@@ -94,6 +95,14 @@ def test_too_long_and_too_deep_texts_are_refused_with_the_limit() -> None:
         parse_expression("(" * 10_000 + "1" + ")" * 10_000)
     with pytest.raises(SqlError, match=str(MAX_DEPTH)):
         parse_expression("NOT " * 10_000 + "TRUE")
+    with pytest.raises(SqlError, match=f"more than {MAX_DEPTH} operators"):
+        parse_expression(" + ".join(["1"] * 10_000))
+
+
+def test_long_chains_of_conditions_are_computed() -> None:
+    assert value_of(" OR ".join(f"{number} = 9999" for number in range(1000)) + " OR 1 = 1") is True
+    text = sql(parse_expression(" AND ".join(["a"] * 1000)))
+    assert sql(parse_expression(text)) == text
 
 
 EXPRESSIONS = st.recursive(

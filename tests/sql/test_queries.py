@@ -138,8 +138,8 @@ def test_windows_and_their_bounds() -> None:
 
 def test_emit_final_emits_a_closed_window_once() -> None:
     text = RIDES + (
-        "CREATE TABLE w AS SELECT zone, COUNT(*) AS n FROM rides WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY zone "
-        "EMIT FINAL;"
+        "CREATE TABLE w AS SELECT zone, COUNT(*) AS n FROM rides "
+        "WINDOW TUMBLING (SIZE 1 SECOND, RETENTION 1 DAY) GROUP BY zone EMIT FINAL;"
     )
     inputs = [ride(1, "a", 1.0, 0), ride(1, "a", 1.0, 500), ride(1, "b", 1.0, 5_000)]
     assert [record.value for record in run(text, "W", inputs)] == [{"N": 2}]

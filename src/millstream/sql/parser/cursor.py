@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 from millstream.sql.tokens import Token, refuse, tokens_of
 from millstream.sql.types import MAX_PRECISION, SIMPLE, Type, array, decimal, map_of, struct_of
 
-MAX_DEPTH = 40
+MAX_DEPTH = 50
 """How deep expressions and types may be nested."""
 P = TypeVar("P")
 _UNITS = {

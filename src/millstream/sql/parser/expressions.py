@@ -25,8 +25,8 @@ from millstream.sql.nodes import (
     Struct,
     Unary,
 )
-from millstream.sql.parser.cursor import RESERVED, Cursor
-from millstream.sql.tokens import refuse
+from millstream.sql.parser.cursor import MAX_DEPTH, RESERVED, Cursor
+from millstream.sql.tokens import Token, refuse
 
 _COMPARISONS = ("=", "<>", "!=", "<", ">", "<=", ">=")
 _FACTORS = ("*", "/", "%")
@@ -42,18 +42,21 @@ class ExpressionParser(Cursor):
         return self.deeper(self._or)
 
     def _or(self) -> AnyExpression:
-        left = self._and()
-        while self.is_word("OR"):
-            offset = self.advance().start
-            left = Binary(operator="OR", left=left, right=self._and(), offset=offset)
-        return left
+        return self._chain("OR", self._and)
 
     def _and(self) -> AnyExpression:
-        left = self._not()
-        while self.is_word("AND"):
-            offset = self.advance().start
-            left = Binary(operator="AND", left=left, right=self._not(), offset=offset)
-        return left
+        return self._chain("AND", self._not)
+
+    def _chain(self, operator: str, parse: Callable[[], AnyExpression]) -> AnyExpression:
+        """Return conditions combined by one operator, as a balanced tree: chains can be long, trees not deep."""
+        operands = [parse()]
+        while self.take_word(operator):
+            operands.append(parse())
+        while len(operands) > 1:
+            pairs = zip(operands[::2], operands[1::2], strict=False)
+            rest = operands[-1:] if len(operands) % 2 else []
+            operands = [Binary(operator=operator, left=a, right=b, offset=b.offset) for a, b in pairs] + rest
+        return operands[0]
 
     def _not(self) -> AnyExpression:
         if self.is_word("NOT"):
@@ -103,18 +106,24 @@ class ExpressionParser(Cursor):
         return Binary(operator=operator, left=left, right=self._sum(), offset=offset)
 
     def _sum(self) -> AnyExpression:
-        left = self._product()
+        left, first = self._product(), self.position
         while self.token.kind == "symbol" and self.token.text in ("+", "-", "||"):
-            token = self.advance()
+            token = self._operator(first)
             left = Binary(operator=token.text, left=left, right=self._product(), offset=token.start)
         return left
 
     def _product(self) -> AnyExpression:
-        left = self._signed()
+        left, first = self._signed(), self.position
         while self.token.kind == "symbol" and self.token.text in _FACTORS:
-            token = self.advance()
+            token = self._operator(first)
             left = Binary(operator=token.text, left=left, right=self._signed(), offset=token.start)
         return left
+
+    def _operator(self, first: int) -> Token:
+        """Return the operator that is next; ``first`` is where the chain of operators began."""
+        if self.position - first > 3 * MAX_DEPTH:
+            refuse(self.text, self.token.start, f"this is a chain of more than {MAX_DEPTH} operators", "split it up")
+        return self.advance()
 
     def _signed(self) -> AnyExpression:
         token = self.token

@@ -15,6 +15,7 @@ from millstream.errors import SerdeError
 from millstream.foundation.nesting import limit_json_depth
 from millstream.serdes import FLOAT64, INT32, INT64, RAW, TEXT, Serde
 from millstream.sql.rows.delimited import read_line, text_reader, text_writer, write_line
+from millstream.sql.rows.fast import FastRows
 from millstream.sql.rows.plain import from_plain, object_reader, to_plain
 from millstream.sql.types import Type
 
@@ -69,6 +70,7 @@ class JsonRows(Rows):
         self._encode = encode
         self._converters = [(name, to_plain(type)) for name, type in columns.items()]
         self._is_plain = all(convert is None for _, convert in self._converters) and not is_key and is_wrapped
+        self._fast = FastRows.of(columns) if is_wrapped and not is_key else None
         self._read = object_reader(dict(columns)) if is_wrapped else from_plain(next(iter(columns.values())))
 
     @property
@@ -90,6 +92,8 @@ class JsonRows(Rows):
 
     def decode(self, data: bytes, /) -> Any:
         """Decode a row."""
+        if self._fast is not None and (row := self._fast.decode(data)) is not None:
+            return row
         value = self._decode(data)
         if not self.is_wrapped:
             return self._row({self._names[0]: self._read(value)})

@@ -143,8 +143,7 @@ class Grouping:
             return Aggregate(source=source, initial=nothing, adder=Function(ready.add, 2), ready=ready, name=name)
         windows = windows_of(self.window, is_final=query.emit == "FINAL")
         is_final = query.emit == "FINAL"
-        # a final result must be kept until a record advances the time past its end
-        kept = max(self.window.retention or 0, windows.retention, DAY if is_final else 0)
+        kept = max(self.window.retention or 0, windows.retention)
         return WindowedAggregate(
             source=source,
             windows=windows,
