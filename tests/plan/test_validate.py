@@ -4,13 +4,21 @@ from millstream import App
 from millstream.errors import DefinitionError
 
 
-def test_reading_a_topic_among_others_twice_is_rejected() -> None:
+def test_reading_a_topic_twice_is_rejected() -> None:
     app = App("test")
     app.stream("a", "b")
     app.stream("b", "c")
     with pytest.raises(DefinitionError, match="topic 'b' is read by 'a-b' and by 'b-c'; read it once") as caught:
         _ = app.plan
     assert caught.value.facts == {"topic": "b"}
+
+
+def test_reading_a_topic_as_stream_and_table_is_rejected() -> None:
+    app = App("test")
+    app.stream("users", name="clicks")
+    app.table("users")
+    with pytest.raises(DefinitionError, match=r"topic 'users' is read by 'clicks' and by 'users'; .*\.to_stream\(\)"):
+        _ = app.plan
 
 
 def test_a_topology_needs_a_source() -> None:

@@ -67,7 +67,7 @@ def _root(node: Node, roots: dict[Node, str]) -> str:
 def _final_name(node: Node, root: str, taken: dict[str, Node]) -> str:
     if node.name is not None:
         return check_name(node.verb, node.name)
-    if isinstance(node, Source) and root not in taken:
+    if isinstance(node, Source):
         return root
     plain = f"{root}.{node.verb}"
     name, number = plain, 1

@@ -19,7 +19,8 @@ class Source(Node):
     """Records of one or several topics, or of all topics whose whole name matches ``pattern``.
 
     ``timestamp`` defines the event time, ``on_invalid`` what happens to records without a valid one. Without a record
-    for ``idle_after`` (milliseconds) stream time follows the wall clock.
+    for ``idle_after`` (milliseconds) stream time follows the wall clock. Sources that are ``shared`` can read
+    the same topic, as a stream and as a table or with other columns.
     """
 
     topics: tuple[str, ...]
@@ -29,6 +30,7 @@ class Source(Node):
     timestamp: Function | Clock | None = None
     on_invalid: OnInvalid | None = None
     idle_after: int | None = None
+    shared: bool | None = None
 
     def __post_init__(self) -> None:
         for topic in self.topics:

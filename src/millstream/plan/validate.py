@@ -6,10 +6,7 @@ from millstream.errors import DefinitionError
 from millstream.plan.key_types import check_key_types
 from millstream.plan.node import Nodes
 from millstream.plan.sharing import check_stores
-from millstream.plan.sources import Source, StreamSource, TableSource
-
-_TWICE = (StreamSource, TableSource)
-"""Sources that can read the same topic: as a stream and as a table, or with other columns."""
+from millstream.plan.sources import Source
 
 
 def check_topology(nodes: Nodes) -> None:
@@ -27,8 +24,7 @@ def _check_sources(nodes: Nodes) -> None:
         for topic in node.topics:
             readers.update((topic, source) for source in patterns if source.reads(topic))
             other = readers.setdefault(topic, node)
-            both = isinstance(node, _TWICE) and isinstance(other, _TWICE) and node.topics == other.topics
-            if other is not node and not both:
+            if other is not node and not (node.shared and other.shared):
                 raise DefinitionError(
                     f"topic {topic!r} is read by {other.name!r} and by {node.name!r}",
                     hint="read it once and use the result twice; .to_stream() turns a table into a stream",

@@ -61,7 +61,7 @@ class Readers:
         if relation.timestamp is not None:
             settings |= {"timestamp": ColumnTime(relation), "on_invalid": relation.on_invalid}
             settings["on_invalid"] = None if relation.on_invalid == "fail" else relation.on_invalid
-        return {"topics": (relation.topic,), "name": source_name(relation.name), **settings}
+        return {"topics": (relation.topic,), "shared": True, "name": source_name(relation.name), **settings}
 
 
 def source_name(name: str) -> str:
