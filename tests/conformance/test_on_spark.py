@@ -23,7 +23,7 @@ PARTS = range(4)
 """The cases are split, so that a test stays well within its time limit on a slow machine."""
 
 SETTINGS: list[tuple[int, Mode]] = [(1, "single"), (1, "parallel"), (3, "parallel"), (3, "resident"), (8, "parallel")]
-MIN_COMPARABLE = 120
+MIN_COMPARABLE = 100
 
 
 @cache
