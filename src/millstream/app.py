@@ -116,12 +116,13 @@ class App(Sources):
         """Return the plan and its stages as ``"text"``, ``"json"`` or ``"mermaid"``."""
         return describe(self.plan, format)
 
-    def sql(self, text: str, **handles: Handle[Any, Any]) -> Any:
+    def sql(self, text: str, *, name: str | None = None, **handles: Handle[Any, Any]) -> Any:
         """Define streams and tables by SQL statements; return the handle of the last query, a stream or a table.
 
         ``CREATE STREAM|TABLE … WITH (…)`` declares a topic, ``CREATE … AS SELECT``, ``INSERT INTO … SELECT`` and
         ``SELECT`` are steps of this app. Rows are dicts by column. Streams and tables of Python are used by name, with
-        the fields of their type as columns and their key as the column ``KEY`` (docs/sql/README.md).
+        the fields of their type as columns and their key as the column ``KEY`` (docs/sql/README.md). ``name`` is for
+        the state of a ``SELECT`` with groups or joins; one such query of an app needs none.
 
         >>> app = App("doc")
         >>> app.sql("CREATE STREAM rides (zone INT KEY, km DOUBLE) WITH (KAFKA_TOPIC='rides', VALUE_FORMAT='JSON');")
@@ -132,7 +133,7 @@ class App(Sources):
 
         if self._sql is None:
             self._sql = SqlProgram(self)
-        return self._sql.execute(text, handles)
+        return self._sql.execute(text, handles, name)
 
     # Running
 

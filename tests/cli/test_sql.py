@@ -1,8 +1,12 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Call
 
+MILLSTREAM = [sys.executable, "-c", "from millstream.cli.main import main; main()"]
 FILE = """CREATE STREAM words (word STRING) WITH (KAFKA_TOPIC='words', VALUE_FORMAT='JSON');
 CREATE TABLE counts AS SELECT word, COUNT(*) AS n FROM words GROUP BY word;
 """
@@ -36,3 +40,14 @@ def test_a_missing_file_is_reported(call: Call) -> None:
     shown = call("sql", "plan", "nowhere.sql")
     assert shown.exit_code == 1
     assert "there is no SQL file 'nowhere.sql'" in shown.stderr
+
+
+@pytest.mark.spark
+def test_a_file_runs_on_spark_and_its_workers_load_it(call: Call, file: Path, data_dir: Path) -> None:
+    lines = '{"word": "a"}\n{"word": "b"}\n{"word": "a"}\n'
+    assert call("topics", "create", "words").exit_code == 0
+    assert call("produce", "words", input=lines).exit_code == 0
+    command = [*MILLSTREAM, "run", str(file), "--until", "caught-up", "--master", "local[1]", "--quiet"]
+    subprocess.run(command, check=True, timeout=200, env={**os.environ, "MILLSTREAM_DATA_DIR": str(data_dir)})
+    shown = call("tables", "scan", "COUNTS", "--app", "words")
+    assert sorted(shown.stdout.splitlines()) == ['a\t{"N":2}', 'b\t{"N":1}']

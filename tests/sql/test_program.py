@@ -45,6 +45,16 @@ def test_a_handle_without_declared_fields_is_refused() -> None:
         app.sql("SELECT * FROM raw;", raw=app.stream("raw"))
 
 
+def test_queries_with_state_have_names() -> None:
+    app = App("sql")
+    app.sql("CREATE STREAM s (id INT KEY, x INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');")
+    for name, column in (("by_x", "x"), ("by_id", "id")):
+        app.sql(f"SELECT {column}, COUNT(*) AS n FROM s GROUP BY {column};", name=name)
+    with TestDriver(app) as driver:
+        driver.topic("s").pipe({"X": 3}, {"X": 4}, key=1)
+        assert (driver.table("by_x")[3], driver.table("by_id")[1]) == ({"N": 1}, {"N": 2})
+
+
 def test_later_calls_see_what_earlier_ones_have_defined() -> None:
     app = App("sql")
     app.sql("CREATE STREAM s (id INT KEY, x INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');")

@@ -23,10 +23,14 @@ class SqlProgram:
         self._readers = Readers(sources)
         self._statements = Statements(self.catalog, lambda: self._readers)
 
-    def execute(self, text: str, handles: Mapping[str, Handle[Any, Any]] | None = None) -> Any:
-        """Execute statements and return the handle of the last query; ``handles`` are used by their names."""
-        for name, handle in (handles or {}).items():
-            self._bind(name, handle)
+    def execute(self, text: str, handles: Mapping[str, Handle[Any, Any]] | None = None, name: str | None = None) -> Any:
+        """Execute statements and return the handle of the last query; ``handles`` are used by their names.
+
+        ``name`` is that of the state of a SELECT.
+        """
+        self._statements.query_name = name or "query"
+        for alias, handle in (handles or {}).items():
+            self._bind(alias, handle)
         last: Handle[Any, Any] | None = None
         for executed in self._statements.execute(text):
             if isinstance(executed.statement, InsertValues):

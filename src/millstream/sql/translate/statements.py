@@ -57,6 +57,8 @@ class Statements:
         """``readers`` returns the sources of the app that the next query becomes a part of."""
         self.catalog = catalog
         self._readers = readers
+        self.query_name = "query"
+        """The name of the next SELECT, for its state."""
         self._inserts: dict[str, int] = {}
 
     def execute(self, text: str) -> Iterator[Executed]:
@@ -264,7 +266,7 @@ class Statements:
     @_execute.register
     def _select(self, statement: Select) -> Executed:
         query: Query = statement.query
-        translator = QueryTranslator(query, self._readers(), self.catalog, "query")
+        translator = QueryTranslator(query, self._readers(), self.catalog, self.query_name)
         origin = translator.names.inputs[0].relation
         result = translator.result(origin.key_format)
         return Executed(statement, result.handle)
