@@ -101,7 +101,13 @@ def test_null_in_null_out(call: str) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["LPAD('a', 999999999, 'x')", "REPEAT('x', 999999999)", "GENERATE_SERIES(1, 999999999)", "PARSE_DATE('x', 'yyyy')"],
+    [
+        "LPAD('a', 999999999, 'x')",
+        "REPEAT('x', 999999999)",
+        "GENERATE_SERIES(1, 999999999)",
+        "PARSE_DATE('x', 'yyyy')",
+        "TRANSFORM(MAP('a' := 1, 'b' := 2), (k, v) => 'same', (k, v) => v)",
+    ],
 )
 def test_results_that_are_too_large_or_undefined_are_errors(expression: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011

@@ -44,7 +44,10 @@ def _entries(values: dict[Any, Any], is_sorted: bool = False) -> list[dict[str, 
 def _transform(
     values: dict[Any, Any], key_of: Callable[[Any, Any], Any], value_of: Callable[[Any, Any], Any]
 ) -> dict[Any, Any]:
-    return {key_of(key, value): value_of(key, value) for key, value in values.items()}
+    result = {key_of(key, value): value_of(key, value) for key, value in values.items()}
+    if len(result) < len(values):
+        raise ValueError("two entries of the map get the same key")
+    return result
 
 
 @function("FILTER", "MAP<K, V>, LAMBDA<K, V, BOOLEAN> -> MAP<K, V>")
