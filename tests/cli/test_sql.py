@@ -39,7 +39,7 @@ def test_an_error_shows_the_line_with_a_caret(call: Call, file: Path) -> None:
 def test_a_missing_file_is_reported(call: Call) -> None:
     shown = call("sql", "plan", "nowhere.sql")
     assert shown.exit_code == 1
-    assert "there is no SQL file 'nowhere.sql'" in shown.stderr
+    assert "there is no SQL file 'nowhere.sql'; give the path of a .sql file" in shown.stderr
 
 
 @pytest.mark.spark

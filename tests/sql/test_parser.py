@@ -64,6 +64,7 @@ def test_types_parse_and_custom_types_are_known_from_then_on() -> None:
         ("CREATE STREAM s (a INTT);", (1, 20), "did you mean INT?"),
         ("SELECT * FROM s WHERE a = 'x;", (1, 27), "is not closed"),
         ("SELECT * FROM s WINDOW TUMBLING (SIZE 5 SECOND5);", (1, 41), "unit of time"),
+        ("SELECT a /* FROM s;", (1, 10), "the comment is not closed"),
         ("SELECT a FROM s GROUP a;", (1, 17), "expected ';'"),
         ("SELECT # FROM s;", (1, 8), "unexpected character"),
         ("SELECT a FROM s EMIT CHANGE;", (1, 22), "did you mean CHANGES?"),
@@ -91,6 +92,8 @@ def test_the_caret_is_below_the_place() -> None:
 def test_too_long_and_too_deep_texts_are_refused_with_the_limit() -> None:
     with pytest.raises(SqlError, match=f"{MAX_TEXT:,}"):
         list(parse("-" * (MAX_TEXT + 1)))
+    with pytest.raises(SqlError, match="a number of 5,000 characters"):
+        parse_expression("1" * 5000)
     with pytest.raises(SqlError, match=str(MAX_DEPTH)):
         parse_expression("(" * 10_000 + "1" + ")" * 10_000)
     with pytest.raises(SqlError, match=str(MAX_DEPTH)):

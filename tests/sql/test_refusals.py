@@ -56,11 +56,15 @@ T = "CREATE TABLE t (id INT PRIMARY KEY, x STRING, m MAP<STRING, INT>) WITH (KAF
         ("CREATE STREAM x AS SELECT * FROM s PARTITION BY a, NULL;", "cannot contain NULL"),
         ("CREATE TABLE x AS SELECT id, EXPLODE(ARRAY[1]) AS e FROM t;", "table function"),
         ("CREATE STREAM x AS SELECT * FROM s LIMIT 5;", "LIMIT"),
+        ("SELECT * FROM s LIMIT 5;", "LIMIT"),
+        ("INSERT INTO s SELECT * FROM s LIMIT 5;", "LIMIT"),
+        ("CREATE STREAM x (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON', PARTITIONS='²');", "a whole number"),
+        ("SELECT a, COUNT(*) FROM s WINDOW TUMBLING (SIZE 9999999999 DAYS) GROUP BY a;", "10,000 YEARS or less"),
         ("INSERT INTO t SELECT * FROM s;", "needs a stream"),
         ("INSERT INTO s SELECT id, a FROM s;", "the columns"),
         ("INSERT INTO s VALUES (1, 'a', 2.0);", "INSERT INTO"),
         ("DROP TABLE s;", "is a stream"),
-        ("SHOW STREAMS;", "millstream sql"),
+        ("SHOW STREAMS;", "millstream sql plan FILE"),
     ],
 )
 def test_the_statement_is_refused(text: str, words: str) -> None:

@@ -115,8 +115,8 @@ def _import_file(name: str, path: Path) -> ModuleType:
     loader = SqlLoader(name, file) if path.suffix == ".sql" else None
     spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     if spec is None or spec.loader is None or not path.is_file():
-        kind = "SQL" if loader else "Python"
-        raise DefinitionError(f"there is no {kind} file {str(path)!r}", hint="give the path of a .py file with an App")
+        kind, content = ("SQL", ".sql file") if loader else ("Python", ".py file with an App")
+        raise DefinitionError(f"there is no {kind} file {str(path)!r}", hint=f"give the path of a {content}")
     _prepend_to_path(str(package_root(path.absolute().parent)))
     _prepend_to_path(str(path.absolute().parent))
     module = importlib.util.module_from_spec(spec)

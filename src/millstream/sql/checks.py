@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def check_query(query: Query, names: Names) -> None:
-    """Reject combinations of clauses."""
+    """Reject combinations of clauses, and LIMIT."""
+    if query.limit is not None:
+        raise Problem(query.offset, "LIMIT is for queries that end, this one runs forever", "remove it")
     if names.duplicates:
         raise Problem(query.source.offset, f"two sources are called {names.duplicates[0]}", "give each an alias")
     if query.window is not None and query.group_by is None:

@@ -124,7 +124,7 @@ class With:
         given = self._given.get(name)
         if given is None:
             return None
-        if not str(given).lstrip("-").isdigit() or int(given) < 1:
+        if not str(given).isdecimal() or int(given) < 1:
             raise self.refuse(f"{name} = {given!r} is not valid", "use a whole number, 1 or more")
         return int(given)
 

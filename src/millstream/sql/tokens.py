@@ -10,6 +10,8 @@ from millstream.errors import SqlError
 
 MAX_TEXT = 1_000_000
 """The longest text that is parsed, in characters."""
+MAX_NUMBER = 1000
+"""The longest number, in characters; Python refuses to convert very long ones."""
 
 
 class Token(NamedTuple):
@@ -35,7 +37,7 @@ _PATTERN = re.compile(
     |(?P<quoted>`(?:[^`]|``)*`|"(?:[^"]|"")*")
     |(?P<text>'(?:[^']|'')*')
     |(?P<variable>\$\{[^}]*\})
-    |(?P<symbol>=>|->|:=|<=|>=|<>|!=|\|\||[-+*/%=<>()\[\],.;:?])
+    |(?P<symbol>=>|->|:=|<=|>=|<>|!=|\|\||/(?!\*)|[-+*%=<>()\[\],.;:?])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -55,6 +57,8 @@ def tokens_of(text: str) -> list[Token]:
             refuse(text, position, _problem(text, position))
         position = match.end()
         kind = match.lastgroup or ""
+        if kind in ("integer", "decimal", "float") and len(match[0]) > MAX_NUMBER:
+            refuse(text, match.start(), f"a number of {len(match[0]):,} characters is too long")
         if kind != "space":
             tokens.append(Token(kind, _content(kind, match[0]), match.start(), position))
     return [*tokens, Token("end", "", len(text), len(text))]

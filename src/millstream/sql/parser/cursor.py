@@ -16,6 +16,8 @@ _UNITS = {
     "MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000, "WEEK": 604_800_000,
     "MONTH": 2_592_000_000, "YEAR": 31_536_000_000,
 }  # fmt: skip
+MAX_DURATION = 10_000 * _UNITS["YEAR"]
+"""The longest duration, in milliseconds."""
 RESERVED = frozenset(
     [
         "SELECT",
@@ -168,6 +170,8 @@ class Cursor:
         factor = _UNITS.get(unit.removesuffix("S")) if self.token.kind == "name" else None
         if factor is None:
             self.unexpected("a unit of time such as SECONDS", [f"{name}S" for name in _UNITS])
+        if number * factor > MAX_DURATION:
+            refuse(self.text, self.token.start, f"{number} {unit} is too long", "use 10,000 YEARS or less")
         self.advance()
         return number * factor
 

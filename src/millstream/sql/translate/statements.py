@@ -81,7 +81,8 @@ class Statements:
     @singledispatchmethod
     def _execute(self, statement: AnyStatement) -> Executed:
         verb = getattr(statement, "verb", type(statement).__name__)
-        raise Problem(statement.start, f"{verb} cannot be used in the definition of an app", "use `millstream sql`")
+        hint = "remove it; `millstream sql plan FILE` shows what a file defines"
+        raise Problem(statement.start, f"{verb} cannot be used in the definition of an app", hint)
 
     # Definitions
 
@@ -176,8 +177,6 @@ class Statements:
             return Executed(statement)
         properties = With(statement.properties, self.catalog.settings, statement.start, is_source=False)
         query = statement.query
-        if query.limit is not None:
-            raise Problem(query.offset, "LIMIT is for queries that end, this one runs forever", "remove it")
         if statement.kind == "TABLE" and query.group_by is None and uses_aggregates(query):
             raise Problem(query.offset, "aggregate functions need GROUP BY", "add GROUP BY")
         translator = QueryTranslator(query, self._readers(), self.catalog, statement.name)
