@@ -11,7 +11,7 @@ from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError
 from millstream.secret import Secret
 
-_SECRET_SETTING = re.compile("(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl")
+SECRET_SETTING = re.compile("(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl")
 
 
 def is_secret_setting(name: str) -> bool:
@@ -20,7 +20,7 @@ def is_secret_setting(name: str) -> bool:
     >>> is_secret_setting("spark.hadoop.fs.s3a.secret.key"), is_secret_setting("spark.driver.memory")
     (True, False)
     """
-    return _SECRET_SETTING.search(name) is not None
+    return SECRET_SETTING.search(name) is not None
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ environment.
 | Variable | Meaning |
 |---|---|
 | `MILLSTREAM_BROKER` | the broker, for example `kafka://127.0.0.1:9092`; the embedded log if not set |
-| `MILLSTREAM_MASTER` | the Spark master, for example `spark://head:7077`; all cores of this host if not set |
+| `MILLSTREAM_MASTER` | the Spark master, for example `spark://head:7077`, of apps without `Config(master=)` |
 | `MILLSTREAM_DATA_DIR` | the directory of the embedded log and of all state; `./millstream-data` if not set |
 """
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyspark
 from pyspark import SparkConf, SparkContext
 
-from millstream.config import is_secret_setting
+from millstream.config import SECRET_SETTING, is_secret_setting
 from millstream.errors import DefinitionError
 from millstream.secret import Secret
 from millstream.spark.class_archive import archive_options
@@ -38,7 +38,7 @@ _DEFAULTS = {
     "spark.log.level": "OFF",
     "spark.locality.wait": "1s",  # for hosts that have the state; on one host there is nothing to wait for
     "spark.shuffle.reduceLocality.enabled": "false",  # the location of state decides, see level_jobs.py
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|pem|jaas|credential|user.?info|private|sasl",
+    "spark.redaction.regex": SECRET_SETTING.pattern,
 }
 _LOCAL_DEFAULTS = {
     # refuses other users of this host at Spark's ports; local mode makes its own secret, a cluster needs a shared one
