@@ -2,12 +2,17 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Call
 
+from millstream import App
+from millstream.cli.run import _served
+from millstream.errors import StorageError
 from millstream.foundation.paths import lock_file
+from millstream.serve.server import WebAddress, WebServer
 
 APP = """
 from millstream import App, Config
@@ -138,3 +143,15 @@ def test_a_signal_stops_after_the_current_batch(call: Call, file: Path, data_dir
         out, errors = running.communicate(timeout=60)
     assert running.returncode == 0, errors
     assert out.splitlines()[-1].startswith("word-count stopped after")
+
+
+def test_a_run_goes_on_without_its_dashboard_unless_an_address_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "web-token").mkdir()
+    app = App("shop", data_dir=tmp_path)
+    with _served(app, None, partial(WebServer, tmp_path), quiet=True):
+        assert "no dashboard: cannot use" in capsys.readouterr().err
+    address = WebAddress(port=0)
+    with pytest.raises(StorageError), _served(app, address, partial(WebServer, tmp_path, None, address), quiet=True):
+        raise AssertionError("must not be served")

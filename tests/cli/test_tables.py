@@ -122,7 +122,7 @@ def test_the_app_must_be_chosen_if_there_are_several(call: Call, app: App, data_
     other = App("other", data_dir=data_dir)
     other.stream("visits").to("copies")
     run_to_end(other)
-    refused = call("tables", "get", "users", "17")
+    refused = call("tables", "get", "users", "17", "--wait")  # at once: waiting does not help
     assert refused.exit_code == 1
     assert refused.stderr.endswith("choose one with --app: other, shop\n")
     assert call("tables", "get", "users", "17", settings=Settings(app=app)).exit_code == 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from millstream import App, tumbling
+from millstream.durations import Duration
 from millstream.errors import DefinitionError
 from millstream.notebook import live_table
 from millstream.notebook.charts import chart
@@ -93,6 +96,16 @@ def test_windows_are_lines_and_other_tables_bars() -> None:
     assert texts(bars) == ["totals: sum", "<b>2", "155", "<b>1", "145", "<b>0", "135"]
 
 
+def test_a_chart_leaves_out_numbers_that_cannot_be_drawn() -> None:
+    numbers = [Decimal("2.5"), 10**400, float("nan"), float("inf"), 4]
+    app = App("numbers")
+    indexes = app.stream("indexes", value=int)
+    indexes.group_by(lambda index: index).aggregate(lambda: 0, lambda _, index: numbers[index], name="numbers")
+    with TestDriver(app) as driver:
+        driver.topic("indexes").pipe(*range(len(numbers)))
+        assert texts(chart(driver.table("numbers"), None, 8)) == ["numbers: value", "4", "4", "0", "2.5"]
+
+
 @pytest.mark.parametrize("name", ["totals", "per_minute"])
 def test_a_table_without_rows_has_a_chart(name: str) -> None:
     with TestDriver(shop()) as driver:
@@ -102,6 +115,12 @@ def test_a_table_without_rows_has_a_chart(name: str) -> None:
 def test_a_column_without_numbers_is_refused_with_those_that_have_some() -> None:
     with fed() as driver, pytest.raises(DefinitionError, match=r"'shop' of table 'totals' has no numbers.*: n, sum"):
         chart(driver.table("totals"), "shop", 8)
+
+
+@pytest.mark.parametrize("every", ["0 s", timedelta(seconds=-1)])
+def test_a_live_view_without_an_interval_is_refused(every: Duration) -> None:
+    with fed() as driver, pytest.raises(DefinitionError, match="is not an interval"):
+        live_table(driver.table("totals"), every=every)
 
 
 def test_a_live_view_outside_a_notebook_is_refused() -> None:

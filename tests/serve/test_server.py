@@ -16,7 +16,7 @@ import pytest
 from tests.cli.running import run_to_end
 from tests.serve.conftest import fill, words_app
 
-from millstream.errors import DefinitionError, StateError
+from millstream.errors import DefinitionError, StateError, StorageError
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
 from millstream.serve.server import TOKEN_VARIABLE, WebAddress, WebServer
@@ -68,6 +68,12 @@ def test_another_address_needs_a_token_that_only_the_owner_can_read(data_dir: Pa
     assert server.token_file.read_text().strip() != token  # others may have read it
     assert stat.S_IMODE(server.token_file.stat().st_mode) == 0o600
     changed.close()
+
+
+def test_a_token_file_that_cannot_be_replaced_is_reported(data_dir: Path) -> None:
+    (data_dir / "web-token").mkdir()
+    with pytest.raises(StorageError, match="web-token"):
+        WebServer(data_dir, address=WebAddress(port=0))
 
 
 def test_on_loopback_a_token_is_required_too_and_the_link_logs_in_once(data_dir: Path) -> None:

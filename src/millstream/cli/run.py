@@ -23,7 +23,7 @@ from millstream.cli.output import show_changes, show_message
 from millstream.cli.progress import RunTotals, Style, show_progress
 from millstream.cli.settings import Settings, pass_settings
 from millstream.cli.ui import host_option, show_server, token_option, web_option
-from millstream.errors import StateError
+from millstream.errors import MillstreamError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import activity_file, app_names, lock_file
@@ -173,10 +173,10 @@ def _show_expired(expired: dict[str, int], tables: tuple[str, ...]) -> None:
 
 @contextmanager
 def _served(app: App, address: WebAddress | None, serve: Callable[[], WebServer], *, quiet: bool) -> Iterator[None]:
-    """Serve the dashboard during a run; a failure to listen stops the run only if an address was given."""
+    """Serve the dashboard during a run; if it cannot be served, the run stops only if an address was given."""
     try:
         server = serve()
-    except StateError as error:
+    except MillstreamError as error:
         if address is not None:
             app.stop()
             raise

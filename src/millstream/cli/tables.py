@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import click
@@ -101,7 +102,7 @@ def get(
             return find_rows_as_of(reader, key, as_of)
         return find_rows(reader, key, since=since or 0)
 
-    rows = _wait_for(find) if wait else find()
+    rows = _wait_for(find, settings.data_dir) if wait else find()
     if not rows:
         raise MillstreamError(
             f"table {table!r} has no row with key {key!r}" + f" after {_WAIT_SECONDS:.0f} s" * wait,
@@ -111,15 +112,16 @@ def get(
         click.echo(json_line(row) if as_json else _line(row))
 
 
-def _wait_for(find: Callable[[], Sequence[Row]]) -> Sequence[Row]:
+def _wait_for(find: Callable[[], Sequence[Row]], data_dir: Path) -> Sequence[Row]:
     """Call ``find`` until it returns rows; an app that has not run yet, or a table it has not written, may appear."""
     deadline = time.monotonic() + _WAIT_SECONDS
     while True:
         is_over = time.monotonic() >= deadline
         try:
             rows = find()
-        except (DefinitionError, UnknownTableError):
-            if is_over:
+        except (DefinitionError, UnknownTableError) as error:
+            is_final = isinstance(error, DefinitionError) and bool(app_names(data_dir))  # waiting changes nothing
+            if is_over or is_final:
                 raise
             rows = ()
         if rows or is_over:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from millstream.errors import DefinitionError
@@ -50,8 +52,14 @@ def _key_columns(columns: dict[str, list[Any]]) -> list[list[Any]]:
 
 
 def _number(cell: Any) -> float | None:
-    is_number = isinstance(cell, int | float) and not isinstance(cell, bool)
-    return float(cell) if is_number else None
+    """Return a number that can be drawn; None for infinity and what a float cannot hold."""
+    if not isinstance(cell, int | float | Decimal) or isinstance(cell, bool):
+        return None
+    try:
+        number = float(cell)
+    except (OverflowError, ValueError):  # a large integer, a signalling NaN
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _number_column(table: TableReader, columns: dict[str, list[Any]], y: str | None) -> str:

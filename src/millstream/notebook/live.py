@@ -65,7 +65,7 @@ class LiveView:
 def live_table(table: TableReader, *, rows: int = SHOWN_ROWS, every: Duration = "1 s") -> LiveView:
     """Show the first rows of a table, or its latest windows, and update them while the app runs.
 
-    The table is read ``every`` second, and the cell changes when the rows have changed. Running the cell again replaces
+    The table is read at this interval, and the cell changes when the rows have changed. Running the cell again replaces
     the view; ``stop()`` of the returned view ends it.
     """
     return _open("table", table, lambda: _ipython().HTML(first_rows(table, rows)), every)
@@ -85,6 +85,8 @@ def live_chart(
 
 def _open(kind: str, table: TableReader, draw: Callable[[], Any], every: Duration) -> LiveView:
     seconds = milliseconds(every) / 1000
+    if seconds <= 0:
+        raise DefinitionError(f"every={every!r} is not an interval", hint='use "1 s", for example')
     previous = _views.pop((kind, table.location), None)
     if previous is not None:
         previous.stop()

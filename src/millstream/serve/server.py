@@ -16,6 +16,7 @@ from typing import NamedTuple
 import uvicorn
 
 from millstream.errors import DefinitionError, StateError
+from millstream.foundation.storage import translate_storage_errors
 from millstream.serve.alert_watch import AlertWatch
 from millstream.serve.connections import MAX_CONNECTIONS, LimitedProtocol
 from millstream.serve.data_directory import DataDirectory
@@ -118,7 +119,8 @@ class WebServer:
                 )
             return None
         self.token_file = self._directory.path / TOKEN_FILE
-        return _token_in(self.token_file)
+        with translate_storage_errors(self.token_file.parent):
+            return _token_in(self.token_file)
 
     def _serve(self) -> None:
         self._server.run(sockets=[self._socket])
@@ -158,7 +160,7 @@ def _token_in(path: Path) -> str:
     with suppress(OSError):
         status = path.lstat()
         is_private = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o600
-        token = path.read_text().strip()
+        token = path.read_text(errors="replace").strip()
         if is_private and status.st_uid == os.geteuid() and len(token) >= _MIN_TOKEN_LENGTH:
             return token
         path.unlink()
