@@ -104,6 +104,8 @@ def test_a_broker_is_used_again_when_it_responds(monkeypatch: pytest.MonkeyPatch
             break
         except BrokerUnavailableError:
             broker.asked.acquire(timeout=0.1)
+    else:
+        pytest.fail("the broker responds and is not used")
     link.close()
     assert broker.is_closed.wait(60)
 
