@@ -138,13 +138,14 @@ class ChangelogPartition:
         """Apply the records that a copy lacks, chunk by chunk; a later call continues where this one stopped."""
         position = self.position(environment)
         bounds = self._bounds(0 if position is None else position.offset)
-        start = max(bounds.begin, 0 if position is None else position.offset)
+        start = complete = max(bounds.begin, 0 if position is None else position.offset)
         progress = CatchUp(0, 0, start, start, bounds.end)
         assembler = RowAssembler()
         for chunk in self._broker.read(self.topic.name, self.number, start, bounds.end):
             rows = assembler.rows_of(chunk.block)
-            offset = chunk.next_offset if assembler.is_between_rows else progress.offset
-            self._apply(environment, rows, offset)
+            if assembler.is_between_rows:
+                complete = chunk.next_offset  # a later call must not begin inside a value that is split
+            self._apply(environment, rows, complete)
             progress = CatchUp(
                 progress.rows + len(rows), progress.bytes + chunk.block.nbytes, chunk.next_offset, start, bounds.end
             )
