@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from millstream.foundation.loading import load_app
-from millstream.spark.code import archive_of
+from millstream.spark.code import archive_of, store_archive
 
 
 def test_the_modules_of_the_app_that_were_imported_are_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,3 +25,8 @@ def test_the_modules_of_the_app_that_were_imported_are_sent(tmp_path: Path, monk
     with zipfile.ZipFile(io.BytesIO(archive)) as content:
         assert content.namelist() == ["warehouse_app.py", "warehouse_rules/__init__.py", "warehouse_rules/prices.py"]
     assert archive == archive_of(tmp_path), "equal code gives equal archives"
+
+
+def test_equal_code_is_one_file_since_spark_refuses_its_name_from_another_directory() -> None:
+    assert store_archive(b"code") == store_archive(b"code")
+    assert store_archive(b"code").name != store_archive(b"other code").name

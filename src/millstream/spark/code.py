@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import sys
@@ -18,10 +19,22 @@ def send_code(context: SparkContext, reference: AppReference) -> None:
     """Put the app's module, and the modules of its directory that it has imported, on the path of all workers."""
     if reference.file is None:
         return
-    archive = archive_of(package_root(Path(reference.file).parent))
-    path = Path(tempfile.mkdtemp(prefix="millstream-")) / f"{hashlib.sha256(archive).hexdigest()[:16]}.zip"
+    path = store_archive(archive_of(package_root(Path(reference.file).parent)))
+    if path.name not in (context._python_includes or ()):  # sent by an earlier attempt, or for another app of this file
+        context.addPyFile(str(path))
+
+
+def store_archive(archive: bytes) -> Path:
+    """Return the file with an archive; Spark refuses a file whose name it knows from another directory."""
+    path = Path(_directory().name) / f"{hashlib.sha256(archive).hexdigest()[:16]}.zip"
     path.write_bytes(archive)
-    context.addPyFile(str(path))
+    return path
+
+
+@functools.cache
+def _directory() -> tempfile.TemporaryDirectory[str]:
+    """Return a directory that is deleted when this process ends."""
+    return tempfile.TemporaryDirectory(prefix="millstream-")
 
 
 def archive_of(root: Path) -> bytes:
