@@ -21,8 +21,8 @@ from millstream.batch.journal_changelog import (
     missing_changelog,
 )
 from millstream.batch.restoring import Restoring
-from millstream.broker import Broker, Output, SupportsChangelogs, TopicInfo
-from millstream.errors import StateError, UnknownTopicError
+from millstream.broker import Broker, Output, SupportsChangelogs, TopicInfo, WriterLostError
+from millstream.errors import BrokerUnavailableError, StateError, UnknownTopicError
 from millstream.foundation.databases import database_names
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import changelog_topic_name, producer_prefix
@@ -203,6 +203,12 @@ def _fill(broker: SupportsChangelogs, partition: ChangelogPartition, writer_name
             writer.commit([Output(partition.topic.name, partition.number, changelog_block(changes))])
             if not writer.is_open:
                 writer.open()
+    except WriterLostError as error:
+        raise BrokerUnavailableError(
+            f"changelog {partition.topic.name!r} could not be filled from the state on this host: {error}",
+            hint="check that Kafka is running and that the app runs only once; the next start fills it again",
+            topic=partition.topic.name,
+        ) from error
     finally:
         writer.close()
     partition.finish_copy(state.environment)

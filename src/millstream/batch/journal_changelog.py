@@ -199,7 +199,12 @@ class JournalChangelog:
                 is_committed = True
             return result
 
-        result = environment.update(change_both)
+        try:
+            result = environment.update(change_both)
+        except BaseException:
+            if is_committed:
+                self._writer.close()  # so that the next write reads the commit from the topic first
+            raise
         if is_committed:
             self._unstored = 0
         return result

@@ -122,9 +122,9 @@ class TaskChangelog:
             self.writer.open()
             try:
                 self.writer.commit([Output(self.partition.topic.name, self.partition.number, block)])
-            except WriterLostError:
+            except WriterLostError as error:
                 if time.monotonic() > deadline:
-                    raise
+                    raise _cannot_commit(error) from error
                 continue
             self.writer.close()
             return
@@ -199,14 +199,18 @@ def commit_once(
             report, blocks = changelog.commit(state, apply)
         except WriterLostError as error:
             if time.monotonic() > deadline:
-                raise BrokerUnavailableError(
-                    f"a task could not commit to its changelog for {_RETRY_SECONDS:.0f} s: {error}",
-                    hint="check that Kafka is running and that the app runs only once; the batch is run again",
-                ) from error
+                raise _cannot_commit(error) from error
             continue
         report.restore_seconds = seconds
         changelog.snapshot_if_due(state)
         return report, blocks
+
+
+def _cannot_commit(error: WriterLostError) -> BrokerUnavailableError:
+    return BrokerUnavailableError(
+        f"a task could not commit to its changelog for {_RETRY_SECONDS:.0f} s: {error}",
+        hint="check that Kafka is running and that the app runs only once; the batch is run again",
+    )
 
 
 def claim_tasks(changelogs: TaskChangelogs, tasks: list[tuple[str, int]]) -> None:
