@@ -74,11 +74,6 @@ def upgrade(
     progress = msgspec.structs.replace(
         progress, versions=versions, positions={**filled.positions, **progress.positions}
     )
-    if merge:  # changelogs do not have the merged rows, so they are written again
-        targets = {each.into for each in merge.values()}
-        journal.remember_changelogs(
-            {stage: topic for stage, topic in journal.changelogs().items() if stage not in targets}
-        )
     journal.write_catalog(stored, progress, migration)
     _migrate_state(journal, state_dir)
     return changes

@@ -75,15 +75,13 @@ def restore_tasks(
     """Restore the states of tasks that this host lacks, as they were before a batch; return their number."""
     if env.changelogs is not None:
         return _restore_from_changelogs(env, env.changelogs, versions, tasks)
-    names = task_names(env.layout)
-    restored = 0
-    for task in tasks:
-        name, (stage, partition) = names[task], env.stage(task)
-        if env.changelogs is not None:
-            restored += bool(env.changelogs.of_task(stage.name, partition).restore(env.state(task)).rows)
-        elif env.checkpoint is not None and name in versions:
-            restored += bool(env.checkpoint.of_task(name).restore(env.state(task), versions[name], batch.number))
-    return restored
+    checkpoint, names = env.checkpoint, task_names(env.layout)
+    if checkpoint is None:
+        return 0
+    named = [(task, names[task]) for task in tasks if names[task] in versions]
+    return sum(
+        bool(checkpoint.of_task(name).restore(env.state(task), versions[name], batch.number)) for task, name in named
+    )
 
 
 def _restore_from_changelogs(

@@ -35,7 +35,6 @@ _BRANCH, _LEAF, _OVERFLOW, _META_PAGE = 1, 2, 4, 8
 _BIG_VALUE, _TREE_VALUE = 1, 2
 _MAX_MAP_BYTES = 1 << 46  # half of the address space
 _PAGE_SIZES = {1 << power for power in range(9, 17)}
-_INTEGER_KEYS = 8
 _META_BYTES = _HEADER.size + _META.size
 
 
@@ -86,11 +85,7 @@ def _meta(path: Path, data: bytes) -> Meta:
     flags = _HEADER.unpack_from(data)[2]
     magic, version, _, map_bytes, free, main, last_page, commit = _META.unpack_from(data, _HEADER.size)
     page_bytes = _TREE.unpack(free)[0]
-    if (
-        (magic, version) != (_MAGIC, 1)
-        or not flags & _META_PAGE
-        or page_bytes not in (1 << power for power in range(9, 17))
-    ):
+    if (magic, version) != (_MAGIC, 1) or not flags & _META_PAGE or page_bytes not in _PAGE_SIZES:
         raise damaged(path, "its header is not the header of an LMDB file")
     if map_bytes > _MAX_MAP_BYTES or map_bytes % page_bytes or (last_page + 1) * page_bytes > map_bytes:
         raise damaged(path, f"its header has {last_page} pages in {map_bytes} bytes")

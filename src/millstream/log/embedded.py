@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 from millstream.broker import Acks, GroupInfo, Offsets, Output, RecordChunk, TopicConfig, TopicInfo
 from millstream.durations import Duration, milliseconds
-from millstream.errors import DefinitionError, StorageError, UnknownTopicError
+from millstream.errors import DefinitionError, MillstreamError, UnknownTopicError
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.log.catalog import Catalog
 from millstream.log.cleaning import BackgroundCleaner, clean
@@ -86,7 +86,7 @@ class EmbeddedLog:
         self._is_open = False
         self._cleaner.close()
         if self._has_written and self._sync:  # otherwise the records may not be on disk
-            with suppress(StorageError):  # it is only a safeguard
+            with suppress(MillstreamError):  # it is only a safeguard, and another process may delete a topic now
                 self._catalog.remember_ends()
         with _users_lock:
             _users[self._root] -= 1
