@@ -17,6 +17,8 @@ from millstream.plan.stages import shared_stores
 from millstream.plan.stateful import Aggregate, Count, ToStream, WindowedAggregate
 from millstream.plan.stateless import STATELESS, Foreach, Peek
 
+_ANY_TOPIC = "topic", None
+"""The topic of a sink that computes it for each record."""
 _STATELESS = tuple(kind for kind in STATELESS if kind not in (Peek, Foreach))
 
 
@@ -28,10 +30,17 @@ def are_independent(readers: Sequence[Node], readers_of: Callable[[Node], list[N
         if not all(map(_is_unaffected, nodes)):
             return False
         uses = {use for node in nodes for use in _uses(node)}
-        if used & uses:
+        if _overlap(used, uses):
             return False
         used |= uses
     return True
+
+
+def _overlap(used: set[object], uses: set[object]) -> bool:
+    """Whether two readers use the same; a computed topic can be any topic."""
+    topics, other_topics = ({use for use in each if isinstance(use, tuple)} for each in (used, uses))
+    can_meet = bool(topics and other_topics) and _ANY_TOPIC in topics | other_topics
+    return can_meet or bool(used & uses)
 
 
 def _is_unaffected(node: Node) -> bool:
@@ -55,7 +64,7 @@ def _uses(node: Node) -> list[object]:
     """Return everything through which the order of records can be seen: the node, its stores, its topics."""
     uses: list[object] = [node, *shared_stores(node)]
     if isinstance(node, Sink | SparkSink):
-        uses.append(("topic", node.topic if isinstance(node.topic, str) else None))
+        uses.append(("topic", node.topic) if isinstance(node.topic, str) else _ANY_TOPIC)
     if (late_to := getattr(node, "late_to", None)) is not None:
         uses.append(("topic", late_to))
     return uses
