@@ -42,6 +42,7 @@ class Outcome(NamedTuple):
     """The content of each store, as it is on disk."""
     dropped: dict[str, int]
     """By reason, without the name of the step."""
+    value_errors: int
     records_in: int
     records_out: int
     dead_letters: int
@@ -97,6 +98,7 @@ def outcome(app: App, workspace: Workspace, batches: Sequence[dict[str, tuple[in
         shuffle_blocks=blocks,
         state={name: {bytes(key): bytes(value) for key, value in state.scan(name)} for name in stores},
         dropped=dict(dropped),
+        value_errors=sum(sum(report.value_errors.values()) for report in reports),
         records_in=sum(report.records_in for report in reports),
         records_out=sum(report.records_out for report in reports),
         dead_letters=sum(report.dead_letters for report in reports),

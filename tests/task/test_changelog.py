@@ -11,6 +11,7 @@ from millstream.foundation.storage import open_environment
 from millstream.log import EmbeddedLog
 from millstream.state import changelog_rows
 from millstream.state.changelog_rows import changelog_block
+from millstream.state.recording import Changes
 from millstream.task.changelog import ChangelogPartition, ChangelogTopic
 
 
@@ -31,7 +32,11 @@ def test_a_split_value_survives_a_failure_between_any_two_of_its_parts(
     fails_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changelog_rows, "MAX_VALUE_BYTES", 4)
-    rows = {("store.words", b"before"): b"1", ("store.words", b"long"): b"0123456789abcdef", ("meta", b"after"): b"2"}
+    rows: Changes = {
+        ("store.words", b"before"): b"1",
+        ("store.words", b"long"): b"0123456789abcdef",
+        ("meta", b"after"): b"2",
+    }
     with FailingLog(tmp_path / "log", durability="os") as log:
         log.create_topic("changelog", TopicConfig(partitions=1))
         log.append([Output("changelog", 0, changelog_block(rows))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -30,6 +30,7 @@ from millstream.broker import Output
 from millstream.errors import ProcessingError
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
+from millstream.plan.select import CompiledSelection, NoteError, SelectRekeyed
 from millstream.state.task import StateVersion
 from millstream.task.environment import TaskEnvironment
 from millstream.task.runner import run_task
@@ -84,6 +85,32 @@ def readers_of_one_topic(stream: Stream) -> None:
     stream.filter(lambda n: n % 2).to("out")
     stream.map_values(lambda n: -n).to("out")
     stream.group_by_key().count(name="seen").to_stream().to("out")
+
+
+def readers_of_a_computed_topic(stream: Stream) -> None:
+    """A computed topic may be the one that another reader writes to."""
+    stream.filter(lambda n: n % 2).to("out")
+    stream.map_values(lambda n: -n).to(lambda n: "out" if n % 3 else "other")
+
+
+class RepeatedValues:
+    """A selection that repeats values; some records get no key, and some of these fail."""
+
+    def compile(self) -> CompiledSelection:
+        return CompiledSelection(None, self._keys, None, self._explode, skips_null_keys=True)
+
+    def _keys(self, _keys: Sequence[Any], values: Sequence[Any], _times: Sequence[int], _note: NoteError) -> list[Any]:
+        return [f"k{n % 7}" if n % 3 else None for n in values]
+
+    def _explode(self, _keys: Sequence[Any], values: Sequence[Any], _times: Sequence[int], note: NoteError) -> Any:
+        for row, n in enumerate(values):
+            if n % 5 == 0:
+                note("x", ValueError(n), row)
+        return [[n] * (n % 4) for n in values]
+
+
+def selected(stream: Stream) -> None:
+    Stream(stream._draft, SelectRekeyed(source=stream._node, selection=RepeatedValues(), name="picked")).to("out")
 
 
 def values_changed_later(stream: Stream) -> None:
@@ -141,6 +168,8 @@ CHAINS: dict[str, Chain] = {
     "two readers": lambda s: s.filter(lambda n: n % 2).merge(s.map_values(lambda n: -n)).to("out"),
     "independent readers": independent_readers,
     "readers of one topic": readers_of_one_topic,
+    "readers of a computed topic": readers_of_a_computed_topic,
+    "a selection of SQL": selected,
     "to another stage": lambda s: (
         s.filter(lambda n: n % 2).select_key(lambda n: n % 3).group_by_key().count().to_stream().to("out")
     ),

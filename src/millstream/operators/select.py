@@ -41,31 +41,25 @@ def _select_columns(node: Select, forward: ProcessColumns, _single: Process, run
             batch = batch.filtered(compiled.where(batch.keys, batch.values, batch.timestamps, note))
         if not batch.rows:
             return
-        forward(_computed(batch, compiled, note, lambda count: _drop(node, runtime, count)))
+        keys = batch.keys if compiled.key is None else compiled.key(batch.keys, batch.values, batch.timestamps, note)
+        if compiled.skips_null_keys and None in keys:  # before values are computed, as for single records
+            for _ in range(keys.count(None)):
+                runtime.drop(node, "null_key")
+            batch, keys = batch.filtered([key is not None for key in keys]), [key for key in keys if key is not None]
+        forward(_computed(batch, keys, compiled, note))
 
     return process_columns
 
 
-def _drop(node: Select, runtime: Runtime, count: int) -> None:
-    for _ in range(count):
-        runtime.drop(node, "null_key")
-
-
-def _computed(batch: ColumnBatch, compiled: CompiledSelection, note: NoteError, drop: Any) -> ColumnBatch:
+def _computed(batch: ColumnBatch, keys: list[Any], compiled: CompiledSelection, note: NoteError) -> ColumnBatch:
+    """Return the records with new keys, and with the values that are computed from the keys before."""
     columns = batch.keys, batch.values, batch.timestamps
-    keys = batch.keys if compiled.key is None else compiled.key(*columns, note)
     if compiled.explode is not None:
         lists = compiled.explode(*columns, note)
         counts = list(map(len, lists))
-        batch = batch.with_keys(keys).repeated(counts).with_values([value for values in lists for value in values])
-    else:
-        values = batch.values if compiled.value is None else compiled.value(*columns, note)
-        batch = batch.with_keys(keys).with_values(values)
-    if compiled.skips_null_keys and None in batch.keys:
-        flags = [key is not None for key in batch.keys]
-        drop(flags.count(False))
-        return batch.filtered(flags)
-    return batch
+        return batch.with_keys(keys).repeated(counts).with_values([value for values in lists for value in values])
+    values = batch.values if compiled.value is None else compiled.value(*columns, note)
+    return batch.with_keys(keys).with_values(values)
 
 
 def _note(node: Select, runtime: Runtime) -> NoteError:
