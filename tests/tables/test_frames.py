@@ -106,7 +106,14 @@ def test_a_field_that_only_some_rows_have_is_none_in_the_others() -> None:
 
 def test_a_column_with_values_of_several_types_is_named() -> None:
     with pytest.raises(DefinitionError, match=r"column 'x' of table 'rows' has values of several types: .*scan\(\)"):
-        arrow_table("rows", {"x": [1, "a"]})
+        arrow_table("rows", {"x": [1, "a"]}, windowed=False)
+
+
+def test_a_field_that_is_called_like_the_time_of_a_window_keeps_its_type() -> None:
+    app = App("frames")
+    app.table("in", value=dict, name="rows")
+    with driver_of(app, ("a", {"window_start": "Monday"}, 0)) as driver:
+        assert driver.table("rows").to_arrow().column("window_start").to_pylist() == ["Monday"]
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

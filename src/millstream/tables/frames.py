@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _KEPT = (datetime, date, time, timedelta, Decimal, bytes)
 """Types that data frames have too; other objects become plain data."""
-_TIMES = ("window_start", "window_end", "timestamp")
+_WINDOW_TIMES = ("window_start", "window_end")
 _MAX_MS = 253_402_300_799_999  # the end of the year 9999; windows without an end, for example, are later
 
 
@@ -91,12 +91,13 @@ def moment(milliseconds: int) -> datetime | None:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def arrow_table(table: str, columns: dict[str, list[Any]]) -> Any:
+def arrow_table(table: str, columns: dict[str, list[Any]], *, windowed: bool) -> Any:
     """Return columns as a ``pyarrow.Table``; times are timestamps in UTC."""
+    times = ("timestamp", *_WINDOW_TIMES) if windowed else ("timestamp",)
     pa = importlib.import_module("pyarrow")
     arrays = {}
     for name, cells in columns.items():
-        kind = pa.timestamp("ms", tz="UTC") if name in _TIMES else None
+        kind = pa.timestamp("ms", tz="UTC") if name in times else None
         try:
             arrays[name] = pa.array(cells, kind)
         except (pa.ArrowException, TypeError, OverflowError) as error:

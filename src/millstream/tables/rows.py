@@ -222,7 +222,7 @@ class TableReader(SpecialLookups[Key, Value]):
         The columns are ``key``, for windows ``window_start`` and ``window_end``, the fields of the value or ``value``,
         and ``timestamp``. Times are in UTC. Each partition is read as of its last batch.
         """
-        return arrow_table(self.name, self._columns())
+        return arrow_table(self.name, self._columns(), windowed=self.has_windows)
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas ``DataFrame``, with the columns of ``to_arrow``."""
