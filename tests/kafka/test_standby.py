@@ -90,9 +90,7 @@ def test_a_standby_copies_while_another_run_is_alive_and_takes_over_when_it_is_g
         run.stop()
 
 
-def test_a_standby_can_be_stopped_and_takes_over_an_app_without_a_run(
-    app: App, hosts: Callable[[str], Host]
-) -> None:
+def test_a_standby_can_be_stopped_and_takes_over_an_app_without_a_run(app: App, hosts: Callable[[str], Host]) -> None:
     host = hosts("a")
     assert Standby(host.spec, host.broker).wait()
     stopped = Standby(host.spec, host.broker)

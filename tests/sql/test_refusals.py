@@ -42,6 +42,7 @@ T = "CREATE TABLE t (id INT PRIMARY KEY, x STRING, m MAP<STRING, INT>) WITH (KAF
         ("CREATE TABLE x AS SELECT a, b FROM s GROUP BY a, b;", "needs an aggregate"),
         ("CREATE TABLE x AS SELECT a, SUM(COUNT(*)) AS n FROM s GROUP BY a;", "cannot be inside"),
         ("CREATE TABLE x AS SELECT a, SUMM(b) AS n FROM s GROUP BY a;", "did you mean SUM?"),
+        ("CREATE STREAM x AS SELECT id, RANKED(b) AS n FROM s;", "did you mean RAND?"),
         ("CREATE TABLE x AS SELECT x, MAX(id) AS n FROM t GROUP BY x;", "cannot be applied to a table"),
         ("CREATE STREAM x AS SELECT * FROM s WHERE COUNT(*) > 1;", "without GROUP BY"),
         ("CREATE STREAM x AS SELECT * FROM s WHERE a;", "must be BOOLEAN"),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from millstream.sql.aggregates import AGGREGATES
-from millstream.sql.functions.registry import FUNCTIONS
+from millstream.sql.functions.registry import FUNCTIONS, similar_names
 from millstream.sql.nodes import AnyExpression, Call, Query
 from millstream.sql.problems import Problem
 from millstream.sql.tree import sql, walk
@@ -56,9 +55,7 @@ def check_functions(node: AnyExpression) -> None:
     """Reject unknown functions, before anything is said about their arguments."""
     for part in walk(node):
         if isinstance(part, Call) and part.name not in FUNCTIONS and part.name not in AGGREGATES:
-            similar = difflib.get_close_matches(part.name, [*FUNCTIONS, *AGGREGATES], 1)
-            hint = f"did you mean {similar[0]}?" if similar else None
-            raise Problem(part.offset, f"function {part.name} is unknown", hint)
+            raise Problem(part.offset, f"function {part.name} is unknown", similar_names(part.name, AGGREGATES))
 
 
 def check_groups(groups: list[AnyExpression], query: Query, _names: Names) -> None:

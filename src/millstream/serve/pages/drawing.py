@@ -24,7 +24,7 @@ _MARGIN = 16
 _BAND = 28  # gap between stages, besides the edges that run in it
 _LANE: dict[Direction, float] = {"across": 78, "down": 52}
 """Gap between topics and stages, with space for edges and their rates."""
-_TRACK = 8  # gap between edges in a channel
+TRACK = 8  # gap between edges in a channel
 _PITCH: dict[Direction, tuple[float, float]] = {"across": (262, 84), "down": (208, 100)}
 """Distance of steps along both axes."""
 
@@ -121,7 +121,7 @@ def _arranged(structure: bytes, direction: Direction) -> Drawing:
     sinks = [topic for topic in topics if topic in written]
     (_arrange_across if direction == "across" else _arrange_down)(drawing, graph, sources, sinks)
     tracks = len(graph.edges) - len(list(direct_edges(drawing, graph.edges)))
-    channel = _TRACK * (tracks + 1) if tracks else 0
+    channel = TRACK * (tracks + 1) if tracks else 0
     outer = drawing.boxes if direction == "down" or read.intersection(sinks) else drawing.stages.values()
     right = max((box.right for box in drawing.boxes), default=0)
     drawing.width = max(right, max((box.right for box in outer), default=0) + channel) + _MARGIN
@@ -148,25 +148,25 @@ def _entering(graph: TopologyGraph, stage: GraphStage) -> float:
     """Return the space for the edges that enter a stage through the channel before it."""
     inside, sources = set(stage.nodes), {edge.source for edge in graph.edges} - {edge.target for edge in graph.edges}
     outside = [edge for edge in graph.edges if edge.target in inside and edge.source not in inside]
-    return _TRACK * sum(1 for edge in outside if edge.source not in sources or not edge.source.startswith("topic:"))
+    return TRACK * sum(1 for edge in outside if edge.source not in sources or not edge.source.startswith("topic:"))
 
 
 def _leaving(graph: TopologyGraph, stage: GraphStage) -> float:
     """Return the space for the edges that leave a stage through the channel after it."""
     inside = set(stage.nodes)
-    return _TRACK * sum(1 for edge in graph.edges if edge.source in inside and edge.target not in inside)
+    return TRACK * sum(1 for edge in graph.edges if edge.source in inside and edge.target not in inside)
 
 
 def _arrange_across(drawing: Drawing, graph: TopologyGraph, sources: list[str], sinks: list[str]) -> None:
     """Place sources to the left of all stages, and sinks to the right."""
     backward = sum(1 for edge in graph.edges if edge.rekeys or edge.source in sinks)
-    x = _MARGIN + (NODE_WIDTH + _LANE["across"] if sources else 0) + backward * _TRACK
+    x = _MARGIN + (NODE_WIDTH + _LANE["across"] if sources else 0) + backward * TRACK
     y = float(_MARGIN)
     for stage in _by_level(graph):
         y += _entering(graph, stage)
         _place_stage(drawing, stage, graph.edges, x, y)
         y = drawing.stages[stage.name].bottom + _BAND
-    right = max((box.right for box in drawing.stages.values()), default=x) + _LANE["across"] + backward * _TRACK
+    right = max((box.right for box in drawing.stages.values()), default=x) + _LANE["across"] + backward * TRACK
     _place_column(drawing, sources, _MARGIN, {edge.source: edge.target for edge in reversed(graph.edges)})
     _place_column(drawing, sinks, right, {edge.target: edge.source for edge in reversed(graph.edges)})
 
@@ -190,13 +190,13 @@ def _arrange_down(drawing: Drawing, graph: TopologyGraph, sources: list[str], si
         below = [topic for topic in sinks if topic in written and topic not in drawing.stage_of]
         top = y + _entering(graph, stage)
         if above:
-            top += NODE_HEIGHT + _LANE["down"] + _TRACK * sum(1 for edge in graph.edges if edge.source in above)
+            top += NODE_HEIGHT + _LANE["down"] + TRACK * sum(1 for edge in graph.edges if edge.source in above)
         _place_stage(drawing, stage, graph.edges, _MARGIN, top)
         _place_row(drawing, above, y, read, stage.name)
         y = drawing.stages[stage.name].bottom + _BAND + _leaving(graph, stage)
         if below:
             _place_row(drawing, below, y + _LANE["down"] - _BAND, written, stage.name)
-            y += NODE_HEIGHT + _LANE["down"] + _TRACK * sum(1 for edge in graph.edges if edge.source in below)
+            y += NODE_HEIGHT + _LANE["down"] + TRACK * sum(1 for edge in graph.edges if edge.source in below)
     _place_row(drawing, [topic for topic in (*sources, *sinks) if topic not in drawing.nodes], y, {}, "")
     drawing.height = y
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from millstream.serve.api.topology import GraphEdge
-from millstream.serve.pages.drawing import Box, Drawing, direct_edges
+from millstream.serve.pages.drawing import TRACK, Box, Drawing, direct_edges
 
-_TRACK = 8
 _GUTTER = 10  # from a node to an edge that passes it
 LABEL_WIDTH, LABEL_HEIGHT = 58.0, 16.0
 _STAGE_TITLE = 28.0
@@ -138,7 +137,7 @@ def _on_segments(corners: Sequence[Point]) -> Iterator[Point]:
 
 def _through_channels(router: _Router, edge: GraphEdge, start: Box, end: Box) -> Iterator[Point]:
     """Yield the corners of a path that leaves its stage, runs beside all stages, and enters the other stage."""
-    channel = _GUTTER + router.tracks * _TRACK
+    channel = _GUTTER + router.tracks * TRACK
     router.tracks += 1
     return (_channels_across if router.drawing.direction == "across" else _channels_down)(
         router, edge, start, end, channel
@@ -199,7 +198,7 @@ def _track(router: _Router, y: float) -> float:
     """Return the distance to the first free line of a channel."""
     count = router.in_band.get(y, 0)
     router.in_band[y] = count + 1
-    return count * _TRACK
+    return count * TRACK
 
 
 def _free(router: _Router, candidates: Iterable[Point]) -> Point | None:

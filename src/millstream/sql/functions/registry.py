@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from millstream.sql.coercion import can_pass, widened
@@ -145,7 +145,8 @@ def substitute(type: Type, bound: dict[str, Type]) -> Type:
     return type
 
 
-def similar_names(name: str) -> str:
-    """Return a hint for an unknown function."""
-    similar = difflib.get_close_matches(name, FUNCTIONS, 1)
-    return f"did you mean {similar[0]}?" if similar else "SHOW FUNCTIONS lists all functions"
+def similar_names(name: str, aggregates: Iterable[str] = ()) -> str:
+    """Return a hint for an unknown function; names with a leading underscore are internal."""
+    known = [known for known in (*FUNCTIONS, *aggregates) if not known.startswith("_")]
+    similar = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {similar[0]}?" if similar else "docs/sql/README.md lists all functions"
