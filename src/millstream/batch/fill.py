@@ -58,11 +58,12 @@ def fill_progress(data_dir: Path, app: str, broker: Broker | None = None) -> Fil
     target = Journal(journal_dir(data_dir, app), readonly=True).read()[0].positions
     done = Journal(fill_dir(data_dir, app) / "journal", readonly=True).read()[0].positions
     topics = {topic for stage in fill.plan["stages"] for topic in stage["topics"]}
+    offsets = {} if broker is None else {topic: broker.offsets(topic) for topic in topics}
     total = read = 0
     for name, offset in target.items():
         topic, _, partition = name.rpartition("/")
         if topic in topics:
-            begin = 0 if broker is None else broker.offsets(topic)[int(partition)].begin
+            begin = offsets[topic][int(partition)].begin if offsets else 0
             total += max(0, offset - begin)
             read += max(0, min(offset, done.get(name, begin)) - begin)
     return FillProgress(tables=fill.tables, done=read, total=total)
