@@ -104,3 +104,10 @@ def test_the_rpc_port_deserializes_nothing_without_authentication() -> None:
     assert b"ClassNotFoundException" not in answer
     assert b"Expected SaslMessage" in answer
     assert context.parallelize(range(10), 2).map(lambda number: number + 1).sum() == 55  # workers are not affected
+
+
+def test_a_running_spark_is_returned_without_reading_its_settings_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each delivery asks for it: reading settings resolves the name of the master and reads secrets."""
+    context = spark_context(Config())
+    monkeypatch.setattr("millstream.spark.session.session_settings", lambda *_: pytest.fail("settings were read"))
+    assert spark_context(Config()) is context

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import threading
+import weakref
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -36,37 +37,47 @@ __all__ = [
 
 _MIN_OPEN_FILES = 512
 _lock = threading.Lock()
+_prepared: weakref.WeakSet[SparkContext] = weakref.WeakSet()
 
 
 def spark_context(config: Config) -> SparkContext:
     """Return the Spark context of this process; starts Spark if it is not running."""
+    with _lock:
+        _forget_if_dead()
+        context = SparkContext._active_spark_context
+        if context is None or context not in _prepared:
+            context = _prepare(config)
+            _prepared.add(context)
+        return context
+
+
+def _prepare(config: Config) -> SparkContext:
+    """Start Spark, unless another program in this process has, and silence it."""
     master = master_of(config.master)
     settings = session_settings(master, config.spark)
-    with _lock:
-        os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
-        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        if is_local(master):
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        _check_open_files()
-        _forget_if_dead()
-        if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-            check_java()
-        public = public_settings(settings, config.spark)
-        try:
-            with filtered_stderr():
-                # the JVM gets its settings as arguments, which `ps` shows; secrets follow over its socket
-                SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=True).setAll(list(public.items())))
-                conf = SparkConf(loadDefaults=True).setAll(list(settings.items()))
-                context = SparkContext.getOrCreate(conf)
-                context.setLogLevel("OFF")
-                silence_lost_connections(context)
-        except PySparkException as error:
-            reason = re.sub(r"^\[\w+\] ", "", str(error).splitlines()[0]).rstrip(".")
-            raise EngineError(
-                f"Spark does not start: {reason}",
-                hint="if no message above says why, check that `java -version` works and that memory is free",
-            ) from error
-        return context
+    os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    _check_open_files()
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        check_java()
+    public = public_settings(settings, config.spark)
+    try:
+        with filtered_stderr():
+            # the JVM gets its settings as arguments, which `ps` shows; secrets follow over its socket
+            SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=True).setAll(list(public.items())))
+            conf = SparkConf(loadDefaults=True).setAll(list(settings.items()))
+            context = SparkContext.getOrCreate(conf)
+            context.setLogLevel("OFF")
+            silence_lost_connections(context)
+    except PySparkException as error:
+        reason = re.sub(r"^\[\w+\] ", "", str(error).splitlines()[0]).rstrip(".")
+        raise EngineError(
+            f"Spark does not start: {reason}",
+            hint="if no message above says why, check that `java -version` works and that memory is free",
+        ) from error
+    return context
 
 
 def _check_open_files() -> None:
