@@ -26,6 +26,7 @@ from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
 from millstream.tables.opening import open_tables
+from millstream.task.changelog import ChangelogTopic
 
 PAGE = 4096
 
@@ -67,6 +68,15 @@ def test_state_that_is_lost_is_an_error_for_readers_of_tables(directory: Path) -
     with pytest.raises(StateError, match=r"state/words/0' cannot be read: it is lost"):
         open_tables(directory, "test")
     assert [finding.problem for finding in examine(directory) if finding.problem] == ["it is lost"]
+
+
+def test_with_changelogs_the_error_for_lost_state_does_not_suggest_a_reset(directory: Path) -> None:
+    journal = Journal(journal_dir(directory, "test"))
+    journal.remember_changelogs({"words": ChangelogTopic("test.words.changelog", "id")})
+    journal.close()
+    shutil.rmtree(next((directory / "apps" / "test" / "state").glob("*/0")))
+    with pytest.raises(StateError, match="start it here, which restores them"):
+        open_tables(directory, "test")
 
 
 @pytest.mark.parametrize("older", ["log/meta", "log/topics/words"])

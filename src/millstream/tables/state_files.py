@@ -21,10 +21,13 @@ def check_states(app_dir: Path, journal: Journal) -> None:
 @lru_cache(maxsize=64)
 def _check_states(app_dir: Path, journal_path: Path, _commit: int) -> None:
     """Check once for each commit of the journal."""
-    for path, problem in state_problems(app_dir / "state", committed_versions(Journal(journal_path, readonly=True))):
+    journal = Journal(journal_path, readonly=True)
+    for path, problem in state_problems(app_dir / "state", committed_versions(journal)):
         raise StateError(
             f"state in {str(path)!r} cannot be read: {problem}",
-            hint="it was copied, restored or deleted by hand; put it back, or reset the app",
+            hint="the app has run on another host since: read its tables there, or start it here, which restores them"
+            if journal.changelogs()
+            else "it was copied, restored or deleted by hand; put it back, or reset the app",
         )
 
 
