@@ -73,10 +73,11 @@ def total(app: App) -> int:
 
 def workers() -> list[int]:
     """Return the process ids of the Python workers that belong to the Spark of this process."""
-    listing = subprocess.run(["ps", "-axo", "pid=,ppid=,args="], capture_output=True, text=True, check=True)  # noqa: S607
+    command = ["ps", "-axww", "-o", "pid=,ppid=,args="]  # ww: not shortened to the width of a terminal
+    listing = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [line.split(None, 2) for line in listing.stdout.splitlines()]
     parents = {int(row[0]): int(row[1]) for row in rows}
-    daemons = {int(row[0]) for row in rows if len(row) == 3 and "pyspark.daemon" in row[2]}
+    daemons = {int(row[0]) for row in rows if len(row) == 3 and "pyspark.worker" in row[2]}
     return sorted(pid for pid in daemons if parents[pid] in daemons and os.getpid() in _ancestors(pid, parents))
 
 

@@ -13,8 +13,9 @@ from millstream.spark.class_archive import archive_options
 
 START = """
 from pathlib import Path
+from millstream import Config
 from millstream.spark.session import spark_context
-context = spark_context("local[1]", {})
+context = spark_context(Config(master="local[1]"))
 assert context.parallelize(range(3), 1).map(lambda n: n + 1).sum() == 6
 print(Path(f"/proc/{context._gateway.proc.pid}/maps").read_text())
 """
