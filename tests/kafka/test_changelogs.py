@@ -13,7 +13,7 @@ from tests.kafka.hosts import Host
 
 from millstream import App, Config
 from millstream.broker import TopicConfig
-from millstream.errors import FencedError
+from millstream.errors import FencedError, StateError
 from millstream.kafka import KafkaBroker
 from millstream.task.changelog import CatchUp, ChangelogPartition
 from millstream.testing.kafka import Cluster
@@ -104,6 +104,23 @@ def test_a_disk_that_is_deleted_while_the_app_is_stopped_costs_no_data(
         host.run()
         host.lose_disk()
         assert updates() == {"a": upto(2 * number + 2), "b": upto(number + 1)}
+
+
+def test_a_lost_journal_does_not_delete_the_state_that_changelogs_have(
+    new_host: NewHost, kafka: KafkaBroker, app: App, feed: Callable[..., None], updates: Updates
+) -> None:
+    feed("a b a")
+    host = new_host()
+    host.run()
+    host.lose_disk()
+    kafka.delete_topic(f"{app.id}.journal")
+    with pytest.raises(StateError, match=r"has the state of app .*, but the journal of the app is empty"):
+        host.run()
+    assert changelogs(kafka, app)
+    for topic in changelogs(kafka, app):
+        kafka.delete_topic(topic)
+    host.run()
+    assert updates() == {"a": [*upto(2), *upto(2)], "b": [1, 1]}, "deleting the changelogs starts the app again"
 
 
 def test_a_host_that_returns_with_an_old_disk_catches_up(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from millstream.admin.inputs import check_cluster
 from millstream.batch.app_spec import AppSettings
+from millstream.batch.batch import Progress
 from millstream.batch.journal import Journal
 from millstream.batch.journal_changelog import (
     JournalChangelog,
@@ -25,7 +26,7 @@ from millstream.broker import Broker, Output, SupportsChangelogs, TopicInfo, Wri
 from millstream.errors import BrokerUnavailableError, StateError, UnknownTopicError
 from millstream.foundation.databases import database_names
 from millstream.foundation.file_lock import FileLock
-from millstream.foundation.names import changelog_topic_name, producer_prefix
+from millstream.foundation.names import changelog_topic_name, journal_topic_name, producer_prefix
 from millstream.foundation.paths import journal_dir, lock_file, state_dir
 from millstream.foundation.storage import Environment
 from millstream.plan.layout import Layout
@@ -134,7 +135,10 @@ def restore_states(
 def bind_changelogs(app: AppSettings, journal: Journal, broker: Broker, layout: Layout) -> dict[str, ChangelogTopic]:
     """Return the changelog topic of each stage; missing ones are created and filled from the state on this host."""
     stored = journal.changelogs()
-    versions = journal.read()[0].versions
+    progress = journal.read()[0]
+    versions = progress.versions
+    if progress == Progress():
+        _check_journal_not_lost(app, broker, layout)
     topics: dict[str, ChangelogTopic] = {}
     for stage, count in layout.partitions_by_stage.items():
         states = {number: versions[name] for number in range(count) if (name := f"{stage}/{number}") in versions}
@@ -175,6 +179,19 @@ def _bind(
     for number, state in states.items():
         _fill(broker, ChangelogPartition(broker, topic, number), f"{producer_prefix(app.id, stage)}{number}", state)
     return topic
+
+
+def _check_journal_not_lost(app: AppSettings, broker: Broker, layout: Layout) -> None:
+    """Refuse to start from the beginning if the broker has state of the app; after a reset there are positions."""
+    for stage in layout.partitions_by_stage:
+        topic = _topic(broker, changelog_topic_name(app.id, stage))
+        if topic is not None and any(offsets.end for offsets in topic.offsets):
+            raise StateError(
+                f"changelog {topic.name!r} has the state of app {app.id!r}, but the journal of the app is empty",
+                hint=f"its topic {journal_topic_name(app.id)!r} was deleted: restore a savepoint, or delete the "
+                "changelogs of the app with `millstream topics delete` to start from the beginning",
+                topic=topic.name,
+            )
 
 
 def _topic(broker: Broker, name: str) -> TopicInfo | None:

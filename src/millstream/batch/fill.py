@@ -9,6 +9,7 @@ import msgspec
 
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
+from millstream.foundation.damage import damaged
 from millstream.foundation.paths import fill_dir, journal_dir
 from millstream.plan.parts import PlanPart
 
@@ -47,7 +48,12 @@ class FillProgress(msgspec.Struct, frozen=True, kw_only=True):
 def stored_fill(data_dir: Path, app: str) -> Fill | None:
     """Return the fill that is in progress."""
     path = fill_dir(data_dir, app) / "fill.json"
-    return msgspec.json.decode(path.read_bytes(), type=Fill) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Fill)
+    except msgspec.DecodeError as error:
+        raise damaged(path, f"it cannot be decoded ({error})") from error
 
 
 def fill_progress(data_dir: Path, app: str, broker: Broker | None = None) -> FillProgress | None:
