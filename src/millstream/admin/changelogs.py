@@ -137,7 +137,7 @@ def bind_changelogs(app: AppSettings, journal: Journal, broker: Broker, layout: 
     stored = journal.changelogs()
     progress = journal.read()[0]
     versions = progress.versions
-    if progress == Progress():
+    if progress == Progress() and not stored:
         _check_journal_not_lost(app, broker, layout)
     topics: dict[str, ChangelogTopic] = {}
     for stage, count in layout.partitions_by_stage.items():
