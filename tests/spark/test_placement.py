@@ -4,7 +4,7 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.spark.placement import ANYWHERE, Levels, Slot, assign, slots_of, spread
+from millstream.spark.placement import ANYWHERE, Levels, Slot, assign, is_displaced, slots_of, spread
 
 TWO_LEVELS: Levels = [{0: "a/0", 1: "a/1", 2: "a/2", 3: "a/3"}, {4: "b/0", 5: "b/1"}]
 
@@ -49,6 +49,14 @@ def test_rounds_of_one_state_run_on_one_host() -> None:
     assert [(slot.host, slot.tasks) for slot in first + second] == [
         ("h1", (0,)), ("h2", (1,)), ("h1", (2,)), ("h2", (3,)),
     ]  # fmt: skip
+
+
+def test_only_a_state_on_a_known_host_that_is_not_its_own_is_displaced() -> None:
+    placed = {"a/0": "h1", "a/1": "h2"}
+    assert is_displaced("a/0", "h2", placed)
+    assert not is_displaced("a/0", "h1", placed)
+    assert not is_displaced("a/0", "called-otherwise", placed), "names that Spark does not use prove nothing"
+    assert not is_displaced("/0", "h2", placed), "an idle task has used no state"
 
 
 @given(levels, hosts, hosts)

@@ -24,7 +24,7 @@ from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
 from millstream.spark.hosts import executor_cores
 from millstream.spark.level_jobs import LevelJobs
-from millstream.spark.placement import assign, levels_of, slots_of
+from millstream.spark.placement import assign, is_displaced, levels_of, slots_of
 from millstream.spark.settings import is_local, master_of
 from millstream.spark.warm_up import WarmUp
 from millstream.spark.worker import results
@@ -120,6 +120,6 @@ class ClusterJob:
 
     def _check_locations(self, reports: list[TaskReport]) -> None:
         """Cache the tokens again if tasks ran on other hosts than planned, as after the restart of an executor."""
-        if any(report.host in self._cores and report.host != self._hosts.get(report.name) for report in reports):
+        if any(is_displaced(report.name, report.host, self._hosts) for report in reports):
             self._cores = {}
             self._next_check = 0.0

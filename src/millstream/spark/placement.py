@@ -56,6 +56,11 @@ def assign(levels: Levels, cores: Mapping[str, int], current: Mapping[str, str])
     return hosts
 
 
+def is_displaced(name: str, host: str, hosts: Mapping[str, str]) -> bool:
+    """Whether a state was used on another host than assigned; reports of idle tasks and global tables name no state."""
+    return host in hosts.values() and hosts.get(name, host) != host
+
+
 def _shares(count: int, cores: Mapping[str, int], held: Mapping[str, int]) -> dict[str, int]:
     """Return how many of ``count`` states each host gets, in proportion to its cores.
 
