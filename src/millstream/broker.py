@@ -16,6 +16,7 @@ from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
     from millstream.durations import Duration
+    from millstream.errors import MillstreamError
     from millstream.foundation.blocks import Block
 
 Acks = Literal["none", "written", "synced"]
@@ -176,6 +177,116 @@ class SupportsMembership(Protocol):
     """A broker that distributes partitions among the members of a group."""
 
     def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration) -> Membership: ...
+
+
+AnswerKind = Literal["accept", "release", "reject", "renew", "unread"]
+"""What becomes of an acquired record; unread: released, and its delivery does not count."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The answer of a member of a share group for the records ``first <= offset <= last`` that it has acquired."""
+
+    partition: TopicPartition
+    first: int
+    last: int
+    kind: AnswerKind
+    delay_ms: int = 0
+    """How long a released record waits before it is delivered again."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """An answer that came too late, and why."""
+
+    answer: Answer
+    error: MillstreamError
+
+
+class Acquired(msgspec.Struct, frozen=True):
+    """Records of one partition that a member has acquired, each for the ``deliveries``-th time."""
+
+    partition: TopicPartition
+    chunk: RecordChunk
+    deliveries: int
+
+
+class ShareSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a share group delivers; ``start`` applies to partitions that the group has not read yet."""
+
+    lock_ms: int = 30_000
+    max_deliveries: int = 5
+    start: Literal["earliest", "latest"] | int = "latest"
+    """A number is a duration before now, in milliseconds."""
+
+
+class ShareMember(Protocol):
+    """One consumer in a share group, used by one thread."""
+
+    def subscribe(self, topics: Sequence[str]) -> None: ...
+
+    def poll(self, answers: Sequence[Answer], max_records: int, timeout: float) -> tuple[list[Acquired], list[Refusal]]:
+        """Send answers and acquire records; acquire none, and do not wait, if an answer was refused.
+
+        Records that were delivered more than ``max_deliveries`` times are returned too, to become dead letters.
+        """
+
+    def answer(self, answers: Sequence[Answer]) -> list[Refusal]:
+        """Send answers."""
+
+    def publish(self, letters: Mapping[tuple[TopicPartition, int], Output]) -> None:
+        """Append the dead letters of acquired records, each once if the broker can tell."""
+
+    def leave(self, answers: Sequence[Answer]) -> list[Refusal]:
+        """Send answers, release all other records and leave the group."""
+
+
+@runtime_checkable
+class SupportsSharing(Protocol):
+    """A broker with share groups: their members acquire single records instead of partitions."""
+
+    @property
+    def can_renew_locks(self) -> bool:
+        """Whether a member can renew a lock and delay a release."""
+
+    def join_share_group(self, group: str, settings: ShareSettings) -> ShareMember: ...
+
+
+class SharedPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of a share group in a partition."""
+
+    topic: str
+    partition: int
+    start: int
+    """All earlier records are done."""
+    end: int
+    waiting: int
+    in_flight: int
+    redelivered: int
+    """How many of the waiting and in-flight records were delivered before."""
+    dead: int
+    """How many records were rejected or delivered too often."""
+    expired: int
+    """How many records retention deleted before they were done."""
+
+
+class ShareGroupInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A share group: its members and its progress; members own no partitions."""
+
+    name: str
+    members: tuple[GroupMember, ...]
+    partitions: tuple[SharedPartition, ...]
+
+
+@runtime_checkable
+class SupportsShareGroupAdmin(Protocol):
+    """A broker that can list, describe, move and delete share groups."""
+
+    def share_group_names(self) -> list[str]: ...
+    def share_group(self, name: str) -> ShareGroupInfo: ...
+
+    def move_share_group(self, name: str, starts: Mapping[TopicPartition, int]) -> None:
+        """Deliver all records from these offsets on again; refused while the group has live members."""
+
+    def delete_share_group(self, name: str) -> None: ...
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from tests.serve.conftest import Served
 
+from millstream.queues.share_consumer import ShareConsumer
 from millstream.records import TopicPartition
 
 
@@ -42,3 +43,25 @@ def test_a_group_is_deleted_with_its_name_as_confirmation(own: Served) -> None:
     assert "nothing" in own.post("/api/groups/audit/delete", {"confirm": "x"}).json()["done"]
     assert own.post("/api/groups/audit/delete", {"confirm": "audit"}).json() == {"done": "deleted audit"}
     assert own.client.get("/api/groups/audit").status_code == 404
+
+
+def test_share_groups_are_shown_reset_and_deleted(own: Served) -> None:
+    for number in range(4):
+        own.post("/api/topics/lines/records", {"value": number, "partition": 0})
+    log = own.log()
+    with ShareConsumer(log, "mailers", topics="lines", start="earliest") as queue:
+        first, second, *_ = queue.poll()
+        queue.accept(first)
+        queue.reject(second)
+        queue.commit()
+        (listed,) = own.get("/api/groups")
+        assert (listed["lag"], listed["share"]["waiting"], listed["share"]["in_flight"]) == (2, 0, 2)
+        assert listed["share"]["dead"] == 1
+        detail = own.get("/api/groups/mailers")
+        assert (detail["is_share"], detail["shared_partitions"][0]["start"], len(detail["members"])) == (True, 2, 1)
+        assert "In flight" in own.client.get("/groups").text
+        assert "Redelivered" in own.client.get("/groups/mailers").text
+    assert own.post("/api/groups/mailers/reset", {"to": "earliest", "execute": True}).json()["executed"]
+    assert own.get("/api/groups/mailers")["shared_partitions"][0]["waiting"] == 4
+    assert own.post("/api/groups/mailers/delete", {"confirm": "mailers"}).json() == {"done": "deleted mailers"}
+    assert own.get("/api/groups") == []

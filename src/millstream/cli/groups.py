@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 import msgspec
 
 from millstream.admin.group_offsets import Move, execute_moves, planned_moves
-from millstream.broker import Broker, GroupInfo
+from millstream.broker import Broker, GroupInfo, ShareGroupInfo, SupportsShareGroupAdmin
 from millstream.cli.command import Group
 from millstream.cli.connection import complete_group, complete_topic, connected
 from millstream.cli.output import json_option, show_json, show_message, show_table
 from millstream.cli.settings import Settings, pass_settings
 from millstream.foundation.text import format_count
+from millstream.foundation.times import format_timestamp
 from millstream.views.groups import PartitionLag, partition_lags
+from millstream.views.share_groups import (
+    SharedPartitionLag,
+    share_group,
+    share_group_summary,
+    share_groups,
+    shared_partition_lags,
+)
 
 group_argument = click.argument("group", shell_complete=complete_group)
 
@@ -29,14 +39,17 @@ def groups() -> None:
 @json_option
 @pass_settings
 def list_(settings: Settings, as_json: bool) -> None:
-    """List all consumer groups with their members and lag."""
+    """List all consumer groups with their members and lag, and share groups with their jobs."""
     with connected(settings) as broker:
         summaries = [_summary(broker, broker.group(name)) for name in broker.group_names()]
+        shared = [_share_summary(broker, info) for info in share_groups(broker)]
     if as_json:
-        show_json(summaries)
-    elif summaries:
-        show_table(list(summaries[0]), [list(summary.values()) for summary in summaries])
-    else:
+        show_json([*summaries, *shared])
+        return
+    for listed in (summaries, shared):
+        if listed:
+            show_table(list(listed[0]), [list(summary.values()) for summary in listed])
+    if not summaries and not shared:
         show_message("there are no groups yet")
 
 
@@ -45,17 +58,23 @@ def list_(settings: Settings, as_json: bool) -> None:
 @json_option
 @pass_settings
 def describe(settings: Settings, group: str, as_json: bool) -> None:
-    """Show the committed offset, end offset, lag and member of each partition that a group reads."""
+    """Show the committed offset, end offset, lag and member of each partition that a group reads.
+
+    For a share group, show how many records of each partition wait or are in flight.
+    """
+    lags: Sequence[PartitionLag | SharedPartitionLag]
     with connected(settings) as broker:
-        info = broker.group(group)
-        lags = partition_lags(broker, info)
+        shared = share_group(broker, group)
+        info: GroupInfo | ShareGroupInfo = broker.group(group) if shared is None else shared
+        lags = partition_lags(broker, info) if isinstance(info, GroupInfo) else shared_partition_lags(broker, info)
     if as_json:
         members = [{"id": member.id, "process": member.process, "topics": member.topics} for member in info.members]
         show_json({"group": info.name, "members": members, "partitions": lags})
         return
     for member in info.members:
         click.echo(f"member {member.id} (process {member.process}) reads {', '.join(member.topics)}")
-    show_table(PartitionLag.__struct_fields__, [msgspec.structs.astuple(lag) for lag in lags])
+    fields = PartitionLag if shared is None else SharedPartitionLag
+    show_table(fields.__struct_fields__, [msgspec.structs.astuple(lag) for lag in lags])
 
 
 @groups.command(
@@ -76,7 +95,8 @@ def describe(settings: Settings, group: str, as_json: bool) -> None:
 def reset(settings: Settings, group: str, to: str, names: tuple[str, ...], execute: bool, as_json: bool) -> None:
     """Reset the offsets of a group without live members. Without --execute the change is only shown.
 
-    With --topic, offsets can also be set for topics that the group has not read yet.
+    A share group delivers all records from there on again. With --topic, offsets can also be set for topics that the
+    group has not read yet.
     """
     with connected(settings) as broker:
         moves = planned_moves(broker, settings.data_dir, group, to, names)
@@ -96,11 +116,16 @@ def reset(settings: Settings, group: str, to: str, names: tuple[str, ...], execu
 def delete(settings: Settings, group: str, yes: bool) -> None:
     """Delete a group without live members, with its offsets."""
     with connected(settings) as broker:
-        partitions = format_count(len(broker.group(group).committed), "partition")
+        shared = share_group(broker, group)
+        read = broker.group(group).committed if shared is None else shared.partitions
+        partitions = format_count(len(read), "partition")
         if not yes and not click.confirm(f"Delete group {group} with offsets of {partitions}?", err=True):
             show_message("nothing was deleted")
             return
-        broker.delete_group(group)
+        if shared is not None and isinstance(broker, SupportsShareGroupAdmin):
+            broker.delete_share_group(group)
+        else:
+            broker.delete_group(group)
     show_message(f"deleted {group}")
 
 
@@ -111,4 +136,18 @@ def _summary(broker: Broker, info: GroupInfo) -> dict[str, str | int]:
         "members": len(info.members),
         "topics": ", ".join(dict.fromkeys(lag.topic for lag in lags)),
         "lag": sum(lag.lag for lag in lags),
+    }
+
+
+def _share_summary(broker: Broker, info: ShareGroupInfo) -> dict[str, str | int]:
+    summary = share_group_summary(broker, info)
+    return {
+        "share_group": summary.group,
+        "members": summary.members,
+        "topics": ", ".join(summary.topics),
+        "waiting": summary.waiting,
+        "in_flight": summary.in_flight,
+        "redelivered": summary.redelivered,
+        "oldest": "-" if summary.oldest is None else format_timestamp(summary.oldest),
+        "dead": summary.dead,
     }

@@ -15,6 +15,9 @@ compaction.py  keep the last value per key
 groups.py      committed offsets and who may commit
 members.py     members of a consumer group in several processes
 assignment.py  assign partitions to members
+share_state.py   which records of a partition a share group has acquired
+share_groups.py  the share groups of a log directory
+share_member.py  one consumer in a share group
 """
 
 from __future__ import annotations

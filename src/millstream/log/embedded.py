@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
+from time import time
 from typing import Any, Literal, Self
 
-from millstream.broker import Acks, GroupInfo, Offsets, Output, RecordChunk, TopicConfig, TopicInfo
+from millstream.broker import (
+    Acks,
+    GroupInfo,
+    Offsets,
+    Output,
+    RecordChunk,
+    ShareGroupInfo,
+    ShareSettings,
+    TopicConfig,
+    TopicInfo,
+)
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError, MillstreamError, UnknownTopicError
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
@@ -19,6 +30,8 @@ from millstream.log.cleaning import BackgroundCleaner, clean
 from millstream.log.groups import LogGroups
 from millstream.log.members import LogMember, is_alive
 from millstream.log.reading import offset_at, read_chunks, view_chunks
+from millstream.log.share_groups import LogShareGroups
+from millstream.log.share_member import LogShareMember
 from millstream.log.waiting import LogWaiter
 from millstream.log.writing import check_partition
 from millstream.records import TopicPartition
@@ -36,6 +49,7 @@ class EmbeddedLog:
     skip the flush of one append without endangering earlier ones. With ``durability="os"`` an append returns when the
     operating system has the data, which survives a crash of the process but not of the machine: after a power failure
     a topic may have lost its last appends or be corrupted. ``acks="synced"`` still flushes everything to disk first.
+    ``clock`` returns the time of locks in share groups, in epoch seconds.
 
     >>> from tempfile import mkdtemp
     >>> from millstream.foundation.blocks import block_of
@@ -47,7 +61,9 @@ class EmbeddedLog:
     [[b'hello']]
     """
 
-    def __init__(self, data_dir: Path, *, durability: Durability = "sync") -> None:
+    can_renew_locks = True
+
+    def __init__(self, data_dir: Path, *, durability: Durability = "sync", clock: Callable[[], float] = time) -> None:
         if durability not in ("sync", "os"):
             raise DefinitionError(f"unknown durability {durability!r}", hint="use 'sync' or 'os'")
         self._data_dir = Path(data_dir).absolute()
@@ -57,6 +73,7 @@ class EmbeddedLog:
         self._sync = durability == "sync"
         self._catalog = Catalog(self._root, sync=self._sync)
         self._groups = LogGroups(self._root, lambda: self._catalog.meta, partial(is_alive, self._root))
+        self._shares = LogShareGroups(self._root, self._catalog.get, sync=self._sync, clock=clock)
         self._cleaner = BackgroundCleaner()
         self._local = threading.local()
         self._is_open = True
@@ -223,6 +240,8 @@ class EmbeddedLog:
 
     def join_group(self, group: str, topics: Sequence[str], *, session_timeout: Duration = "10 s") -> LogMember:
         """Join a group whose members, also in other processes, share the partitions of its topics."""
+        if group in self._shares.names():
+            raise DefinitionError(f"{group!r} is a share group", hint="use share_consumer, or choose another name")
         for name in topics:
             self._catalog.get(name)
         return LogMember(self._groups, group, topics, self._partition_counts, milliseconds(session_timeout))
@@ -240,3 +259,26 @@ class EmbeddedLog:
     def delete_group(self, name: str) -> None:
         """Delete a group that has no live members."""
         self._groups.delete(name)
+
+    def join_share_group(self, group: str, settings: ShareSettings) -> LogShareMember:
+        """Join a share group, whose members, also in other processes, acquire single records."""
+        if group in self._groups.names():
+            raise DefinitionError(f"{group!r} is a consumer group", hint="use consumer, or choose another name")
+        self._has_written = True
+        return LogShareMember(self._shares, group, settings, partial(self.append_together, 1), self._waiter)
+
+    def share_group_names(self) -> list[str]:
+        """Return the names of all share groups in order."""
+        return self._shares.names()
+
+    def share_group(self, name: str) -> ShareGroupInfo:
+        """Describe a share group."""
+        return self._shares.info(name)
+
+    def move_share_group(self, name: str, starts: Mapping[TopicPartition, int]) -> None:
+        """Start partitions of a share group without live members at other offsets."""
+        self._shares.move(name, starts)
+
+    def delete_share_group(self, name: str) -> None:
+        """Delete a share group that has no live members."""
+        self._shares.delete(name)

@@ -58,8 +58,8 @@ class LogGroups:
         """Return the names of all groups that have members or committed offsets."""
         meta = self._meta()
         with meta.read() as txn:
-            named = {_parse_committed_key(key)[0] for key, _ in _scan(txn, meta.databases["committed"], b"")}
-            return sorted(named | {key.decode() for key, _ in _scan(txn, meta.databases["groups"], b"")})
+            named = {parse_group_partition(key)[0] for key, _ in scan(txn, meta.databases["committed"], b"")}
+            return sorted(named | {key.decode() for key, _ in scan(txn, meta.databases["groups"], b"")})
 
     def info(self, name: str) -> GroupInfo:
         """Describe a group; members that have died or hang are left out."""
@@ -105,7 +105,7 @@ class LogGroups:
             else:
                 _check_held(name, state, member, offsets)
             for partition, offset in offsets.items():
-                key = _committed_key(name, partition)
+                key = group_partition_key(name, partition)
                 txn.put(key, _OFFSET.pack(offset), db=meta.databases["committed"])
 
         meta.update(write)
@@ -114,8 +114,8 @@ class LogGroups:
         """Return the committed offsets of a group; empty for an unknown group."""
         meta = self._meta()
         with meta.read() as txn:
-            pairs = _scan(txn, meta.databases["committed"], check_name("group", name).encode() + b"\0")
-            return {_parse_committed_key(key)[1]: _OFFSET.unpack(data)[0] for key, data in pairs}
+            pairs = scan(txn, meta.databases["committed"], check_name("group", name).encode() + b"\0")
+            return {parse_group_partition(key)[1]: _OFFSET.unpack(data)[0] for key, data in pairs}
 
     def delete(self, name: str) -> None:
         """Delete a group and its offsets; refused while it has live members."""
@@ -125,7 +125,7 @@ class LogGroups:
         def write(txn: Transaction) -> None:
             self._check_empty(name, self._state(txn, meta, name), "delete")
             txn.delete(name.encode(), db=meta.databases["groups"])
-            for key, _ in list(_scan(txn, meta.databases["committed"], name.encode() + b"\0")):
+            for key, _ in list(scan(txn, meta.databases["committed"], name.encode() + b"\0")):
                 txn.delete(key, db=meta.databases["committed"])
 
         meta.update(write)
@@ -165,16 +165,19 @@ def _check_held(name: str, state: GroupState, member: str, offsets: Mapping[Topi
         )
 
 
-def _committed_key(group: str, partition: TopicPartition) -> bytes:
+def group_partition_key(group: str, partition: TopicPartition) -> bytes:
+    """Return the key of a partition that a group reads."""
     return b"%s\0%s\0%d" % (group.encode(), partition.topic.encode(), partition.partition)
 
 
-def _parse_committed_key(key: bytes) -> tuple[str, TopicPartition]:
+def parse_group_partition(key: bytes) -> tuple[str, TopicPartition]:
+    """Return the group and the partition of a key."""
     group, topic, partition = key.split(b"\0")
     return group.decode(), TopicPartition(topic.decode(), int(partition))
 
 
-def _scan(txn: Transaction, database: Database, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+def scan(txn: Transaction, database: Database, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries whose keys have a prefix."""
     with txn.cursor(db=database) as cursor:
         if cursor.set_range(prefix) if prefix else cursor.first():
             for key, data in cursor.iternext():

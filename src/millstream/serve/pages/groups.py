@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from millstream.serve.api.groups import GroupDetail, GroupParams, get_group, list_groups
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
     NOTHING,
     action,
+    ago,
     badge,
     by,
     card,
@@ -22,6 +25,7 @@ from millstream.serve.pages.parts import (
     url,
 )
 from millstream.serve.site import Site
+from millstream.views.share_groups import ShareGroupSummary
 
 
 def groups_page(site: Site) -> tuple[Content, ...]:
@@ -32,7 +36,7 @@ def groups_page(site: Site) -> tuple[Content, ...]:
     rows = (
         (
             link(group.group, "groups", group.group),
-            badge("app", "good") if group.is_app else badge("consumers"),
+            badge("app", "good") if group.is_app else badge("consumers" if group.share is None else "queue"),
             by(group.members, number(group.members)),
             [element("span", link(topic, "topics", topic), class_="item") for topic in group.topics],
             by(group.lag, number(group.lag)),
@@ -40,7 +44,25 @@ def groups_page(site: Site) -> tuple[Content, ...]:
         for group in groups
     )
     listed = table(("Group", "Kind", "Members", "Topics", "Lag"), rows, numeric=(2, 4), sortable="groups")
-    return (card("", listed, live="groups", wide=True),)
+    shared = [group.share for group in groups if group.share is not None]
+    queues = (card("Queues", _queues(shared), live="queues", wide=True),) if shared else ()
+    return (card("", listed, live="groups", wide=True), *queues)
+
+
+def _queues(groups: Sequence[ShareGroupSummary]) -> Markup:
+    rows = (
+        (
+            link(group.group, "groups", group.group),
+            by(group.waiting, number(group.waiting)),
+            by(group.in_flight, number(group.in_flight)),
+            by(group.redelivered, number(group.redelivered)),
+            by(group.oldest, ago(group.oldest)),
+            by(group.dead, number(group.dead)),
+        )
+        for group in groups
+    )
+    heads = ("Share group", "Waiting", "In flight", "Redelivered", "Oldest", "Dead")
+    return table(heads, rows, numeric=(1, 2, 3, 5), sortable="queues")
 
 
 def _no_groups() -> Markup:
@@ -54,6 +76,35 @@ def _no_groups() -> Markup:
 def group_page(site: Site, params: GroupParams) -> tuple[Content, ...]:
     """Return the content of the page of one group."""
     detail = get_group(site, params)
+    offsets = _shared_offsets(detail) if detail.is_share else _offsets(detail)
+    return (
+        card("Offsets", offsets, live="offsets", wide=True),
+        card("Members", _members(detail), live="members"),
+        card("Reset offsets", _reset(detail)),
+    )
+
+
+def _shared_offsets(detail: GroupDetail) -> Markup:
+    rows = (
+        (
+            link(partition.topic, "topics", partition.topic),
+            by(partition.partition, identifier(partition.partition)),
+            by(partition.start, identifier(partition.start)),
+            by(partition.end, identifier(partition.end)),
+            by(partition.waiting, number(partition.waiting)),
+            by(partition.in_flight, number(partition.in_flight)),
+            by(partition.redelivered, number(partition.redelivered)),
+            by(partition.oldest, ago(partition.oldest)),
+            by(partition.dead, number(partition.dead)),
+            by(partition.expired, number(partition.expired)),
+        )
+        for partition in detail.shared_partitions
+    )
+    heads = ("Topic", "Partition", "Start", "End", "Waiting", "In flight", "Redelivered", "Oldest", "Dead", "Expired")
+    return table(heads, rows, numeric=(1, 2, 3, 4, 5, 6, 8, 9), sortable="offsets")
+
+
+def _offsets(detail: GroupDetail) -> Markup:
     rows = (
         (
             link(partition.topic, "topics", partition.topic),
@@ -66,11 +117,7 @@ def group_page(site: Site, params: GroupParams) -> tuple[Content, ...]:
         for partition in detail.partitions
     )
     heads = ("Topic", "Partition", "Committed", "End", "Lag", "Member")
-    return (
-        card("Offsets", table(heads, rows, numeric=(1, 2, 3, 4), sortable="offsets"), live="offsets", wide=True),
-        card("Members", _members(detail), live="members"),
-        card("Reset offsets", _reset(detail)),
-    )
+    return table(heads, rows, numeric=(1, 2, 3, 4), sortable="offsets")
 
 
 def _members(detail: GroupDetail) -> Content:
