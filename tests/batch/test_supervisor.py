@@ -16,6 +16,7 @@ from millstream.batch.planner import BatchSize, Planner
 from millstream.batch.supervisor import Supervisor, kind_of
 from millstream.errors import (
     BrokerUnavailableError,
+    DeliveryFunctionError,
     EngineError,
     InternalError,
     MillstreamError,
@@ -79,7 +80,7 @@ def supervise(
 def test_failures_are_classified() -> None:
     kinds = [kind_of(kind("…")) for kind in (EngineError, BrokerUnavailableError, StorageFullError)]
     assert kinds == ["infrastructure"] * 3
-    assert [kind_of(kind("…")) for kind in (ProcessingError, SerdeError)] == ["user code"] * 2
+    assert [kind_of(kind("…")) for kind in (ProcessingError, SerdeError, DeliveryFunctionError)] == ["user code"] * 3
     assert [kind_of(error) for error in (StateError("…"), ValueError("…"))] == ["state"] * 2
 
 
@@ -141,7 +142,7 @@ def test_a_lack_of_file_descriptors_is_retried(supervise: Callable[[Engine], Sup
     assert engine.ran == [1, 2, 3]
 
 
-@pytest.mark.parametrize("kind", [BrokerUnavailableError, StorageFullError])
+@pytest.mark.parametrize("kind", [BrokerUnavailableError, StorageFullError, DeliveryFunctionError])
 def test_a_run_waits_for_the_end_of_an_outage_however_long_it_takes(
     supervise: Callable[[Engine], Supervisor], monkeypatch: pytest.MonkeyPatch, kind: type[MillstreamError]
 ) -> None:
@@ -149,6 +150,18 @@ def test_a_run_waits_for_the_end_of_an_outage_however_long_it_takes(
     engine = Engine(*(kind("gone") for _ in range(50)))
     supervise(engine).run()
     assert engine.ran == [1, 2, 3]
+
+
+def test_a_mistake_in_the_function_of_a_delivery_is_tried_again_less_and_less_often(
+    supervise: Callable[[Engine], Supervisor], stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(supervisor_module, "_FIRST_PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr("random.uniform", lambda _low, high: high)
+    monkeypatch.setattr(stopping, "wait", lambda pause: pauses.append(pause))
+    supervise(Engine(*(DeliveryFunctionError("KeyError") for _ in range(40)))).run()
+    assert pauses[:9] == [1, 2, 4, 8, 16, 32, 64, 120, 120]
+    assert len(pauses) == 40
 
 
 def test_stop_ends_the_pause_before_the_next_attempt(

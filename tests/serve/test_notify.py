@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from millstream.serve import notify as notify_module
+from millstream.connectors import smtp
 from millstream.serve.alert_rules import AlertEvent
 from millstream.serve.notify import SMTP_VARIABLE, notify
 
@@ -100,7 +100,7 @@ def test_a_certificate_that_is_not_trusted_ends_the_delivery(
 
 
 def test_the_password_is_not_sent_to_another_host_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify_module, "_is_loopback", lambda _: False)
+    monkeypatch.setattr(smtp, "is_loopback", lambda _: False)
     with mail_server(None) as (port, received):
         monkeypatch.setenv(SMTP_VARIABLE, f"smtp://me:secret@127.0.0.1:{port}")
         assert "does not offer TLS" in notify("mailto:ops@example.test", EVENT).text

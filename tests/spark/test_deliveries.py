@@ -11,16 +11,18 @@ from typing import Any
 import pyarrow
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from pyspark.errors import AnalysisException, PySparkException
 from tests.spark.conftest import Feed
 
 from millstream import App, Config
 from millstream.admin.reset import execute_reset, planned_reset
 from millstream.admin.savepoints import create_savepoint, restore_savepoint
-from millstream.batch.delivery import DeliveryStatus
-from millstream.errors import DefinitionError, DeliveryError
+from millstream.batch.connector_status import ConnectorStatus
+from millstream.errors import DefinitionError, DeliveryError, DeliveryFunctionError
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.metrics.prometheus import metrics_text
+from millstream.spark.deliveries import _delivery_error
 from millstream.testing import TestDriver
 from millstream.views.status import status_of
 
@@ -86,30 +88,50 @@ def test_an_outage_of_the_target_does_not_stop_the_app(tmp_path: Path, feed: Fee
     assert lake.called.wait(100)
     feed(app, "numbers", [b"2", b"3"])
     assert processed.acquire(timeout=100)  # the app has processed what arrived during the outage
-    failing = _delivery_when(app, lambda delivery: delivery.failure is not None and delivery.lag == 3)
+    failing = _delivery_when(app, lambda delivery: delivery.failure is not None and delivery.waiting == 3)
     assert failing.failure is not None
     assert "the lake is dry" in failing.failure.message
-    assert str(failing).startswith(f"lake: 3 waiting; attempt {failing.failure.attempts} failed: to_spark step 'lake'")
+    attempt = f"attempt {failing.failure.attempts} failed (user code)"
+    assert str(failing).startswith(f"lake: 3 waiting; {attempt}: to_spark step 'lake'")
     metrics = metrics_text(tmp_path)
-    assert 'millstream_delivery_lag_records{app="lake-app",delivery="lake"} 3' in metrics
-    assert 'millstream_delivery_failing{app="lake-app",delivery="lake"} 1' in metrics
+    assert 'millstream_connector_waiting{app="lake-app",connector="lake"} 3' in metrics
+    assert 'millstream_connector_failing{app="lake-app",connector="lake"} 1' in metrics
     lake.is_failing = False
-    delivered = _delivery_when(app, lambda delivery: delivery.failure is None and delivery.lag == 0)
+    delivered = _delivery_when(app, lambda delivery: delivery.failure is None and delivery.waiting == 0)
     assert delivered.batch == 2
     run.stop()
     assert run.wait(100)
     assert dict(lake.batches) == {1: [1], 2: [2, 3]}
 
 
-def _delivery_when(app: App, condition: Callable[[DeliveryStatus], bool]) -> DeliveryStatus:
+@pytest.mark.parametrize(
+    ("error", "is_mistake"),
+    [(ConnectionRefusedError("down"), False), (TimeoutError("slow"), False), (PySparkException("executor lost"), False),
+     (KeyError("amount"), True), (AnalysisException("no such column"), True), (FileNotFoundError("/lake"), True)],
+)  # fmt: skip
+def test_an_outage_is_distinguished_from_a_mistake_in_the_function(error: Exception, is_mistake: bool) -> None:
+    assert isinstance(_delivery_error("lake", 1, error), DeliveryFunctionError) is is_mistake
+
+
+def test_a_mistake_names_the_line_of_the_function() -> None:
+    row: dict[str, int] = {}
+    try:
+        row["amount"]
+    except KeyError as error:
+        problem = _delivery_error("lake", 1, error)
+    assert "KeyError: 'amount' (" in problem.message
+    assert "test_deliveries.py:" in problem.facts["line"]
+
+
+def _delivery_when(app: App, condition: Callable[[ConnectorStatus], bool]) -> ConnectorStatus:
     """Wait until the status that any process can read meets a condition."""
     deadline = time.monotonic() + 100
     while time.monotonic() < deadline:
-        for delivery in status_of(app.data_dir, app.id).deliveries:
+        for delivery in status_of(app.data_dir, app.id).connectors:
             if condition(delivery):
                 return delivery
         threading.Event().wait(0.05)
-    raise AssertionError(f"not within 100 s: {status_of(app.data_dir, app.id).deliveries}")
+    raise AssertionError(f"not within 100 s: {status_of(app.data_dir, app.id).connectors}")
 
 
 class DeltaLake:
@@ -179,7 +201,7 @@ def test_stop_ends_deliveries_and_loses_nothing(tmp_path: Path, feed: Feed, lake
 def test_describe_shows_the_guarantee_and_names_are_unique(tmp_path: Path, lake: Lake) -> None:
     app = app_to(lake, tmp_path)
     assert "→ topic lake-app.to-spark.lake (the same rows for the same batch id, at least once)" in app.describe()
-    with pytest.raises(DefinitionError, match="two to_spark steps are named 'lake'"):
+    with pytest.raises(DefinitionError, match="two sources or sinks are named 'lake'"):
         app.stream("numbers", value=int).to_spark(lake, name="lake")
 
 

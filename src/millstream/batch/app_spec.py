@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from millstream.config import Config
 from millstream.foundation.loading import AppReference
 from millstream.plan.parts import WHOLE, PlanPart
-from millstream.plan.topology import Plan, SparkDelivery
+from millstream.plan.topology import Plan, SinkStep, SparkDelivery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +34,13 @@ class AppSpec(AppSettings):
     """Everything that is needed to run an app."""
 
     plan: Plan
-    deliveries: Mapping[str, SparkDelivery]
-    """The ``to_spark`` functions by topic."""
+    deliveries: Mapping[str, SparkDelivery | SinkStep]
+    """The ``to_spark`` functions and the sinks, by topic."""
+    sources: Mapping[str, Any] = field(default_factory=dict)
+    """The sources by name."""
     part: PlanPart = WHOLE
     """The part of the app's topology that ``plan`` is."""
     reference: AppReference | None = None
     """Where workers import the topology from; None if the app is not a variable of a module."""
+    sql: Mapping[str, Any] | None = None
+    """What SQL statements define in the app, as data for other processes; None: it has none."""

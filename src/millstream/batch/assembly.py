@@ -6,7 +6,7 @@ agree on what the app reads, when its timers are due and how its tasks run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -176,15 +176,16 @@ class Assembly:
 
 def topic_loop(
     name: str,
-    topic: str,
+    topics: Sequence[str],
     broker: Broker,
     journal: Journal,
     config: Config,
     execute: Execute,
     options: LoopOptions | None = None,
+    clock: Callable[[], int] = wall_clock,
 ) -> BatchLoop:
-    """Return a loop over a single topic; it has no tasks, ``execute`` handles the records itself."""
-    planner = Planner(broker, [topic], batch_size(config))
+    """Return a loop over topics; it has no tasks, ``execute`` handles the records itself."""
+    planner = Planner(broker, topics, batch_size(config), clock=clock)
     return BatchLoop(name, journal, planner, execute, task_names=[], options=options)
 
 

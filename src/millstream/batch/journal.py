@@ -8,7 +8,6 @@ they are *pending* until they are in the states of the tasks.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ import msgspec
 from millstream.batch.batch import Batch, Progress
 from millstream.batch.history import HISTORY, FailureReport, History
 from millstream.batch.journal_changelog import JOURNAL, JournalChangelog, is_marked_ahead, mark_ahead
+from millstream.batch.lineage import LINEAGE, lineage_in
 from millstream.batch.report import BatchReport
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
@@ -33,7 +33,6 @@ _PENDING = "unsettled"  # the name of the database on disk
 _PROGRESS = b"progress"
 _PLANNED = b"planned"
 _CATALOG = b"catalog"
-_LINEAGE = b"lineage"
 _INPUTS = b"inputs"
 _DEPLOYED = b"deployed"
 _MIGRATION = b"chores"
@@ -138,6 +137,11 @@ class Journal:
             progress, planned = txn.get(_PROGRESS, db=self._database), txn.get(_PLANNED, db=self._database)
         return self._decode(progress, Progress) or Progress(), self._decode(planned, Batch)
 
+    def current_batch(self) -> int:
+        """Return the number of the batch that is planned, or is planned next."""
+        progress, planned = self.read()
+        return planned.number if planned is not None else progress.done + 1
+
     def _decode(self, stored: bytes | None, kind: type[T]) -> T | None:
         """Return a stored entry, or None if there is none."""
         if stored is None:
@@ -207,6 +211,10 @@ class Journal:
         """Store why a batch failed; None when a new run starts."""
         self._update(lambda txn: self.history.set_failure(txn, failure))
 
+    def failure(self) -> FailureReport | None:
+        """Return the last failure, unless a batch was done since."""
+        return self.history.failure()
+
     def inputs(self) -> Inputs | None:
         """Return what the positions refer to, or None if the app has not started yet."""
         with self._environment.read() as txn:
@@ -219,21 +227,13 @@ class Journal:
 
     def lineage(self) -> str:
         """Return the random name of this history of the app; an empty journal gets a new one."""
-
-        def change(txn: Transaction) -> bytes:
-            stored = txn.get(_LINEAGE, db=self._database)
-            if stored is None:
-                stored = uuid.uuid4().hex[:12].encode()
-                txn.put(_LINEAGE, stored, db=self._database)
-            return bytes(stored)
-
         with decoding(self.path):
-            return self._update(change).decode()
+            return self._update(lambda txn: lineage_in(txn, self._database))
 
     def stored_lineage(self) -> str:
         """Return the name of this history without creating one, empty if there is none."""
         with self._environment.read() as txn:
-            stored = txn.get(_LINEAGE, db=self._database)
+            stored = txn.get(LINEAGE, db=self._database)
         with decoding(self.path):
             return "" if stored is None else stored.decode()
 
@@ -243,7 +243,7 @@ class Journal:
         New output is then not taken for duplicates of older output, and the next start replaces what is on the broker.
         """
 
-        self._update(lambda txn: txn.delete(_LINEAGE, db=self._database))
+        self._update(lambda txn: txn.delete(LINEAGE, db=self._database))
         self.leave_changelogs()
 
     def leave_changelogs(self) -> None:

@@ -17,7 +17,14 @@ from millstream.batch.journal import Journal
 from millstream.batch.logs import log_batch
 from millstream.batch.planner import Planner
 from millstream.batch.report import BatchReport, Phases, lag_of
-from millstream.errors import EngineError, EngineStoppedError, FencedError, MillstreamError, PartitionsAddedError
+from millstream.errors import (
+    ConnectorError,
+    EngineError,
+    EngineStoppedError,
+    FencedError,
+    MillstreamError,
+    PartitionsAddedError,
+)
 from millstream.records import TopicPartition
 from millstream.state.task import StateVersion
 from millstream.task.report import TaskReport
@@ -283,8 +290,8 @@ class BatchLoop:
             except MillstreamError as error:
                 if not error.retryable or attempt == _MAX_ATTEMPTS or self._stopping.is_set():
                     raise
-                if isinstance(error, EngineError):
-                    raise  # Spark may have to be restarted, which is up to the supervisor
+                if isinstance(error, EngineError | ConnectorError):
+                    raise  # Spark or a connection may have to be restarted, which is up to the supervisor
                 self._activity.set(f"waiting to retry after an error: {error.message}")
                 pause = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
                 self._stopping.wait(pause * random.uniform(0.5, 1.0))

@@ -2,6 +2,7 @@
 
     infrastructure (Spark, a broker, the disk)   retry after a growing pause, with jitter
     user code (a function, a serde)              end the run; the error policy of the app has already been applied
+    the function of a delivery                   retry after pauses that grow further: the app goes on meanwhile
     state, format, definition                    end the run: no attempt could succeed
     any other exception                          end the run with an InternalError; an OSError, such as too many open
                                                  files, is infrastructure
@@ -20,16 +21,16 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol
 
 from millstream.batch.activity import Activity
 from millstream.batch.history import FailureReport
-from millstream.batch.journal import Journal
 from millstream.batch.logs import log_event
-from millstream.batch.loop import BatchLoop, Until
+from millstream.batch.loop import Until
 from millstream.errors import (
     BrokerUnavailableError,
     DeliveryError,
+    DeliveryFunctionError,
     EngineError,
     InternalError,
     MillstreamError,
@@ -37,6 +38,7 @@ from millstream.errors import (
     ProcessingError,
     SerdeError,
     StorageFullError,
+    TargetUnavailableError,
     UpgradeError,
 )
 
@@ -44,7 +46,8 @@ _log = logging.getLogger("millstream.supervisor")
 _MAX_ATTEMPTS = 3
 _FIRST_PAUSE_SECONDS = 0.5
 _MAX_PAUSE_SECONDS = 30.0
-_OUTAGES = (BrokerUnavailableError, StorageFullError, DeliveryError)
+_MAX_PAUSE_OF_FUNCTIONS_SECONDS = 120.0  # not longer: some libraries do not report outages as OSError
+_OUTAGES = (BrokerUnavailableError, StorageFullError, DeliveryError, TargetUnavailableError)
 """Errors that end without a change of the app; a run waits for that, however long it takes."""
 
 Kind = Literal["infrastructure", "user code", "state"]
@@ -52,20 +55,33 @@ Kind = Literal["infrastructure", "user code", "state"]
 
 def kind_of(error: BaseException) -> Kind:
     """Classify a failure by its cause."""
-    if isinstance(error, ProcessingError | SerdeError):
+    if isinstance(error, ProcessingError | SerdeError | DeliveryFunctionError):
         return "user code"
     is_retryable = isinstance(error, MillstreamError) and error.retryable
     return "infrastructure" if is_retryable else "state"
 
 
+class Loop(Protocol):
+    """Runs batches from where the last loop has ended."""
+
+    def run(self, until: Until) -> None: ...
+
+
+class FailureLog(Protocol):
+    """Knows which batch is the current one, and stores why it failed."""
+
+    def current_batch(self) -> int: ...
+    def set_failure(self, failure: FailureReport | None) -> None: ...
+
+
 class Supervisor:
-    """Runs the loop of an app; each attempt makes a new loop."""
+    """Runs the loop of an app, a source or a sink; each attempt makes a new loop."""
 
     def __init__(
         self,
         app: str,
-        journal: Journal,
-        make_loop: Callable[[], BatchLoop],
+        journal: FailureLog,
+        make_loop: Callable[[], Loop],
         *,
         stopping: threading.Event,
         activity: Activity,
@@ -125,24 +141,25 @@ class Supervisor:
         attempts = self._seen[signature] = self._seen.get(signature, 0) + 1
         kind = kind_of(error)
         is_outage = isinstance(error, _OUTAGES) and until == "stopped"
-        retries = kind == "infrastructure" and (is_outage or attempts < _MAX_ATTEMPTS)
+        may_retry = kind == "infrastructure" or isinstance(error, DeliveryFunctionError)
+        retries = may_retry and (is_outage or attempts < _MAX_ATTEMPTS)
         self._report_failure(error, kind, attempts, retries=retries)
         if not retries:
             raise error if kind != "infrastructure" else self._final_error(error, attempts)
         failures = sum(self._seen.values())
-        pause = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0**failures) * random.uniform(0.5, 1.0)
+        longest = _MAX_PAUSE_SECONDS if kind == "infrastructure" else _MAX_PAUSE_OF_FUNCTIONS_SECONDS
+        pause = min(longest, _FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 20)) * random.uniform(0.5, 1.0)
         self._activity.set(f"retrying in {pause:.0f} s after an error: {error.message}")
         return pause
 
     def _current_batch(self) -> int:
         try:
-            progress, planned = self._journal.read()
+            return self._journal.current_batch()
         except (MillstreamError, OSError):
             return self._batch
-        return planned.number if planned is not None else progress.done + 1
 
     def _final_error(self, error: MillstreamError, attempts: int) -> MillstreamError:
-        if attempts < _MAX_ATTEMPTS or isinstance(error, DeliveryError):
+        if attempts < _MAX_ATTEMPTS or isinstance(error, DeliveryError | TargetUnavailableError):
             return error
         final = EngineError(
             f"batch {self._batch} failed {attempts} times with the same error, so the app was stopped: {error.message}",

@@ -47,12 +47,24 @@ def read_topics(app: AppSpec, broker: Broker) -> list[str]:
 
 def create_topics(app: AppSpec, broker: Broker) -> list[str]:
     """Create the topics that an app reads or writes and that do not exist, and return their names."""
+    of_sources: dict[str, TopicConfig] = {}
+    for source in app.sources.values():
+        of_sources.update(source.topics())
+    declared = {
+        topic: TopicConfig(partitions=app.config.partitions, timestamps=timestamps)
+        for topic, timestamps in _declared_topics(app).items()
+    }
+    return create_missing_topics(broker, {**declared, **of_sources})
+
+
+def create_missing_topics(broker: Broker, topics: Mapping[str, TopicConfig]) -> list[str]:
+    """Create those of the topics that do not exist, and return their names."""
     created: list[str] = []
     existing = set(broker.topic_names())
-    for topic, timestamps in _declared_topics(app).items():
+    for topic, config in topics.items():
         if topic not in existing:
             with contextlib.suppress(TopicExistsError):  # another process has just created it
-                broker.create_topic(topic, TopicConfig(partitions=app.config.partitions, timestamps=timestamps))
+                broker.create_topic(topic, config)
                 created.append(topic)
     return created
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from millstream.dsl.global_table import GlobalTable
 from millstream.dsl.handle import Handle
@@ -24,6 +24,9 @@ from millstream.timestamps import (
     timestamp_source,
 )
 from millstream.windowed_serdes import reading_serde
+
+if TYPE_CHECKING:
+    from millstream.connect.protocols import Source as ConnectorSource
 
 H = TypeVar("H", bound=Handle)
 
@@ -195,6 +198,28 @@ class Sources:
         node = GlobalTableSource(topics=(topic,), name=name, **_source_settings(key, value))
         return self._source(node, GlobalTable)
 
+    def source(self, source: ConnectorSource, *, name: str) -> ConnectedSource:
+        """Read another system into topics while the app runs, and return a handle for its streams and tables.
+
+        The position of the source and the records up to it are one commit, and the records appear in the topics once.
+        A reset of the app keeps the position, since it keeps the topics. While the system is down the app goes on, and
+        the source tries again (docs/connect/README.md).
+
+        >>> from millstream.testing import TestDriver
+        >>> from millstream.testing.connectors import MemorySource
+        >>> app = App("doc")
+        >>> shop = app.source(MemorySource("shop.orders"), name="shop")
+        >>> shop.stream("orders", value=int).map_values(lambda n: n * 2).to("out")
+        >>> with TestDriver(app) as driver:
+        ...     driver.source("shop").insert("orders", 4, key="a")
+        ...     driver.topic("out").read_key_values()
+        [('a', 8)]
+        """
+        if not (hasattr(source, "open") and hasattr(source, "topics")):
+            raise DefinitionError(f"{source!r:.80} is not a source", hint="a source has topics() and open()")
+        self._draft.sources[self._draft.check_connector_name(name)] = source
+        return ConnectedSource(self, name, source)
+
     def _source(self, node: Source, kind: type[H]) -> H:
         topics = frozenset(node.topics or (f"pattern {node.pattern}",))
         existing = self._sources.get(topics)
@@ -208,6 +233,56 @@ class Sources:
         handle = kind(self._draft, node)
         self._sources[topics] = handle
         return handle
+
+
+class ConnectedSource:
+    """The topics that a source fills; a topic is named in full, or by its last part."""
+
+    def __init__(self, sources: Sources, name: str, source: ConnectorSource) -> None:
+        self._sources = sources
+        self._source = source
+        self.name = name
+
+    def topic(self, name: str) -> str:
+        """Return the topic that has this name, or ends with it after a dot."""
+        topics = list(self._source.topics())
+        matching = [topic for topic in topics if topic == name] or [
+            topic for topic in topics if topic.endswith(f".{name}")
+        ]
+        if len(matching) != 1:
+            raise DefinitionError(
+                f"source {self.name!r} has {'no' if not matching else 'several'} topics named {name!r}",
+                hint=f"its topics: {', '.join(topics) or 'none'}",
+            )
+        return matching[0]
+
+    def stream(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[TextKey] = None,
+        value: SerdeLike[Value] = None,
+        timestamp: TimestampLike = None,
+        **options: Unpack[StreamOptions],
+    ) -> Stream[TextKey, Value]:
+        """Read a topic of the source as a stream; the options are those of ``app.stream``."""
+        read: Any = self._sources.stream
+        stream: Stream[TextKey, Value] = read(self.topic(topic), key=key, value=value, timestamp=timestamp, **options)
+        return stream
+
+    def table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[TextKey] = None,
+        value: SerdeLike[Value] = None,
+        timestamp: TimestampLike = None,
+        **options: Unpack[TableOptions],
+    ) -> Table[TextKey, Value]:
+        """Read a topic of the source as a table; the options are those of ``app.table``."""
+        read: Any = self._sources.table
+        table: Table[TextKey, Value] = read(self.topic(topic), key=key, value=value, timestamp=timestamp, **options)
+        return table
 
 
 def _check_same(existing: Handle, node: Source) -> None:

@@ -16,6 +16,11 @@ HeadersLike: TypeAlias = Mapping[str, bytes | str | None] | Sequence[tuple[str, 
 TIMESTAMP_LIMIT = 1 << 63
 """Timestamps are stored as signed 64-bit numbers."""
 
+MAX_HEADERS = 1_000
+"""How many headers a record can have; brokers bound their size, but not their number."""
+_ADDED_HEADERS = 100
+"""How many more a stored record can have, for those that dead letters and late records get."""
+
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Headers).decode
 
@@ -34,7 +39,13 @@ def header_pairs(headers: HeadersLike) -> Headers:
     """
     items: Any = headers.items() if isinstance(headers, Mapping) else headers
     try:
-        return tuple([_pair(name, value) for name, value in items])
+        pairs = tuple([_pair(name, value) for name, value in items])
+        if len(pairs) > MAX_HEADERS:
+            raise DefinitionError(
+                f"a record has {len(pairs):,} headers",
+                hint=f"at most {MAX_HEADERS:,} are allowed; put them into the value",
+            )
+        return pairs
     except DefinitionError:
         raise
     except Exception as error:  # not pairs, or not iterable
@@ -74,11 +85,14 @@ def pack_headers(pairs: Headers) -> bytes | None:
 
 
 def unpack_headers(packed: bytes) -> Headers:
-    """Return the headers that a block stores for a record; ``InvalidHeaders`` if they cannot be decoded."""
+    """Return the headers that a block stores for a record; ``InvalidHeaders`` if that fails or they are too many."""
     try:
-        return _unpack(packed)
+        headers = _unpack(packed)
+        if len(headers) <= MAX_HEADERS + _ADDED_HEADERS:
+            return headers
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return InvalidHeaders((("__millstream.invalid_headers", packed),))
+        pass
+    return InvalidHeaders((("__millstream.invalid_headers", packed),))
 
 
 def check_timestamp(timestamp: Any) -> int:

@@ -28,11 +28,11 @@ class Acl(NamedTuple):
 
 
 def required_acls(
-    app: str, reads: Iterable[str], writes: Iterable[str], *, creates: bool, changelogs: bool = False
+    app: str, reads: Iterable[str], writes: Iterable[str], *, creates: bool, own_prefixes: Iterable[str] = ()
 ) -> list[Acl]:
     """Return the ACLs that an app needs to read and write these topics, with markers and committed offsets.
 
-    Its journal and its changelogs are topics whose names start with its own.
+    The names of its journal and its changelogs start with ``own_prefixes``.
     """
     check_app_on_kafka(app)
     reads, writes = sorted(set(reads)), sorted(set(writes))
@@ -43,9 +43,8 @@ def required_acls(
     acls = list(dict.fromkeys(acls))
     if creates:
         acls += [Acl("Create", "topic", topic) for topic in sorted({*reads, *writes})]
-    if changelogs:
-        own = ["Read", "Write", "DescribeConfigs", *(["Create"] if creates else [])]
-        acls += [Acl(operation, "topic", f"{app}.", is_prefix=True) for operation in own]
+    own = ["Read", "Write", "DescribeConfigs", *(["Create"] if creates else [])]
+    acls += [Acl(operation, "topic", prefix, is_prefix=True) for prefix in own_prefixes for operation in own]
     return [
         *acls,
         Acl("Read", "group", app),

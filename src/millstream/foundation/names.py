@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from millstream.errors import InvalidNameError
 
@@ -70,6 +71,15 @@ def journal_topic_name(app: str) -> str:
 def changelog_topic_name(app: str, stage: str) -> str:
     """Return the name of the topic with the state of a stage."""
     return f"{app}.{stage}.changelog"
+
+
+def kafka_streams_changelog_name(app: str, stage: str, stores: Sequence[str]) -> str:
+    """Return the name of a changelog as Kafka Streams would call it: by the store, by the stage if it has several.
+
+    >>> kafka_streams_changelog_name("orders", "by-user", ["totals"])
+    'orders-totals-changelog'
+    """
+    return f"{app}-{stores[0] if len(stores) == 1 else stage}-changelog"
 
 
 def is_own_topic(app: str, topic: str) -> bool:

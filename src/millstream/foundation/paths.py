@@ -39,14 +39,38 @@ def state_dir(data_dir: Path, app: str) -> Path:
     return app_dir(data_dir, app) / "state"
 
 
+def copies_dir(data_dir: Path, app: str) -> Path:
+    """Return the directory with copies of the app's tables, for reading them while it runs on other hosts."""
+    return app_dir(data_dir, app) / "copies"
+
+
 def fill_dir(data_dir: Path, app: str) -> Path:
     """Return the directory with journal and state of the tables that are being filled from the past."""
     return app_dir(data_dir, app) / "fill"
 
 
 def delivery_dir(data_dir: Path, app: str, topic: str) -> Path:
-    """Return the directory with the journal of the records that an app delivers to Spark through a topic."""
+    """Return the directory with the journal of a sink, which an app feeds through a topic."""
     return app_dir(data_dir, app) / "deliveries" / check_name("topic", topic)
+
+
+def connectors_dir(data_dir: Path, app: str) -> Path:
+    """Return the directory of the sources of an app, and of the status of its sources and sinks.
+
+    It is not part of the app's directory: a reset or a restored savepoint changes neither the topics that sources have
+    written nor their positions.
+    """
+    return data_dir / "connectors" / check_name("app", app)
+
+
+def source_dir(data_dir: Path, app: str, name: str) -> Path:
+    """Return the directory with the journal of a source."""
+    return connectors_dir(data_dir, app) / check_name("source", name)
+
+
+def connector_file(data_dir: Path, app: str, name: str, kind: str) -> Path:
+    """Return a small file of a source or sink: its status, its control or its clock."""
+    return connectors_dir(data_dir, app) / f"{check_name('connector', name)}.{kind}.json"
 
 
 def has_run(data_dir: Path, app: str) -> bool:

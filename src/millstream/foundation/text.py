@@ -26,6 +26,16 @@ def printable(text: str) -> str:
     return UNSAFE_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
+def printable_lines(text: str) -> str:
+    r"""Escape the same characters as ``printable``, except line breaks.
+
+    >>> print(printable_lines("two\nlines \x1b[31mred"))
+    two
+    lines \x1b[31mred
+    """
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
 def shown(value: object) -> str:
     r"""Return the repr of any object for an error message; never raises, and can be encoded as UTF-8.
 

@@ -30,11 +30,22 @@ class Sink(Node):
             check_name("topic", self.topic)
 
 
+SPARK_GUARANTEE = "the same rows for the same batch id, at least once"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SparkSink(Sink):
     """Pass each record to Spark through a separate topic, which the driver reads in batches that it records."""
 
-    guarantee: str = "the same rows for the same batch id, at least once"
+    guarantee: str = SPARK_GUARANTEE
 
 
-SINKS = (Sink, SparkSink)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConnectorSink(Sink):
+    """Write each record to another system, through a separate topic that the sink reads in batches."""
+
+    system: str
+    guarantee: str
+
+
+SINKS = (Sink, SparkSink, ConnectorSink)

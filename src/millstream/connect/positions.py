@@ -1,0 +1,85 @@
+"""The positions of sources and sinks: what they are, and how a user sets them while nothing runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from millstream.batch.batch import Progress
+from millstream.batch.connector_status import ConnectorStatus, connector_statuses
+from millstream.batch.journal import Journal
+from millstream.connect.kinds import meant
+from millstream.connect.source_journal import SourceJournal, SourceProgress
+from millstream.errors import AlreadyRunningError, DefinitionError
+from millstream.foundation.file_lock import FileLock
+from millstream.foundation.paths import delivery_dir, lock_file, source_dir
+
+
+def connector_status(data_dir: Path, app: str, name: str) -> ConnectorStatus:
+    """Return the status of a source or sink that has run."""
+    statuses = {status.name: status for status in connector_statuses(data_dir, app)}
+    if name not in statuses:
+        hint = meant(name, statuses) if statuses else "start it first: millstream connect run FILE"
+        raise DefinitionError(f"{app!r} has no source or sink {name!r}", hint=hint)
+    return statuses[name]
+
+
+def positions(data_dir: Path, app: str, name: str) -> dict[str, str]:
+    """Return the position of a source, or the offsets of a sink by ``topic/partition``."""
+    if connector_status(data_dir, app, name).direction == "source":
+        position = SourceJournal(source_dir(data_dir, app, name), readonly=True).read().position
+        return {} if position is None else {"position": position_text(position)}
+    progress, _ = Journal(_sink_dir(data_dir, app, name), readonly=True).read()
+    return {partition: str(offset) for partition, offset in sorted(progress.positions.items())}
+
+
+def set_position(data_dir: Path, app: str, name: str, text: str) -> None:
+    """Set the position of a source, or an offset of a sink as ``TOPIC/PARTITION=OFFSET``, while neither runs."""
+    is_source = connector_status(data_dir, app, name).direction == "source"
+    lock = FileLock(lock_file(data_dir, app))
+    if not lock.acquire(timeout=0.1):
+        raise AlreadyRunningError(
+            f"{app!r} is running (process {lock.holder()})", hint="stop it first", process=lock.holder()
+        )
+    try:
+        if is_source:
+            _set_source(SourceJournal(source_dir(data_dir, app, name)), text)
+        else:
+            _set_sink(Journal(_sink_dir(data_dir, app, name)), name, text)
+    finally:
+        lock.release()
+
+
+def _set_source(journal: SourceJournal, text: str) -> None:
+    before = journal.read()
+    position = bytes.fromhex(text.removeprefix("hex:")) if text.startswith("hex:") else text.encode()
+    journal.commit(
+        SourceProgress(sequence=before.sequence, position=position, records=before.records), journal.outbox()
+    )
+
+
+def _set_sink(journal: Journal, name: str, text: str) -> None:
+    """Set an offset; a planned batch may be written already, so that its number is not used for other records."""
+    partition, _, offset = text.rpartition("=")
+    progress, planned = journal.read()
+    if partition not in progress.positions or not offset.isdecimal():
+        raise DefinitionError(
+            f"{text!r} is not a valid position of sink {name!r}",
+            hint=f"write TOPIC/PARTITION=OFFSET for one of: {', '.join(sorted(progress.positions)) or 'none yet'}",
+        )
+    done = progress.done if planned is None else planned.number
+    moved = Progress(done=done, positions={**progress.positions, partition: int(offset)}, versions=progress.versions)
+    journal.write(moved, None)
+
+
+def _sink_dir(data_dir: Path, app: str, name: str) -> Path:
+    directory = delivery_dir(data_dir, app, f"{app}.sink.{name}")
+    return directory if directory.is_dir() else delivery_dir(data_dir, app, f"{app}.to-spark.{name}")
+
+
+def position_text(position: bytes) -> str:
+    """Return a position as text, or as ``hex:...`` if it is not."""
+    try:
+        text = position.decode()
+    except UnicodeDecodeError:
+        return f"hex:{position.hex()}"
+    return text if text.isprintable() else f"hex:{position.hex()}"

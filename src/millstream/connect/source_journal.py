@@ -1,0 +1,84 @@
+"""The journal of a source: its position and the records that belong to it are one commit.
+
+After a crash the stored records are published again under the same number, which partitions that have them skip, and
+the source is read on from the stored position. What a source returns need not be the same if it is read twice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from millstream.batch.history import HISTORY, FailureReport, History
+from millstream.batch.lineage import lineage_in
+from millstream.foundation.storage import Environment, open_environment
+from millstream.foundation.stored import decoding
+from millstream.foundation.transactions import Transaction
+from millstream.task.outbox import OutboxBlock
+
+_SOURCE = "source"
+_PROGRESS, _OUTBOX = b"progress", b"outbox"
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(list[OutboxBlock]).decode
+
+
+class SourceProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a source has been read."""
+
+    sequence: int = 0
+    """The number of the last intake."""
+    position: bytes | None = None
+    records: int = 0
+    """All records so far."""
+
+
+class SourceJournal:
+    """The journal of one source."""
+
+    def __init__(self, path: Path, *, durable: bool = True, readonly: bool = False) -> None:
+        self.path = path
+        self._environment: Environment = open_environment(path, (_SOURCE, HISTORY), sync=durable, readonly=readonly)
+        self._database = self._environment.databases[_SOURCE]
+        self._history = History(self._environment)
+
+    def read(self) -> SourceProgress:
+        """Return how far the source has been read."""
+        with decoding(self.path), self._environment.read() as txn:
+            stored = txn.get(_PROGRESS, db=self._database)
+            return SourceProgress() if stored is None else msgspec.msgpack.decode(stored, type=SourceProgress)
+
+    def outbox(self) -> list[OutboxBlock]:
+        """Return the records of the last intake; they may or may not be published."""
+        with decoding(self.path), self._environment.read() as txn:
+            stored = txn.get(_OUTBOX, db=self._database)
+            return [] if stored is None else _unpack(stored)
+
+    def commit(self, progress: SourceProgress, blocks: list[OutboxBlock]) -> None:
+        """Store the position and the records up to it in one commit; the last attempt was successful."""
+
+        def change(txn: Transaction) -> None:
+            txn.put(_PROGRESS, _pack(progress), db=self._database)
+            txn.put(_OUTBOX, _pack(blocks), db=self._database)
+            self._history.set_failure(txn, None)
+
+        self._environment.update(change)
+
+    def lineage(self) -> str:
+        """Return the random name of this history of the source; an empty journal gets a new one."""
+        return self._environment.update(lambda txn: lineage_in(txn, self._database))
+
+    def current_batch(self) -> int:
+        """Return the number of the next intake."""
+        return self.read().sequence + 1
+
+    def set_failure(self, failure: FailureReport | None) -> None:
+        """Store why the last attempt failed."""
+        self._environment.update(lambda txn: self._history.set_failure(txn, failure))
+
+    def failure(self) -> FailureReport | None:
+        """Return why the last attempt failed, unless an intake was committed since."""
+        return self._history.failure()
+
+    def close(self) -> None:
+        self._environment.close()

@@ -1,0 +1,235 @@
+"""The loop of a source: read, commit position and records together, publish, acknowledge.
+
+An intake is durable in the journal before it is published, and published before the source learns that it may forget
+it. A process that dies in between publishes the stored records again; each partition takes them once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from millstream.batch.app_spec import AppSettings, AppSpec
+from millstream.batch.logs import log_event
+from millstream.batch.loop import LoopOptions, Until
+from millstream.batch.topics import create_missing_topics
+from millstream.broker import Broker, TopicConfig, TopicInfo
+from millstream.connect.connector import Connector
+from millstream.connect.control import finish_snapshot_request, read_control
+from millstream.connect.protocols import Intake, Source, SourceReader, SupportsSnapshot
+from millstream.connect.source_journal import SourceJournal, SourceProgress
+from millstream.errors import ConnectorError, MillstreamError, TargetUnavailableError
+from millstream.foundation.blocks import Block, take_rows, to_bytes
+from millstream.foundation.partitioning import partitions_of
+from millstream.foundation.paths import source_dir
+from millstream.task.outbox import OutboxBlock, topic_outputs
+
+_log = logging.getLogger("millstream.connect")
+_READ_SECONDS = 0.5  # how long a reader waits before the loop looks whether to stop
+_CAUGHT_UP_SECONDS = 1.0
+
+IntakeTransform: TypeAlias = Callable[[Mapping[str, Block]], Mapping[str, Block]]
+
+
+class SourceWork:
+    """Reads a source and writes its records to topics."""
+
+    def __init__(
+        self,
+        app: AppSettings,
+        broker: Broker,
+        source: Source,
+        connector: Connector,
+        transform: IntakeTransform | None = None,
+        topics: Mapping[str, TopicConfig] | None = None,
+    ) -> None:
+        self.journal = SourceJournal(source_dir(app.data_dir, app.id, connector.name), durable=app.is_durable)
+        self._app = app
+        self._broker = broker
+        self._source = source
+        self._connector = connector
+        self._transform = transform
+        self._topics = source.topics() if topics is None else topics
+        self._producer = f"{self.journal.lineage()}@{app.id}.source.{connector.name}.0"
+        self._reader: SourceReader | None = None
+        self._snapshots: set[str] = set()
+        """Tables that the open reader was asked to read again, and whose requests are not removed yet."""
+
+    def loop(self, options: LoopOptions) -> SourceLoop:
+        """Return a loop that reads on from the stored position."""
+        return SourceLoop(self, options)
+
+    def count_waiting(self) -> int | None:
+        return self._connector.counters.waiting
+
+    def open(self) -> None:
+        """Create missing topics, publish what may not be published, and open the source at its position."""
+        self.create_topics(self._topics)
+        progress = self.journal.read()
+        self._broker.append_once(self._producer, progress.sequence, topic_outputs(self.journal.outbox()))
+        with self._translated():
+            self._reader = self._source.open(progress.position, self._connector.context)
+            if progress.position is not None:
+                self._reader.committed(progress.position)
+        self._snapshots.clear()
+
+    def step(self, seconds: float) -> bool:
+        """Take in what the source has, or return False after that many seconds without anything."""
+        reader, counters = self._reader, self._connector.counters
+        assert reader is not None
+        self._request_snapshots(reader)
+        with self._translated():
+            intake = reader.read(seconds)
+        if intake is None:
+            counters.event_time = None  # it is not behind
+            return False
+        progress = self._commit(intake)
+        self._broker.append_once(self._producer, progress.sequence, topic_outputs(self.journal.outbox()))
+        with self._translated():
+            reader.committed(intake.position)
+        for table in self._snapshots:
+            finish_snapshot_request(self._app.data_dir, self._app.id, self._connector.name, table)
+        self._snapshots.clear()
+        counters.event_time, counters.waiting = intake.event_time, intake.waiting
+        return True
+
+    def _commit(self, intake: Intake) -> SourceProgress:
+        records = intake.records if self._transform is None else self._transform(intake.records)
+        before = self.journal.read()
+        blocks = [
+            OutboxBlock(partition=partition, data=to_bytes(block), topic=topic)
+            for topic, all_rows in records.items()
+            if len(all_rows)
+            for partition, block in by_partition(self._topic(topic), all_rows, before.sequence)
+        ]
+        count = sum(len(block) for block in records.values())
+        progress = SourceProgress(
+            sequence=before.sequence + 1, position=intake.position, records=before.records + count
+        )
+        self.journal.commit(progress, blocks)
+        self._connector.counters.records += count
+        return progress
+
+    def _request_snapshots(self, reader: SourceReader) -> None:
+        for table in read_control(self._app.data_dir, self._app.id, self._connector.name).snapshots:
+            if table not in self._snapshots:
+                if not isinstance(reader, SupportsSnapshot):
+                    facts = {
+                        "connector": self._connector.name,
+                        "table": table,
+                        "reason": "it cannot read a table again",
+                    }
+                    log_event(_log, logging.WARNING, "snapshot refused", facts)
+                    finish_snapshot_request(self._app.data_dir, self._app.id, self._connector.name, table)
+                    continue
+                with self._translated():
+                    reader.snapshot(table)
+                self._snapshots.add(table)
+
+    def _topic(self, name: str) -> TopicInfo:
+        self.create_topics({name: TopicConfig(partitions=self._app.config.partitions)})
+        return self._broker.topic(name)
+
+    def create_topics(self, topics: Mapping[str, TopicConfig]) -> None:
+        """Create topics that do not exist, if that is allowed."""
+        if self._app.config.create_topics:
+            create_missing_topics(self._broker, topics)
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn exceptions of the source that are not errors of Millstream into an outage, which is tried again."""
+        try:
+            yield
+        except MillstreamError:
+            raise
+        except Exception as error:
+            raise TargetUnavailableError(
+                f"source {self._connector.name!r} failed: {type(error).__name__}: {error}",
+                hint="it is opened again at its last position",
+                connector=self._connector.name,
+            ) from error
+
+    def close(self) -> None:
+        """Close the reader; the next loop opens the source again."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            with contextlib.suppress(Exception):  # a broken connection; nothing is lost by it
+                reader.close()
+
+
+class SourceLoop:
+    """One attempt to read a source."""
+
+    def __init__(self, work: SourceWork, options: LoopOptions) -> None:
+        self._work = work
+        self._options = options
+
+    def run(self, until: Until) -> None:
+        """Read until stopped, or until the source has nothing more."""
+        options, work = self._options, self._work
+        work.close()
+        options.activity.set("opening the source", "working")
+        work.open()
+        seconds = _READ_SECONDS if until == "stopped" else _CAUGHT_UP_SECONDS
+        while not (options.stopping.is_set() or options.is_over()):
+            if not work.step(seconds) and until == "caught-up":
+                return
+
+
+def by_partition(topic: TopicInfo, block: Block, spread: int) -> Iterator[tuple[int, Block]]:
+    """Split records by the partition of their key; those without a key go to one partition, the next time another."""
+    check_records(topic, block)
+    count = topic.partitions
+    keys: list[bytes | None] = block.column(0).to_pylist()
+    if count == 1:
+        yield 0, block
+        return
+    partitions: Any = np.full(len(keys), spread % count, np.int64)
+    keyed = [row for row, key in enumerate(keys) if key is not None]
+    partitions[keyed] = partitions_of([key for key in keys if key is not None], count)
+    for partition in np.unique(partitions).tolist():
+        rows = np.flatnonzero(partitions == partition)
+        yield partition, block if len(rows) == len(block) else take_rows(block, rows)
+
+
+def check_records(topic: TopicInfo, block: Block) -> None:
+    """Refuse records that the topic would refuse after the position is committed."""
+    keys = block.column(0)
+    if topic.config.compact and keys.null_count:
+        raise ConnectorError(
+            f"a record without a key cannot be written to the compacted topic {topic.name!r}",
+            hint="give the table a key, or write it to a topic that is not compacted",
+            topic=topic.name,
+        )
+    limit = topic.config.max_record_bytes
+    if block.nbytes > limit:
+        rows = zip(*(block.column(number).to_pylist() for number in (0, 1, 3)), strict=True)
+        largest = max(sum(len(part) for part in row if part is not None) for row in rows)
+        if largest > limit:
+            raise ConnectorError(
+                f"a record of {largest} bytes is too large for topic {topic.name!r}, which allows up to {limit}",
+                hint=f"raise its max_record_bytes: millstream topics alter {topic.name}",
+                topic=topic.name,
+            )
+
+
+def source_connector(
+    app: AppSettings,
+    broker: Broker,
+    name: str,
+    source: Source,
+    transform: IntakeTransform | None = None,
+    topics: Mapping[str, TopicConfig] | None = None,
+) -> Connector:
+    """Return a source that fills topics of a broker; ``topics`` are those of its transform instead of its own."""
+    connector = Connector(app, name, "source", type(source).__name__, source.guarantee)
+    return connector.attach(SourceWork(app, broker, source, connector, transform, topics))
+
+
+def sources_of(app: AppSpec, broker: Broker) -> list[Connector]:
+    """Return the sources of an app."""
+    return [source_connector(app, broker, name, source) for name, source in app.sources.items()]

@@ -1,0 +1,92 @@
+"""Opens the source: checks that the server has everything since the position, and creates what is missing."""
+
+from __future__ import annotations
+
+import msgspec
+
+from millstream.connect.protocols import ConnectorContext
+from millstream.connectors.postgres_cdc.catalog import START_OVER, Catalog, SlotInfo, refuse, slot_problems
+from millstream.connectors.postgres_cdc.connection import ReplicationStream
+from millstream.connectors.postgres_cdc.position import Position, SnapshotProgress, parse_lsn
+from millstream.connectors.postgres_cdc.row_store import RowStore
+from millstream.connectors.postgres_cdc.visibility import SNAPSHOT_QUERY, parse_snapshot
+from millstream.errors import ConnectorError
+
+
+class Names(msgspec.Struct, frozen=True):
+    """What the source is called on the server."""
+
+    slot: str
+    publication: str
+    database: str
+
+
+def first_position(stream: ReplicationStream, catalog: Catalog, names: Names) -> Position:
+    """Return where a new source begins; its slot is created if it does not exist."""
+    system, timeline = stream.identify()
+    slot = catalog.slot(names.slot)
+    if slot is None:
+        catalog.create_slot(names.slot)
+        slot = catalog.slot(names.slot)
+    assert slot is not None
+    refuse(slot_problems(names.slot, slot, names.database))
+    return Position(system=system, timeline=timeline, lsn=slot.confirmed or "0/0")
+
+
+def check_position(position: Position, stream: ReplicationStream, catalog: Catalog, names: Names) -> None:
+    """Refuse a position from which the server cannot continue without a gap."""
+    system, timeline = stream.identify()
+    if system != position.system:
+        raise ConnectorError(
+            f"the server has the identifier {system}, but the position is one of {position.system}",
+            hint=f"connect to the server that was read before, or {START_OVER}",
+        )
+    if timeline != position.timeline:
+        raise ConnectorError(
+            f"the server is on timeline {timeline}, but the position is one of timeline {position.timeline}",
+            hint=f"another server has taken over, and may not have all changes that were read; {START_OVER}",
+        )
+    slot = catalog.slot(names.slot)
+    if slot is None:
+        raise ConnectorError(f"slot {names.slot!r} does not exist any longer", hint=f"changes are lost; {START_OVER}")
+    refuse(slot_problems(names.slot, slot, names.database))
+    if _is_behind(position, slot):
+        raise ConnectorError(
+            f"slot {names.slot!r} was moved to {slot.confirmed}, but {position.lsn} is the last that was read",
+            hint=f"the changes in between are lost; {START_OVER}",
+        )
+
+
+def _is_behind(position: Position, slot: SlotInfo) -> bool:
+    return slot.confirmed is not None and parse_lsn(slot.confirmed) > parse_lsn(position.lsn)
+
+
+def with_tables(position: Position, tables: list[str], catalog: Catalog, *, is_new: bool, reads_rows: bool) -> Position:
+    """Return the position with a snapshot of each table that was not read before."""
+    known = [table for table in position.tables if table in tables]
+    left = [table for table in position.snapshot.tables if table in tables]
+    added = [table for table in tables if table not in known and table not in left]
+    if not reads_rows:
+        known, added = [*known, *added], []
+    continues = position.snapshot.tables[:1] == tuple(left[:1])
+    progress = position.snapshot if continues else SnapshotProgress(barrier=position.snapshot.barrier)
+    if added and not is_new:  # transactions that began before the table was published are not streamed
+        progress = msgspec.structs.replace(progress, barrier=parse_snapshot(catalog.rows(SNAPSHOT_QUERY)[0][0]).end)
+    progress = msgspec.structs.replace(progress, tables=(*left, *added))
+    return msgspec.structs.replace(position, tables=tuple(known), snapshot=progress)
+
+
+def recovered(position: Position, store: RowStore, *, reads_rows: bool) -> Position:
+    """Bring the stored rows in step with the position; read all tables again if the rows are lost."""
+    if store.recover(position.rows, position.staged) or not position.rows:
+        return msgspec.structs.replace(position, rows=store.id, staged=store.staged)
+    if not reads_rows:
+        return msgspec.structs.replace(position, rows=store.id, staged=0)
+    tables = (*position.snapshot.tables, *position.tables)
+    progress = SnapshotProgress(tables, barrier=position.snapshot.barrier)
+    return msgspec.structs.replace(position, rows=store.id, staged=0, tables=(), snapshot=progress)
+
+
+def rows_directory(context: ConnectorContext, keep: str) -> RowStore:
+    """Open the store; rows that were kept in another way do not count."""
+    return RowStore(context.directory / f"rows-{keep}")

@@ -1,0 +1,167 @@
+"""Tables of PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from millstream.connectors.extras import missing_package
+from millstream.connectors.postgres_url import checked_postgres_url
+from millstream.connectors.sql_tables.database import Dialect, RefusedRowsError, Row
+from millstream.connectors.sql_tables.rows import ColumnKind
+from millstream.connectors.sql_tables.table import SqlTable
+from millstream.errors import ConnectorError, TargetUnavailableError
+from millstream.secret import Secret
+
+_FEW_ROWS = 20  # below this, single statements are faster than COPY into a temporary table
+_KINDS: dict[str, ColumnKind] = {
+    "boolean": "boolean",
+    "bigint": "integer",
+    "double precision": "number",
+    "text": "text",
+    "jsonb": "json",
+}
+
+
+class PostgresTable(SqlTable):
+    """Write records to a table of PostgreSQL; the options are those of ``SqlTable``.
+
+    The URL has no password; pass a ``Secret``, or use what libpq reads (``PGPASSWORD``, ``~/.pgpass``). Connections to
+    other hosts use TLS, unless ``allow_plain_text``.
+
+    >>> PostgresTable("postgresql://app@db/bi", "totals", password=Secret.env("PG_PASSWORD")).table
+    'totals'
+    """
+
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        *,
+        password: Secret | None = None,
+        allow_plain_text: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(table, **options)
+        self.url = checked_postgres_url(url, allow_plain_text=allow_plain_text)
+        self.password = password
+
+    def connect(self) -> Postgres:
+        """Connect to the server."""
+        return Postgres(self.url, self.password)
+
+
+class Postgres(Dialect):
+    """A connection to PostgreSQL."""
+
+    placeholder = "%s"
+    types: Mapping[ColumnKind, str] = {kind: name for name, kind in _KINDS.items()}
+    key_text = "text"
+
+    def __init__(self, url: str, password: Secret | None) -> None:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise missing_package("psycopg", "postgres") from error
+        self._psycopg: Any = psycopg
+        secret: dict[str, Any] = {} if password is None else {"password": password.reveal()}
+        with self._translated():
+            self._connection: Any = psycopg.connect(url, autocommit=True, connect_timeout=10, **secret)
+
+    def columns(self, table: str) -> dict[str, ColumnKind]:
+        query = (
+            "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute "
+            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+        )
+        with self._translated():
+            rows: list[tuple[str, str]] = self._connection.execute(query, (self.quoted(table),)).fetchall()
+        return {name: _KINDS.get(kind, "other") for name, kind in rows}
+
+    def execute(self, statement: str) -> None:
+        with self._translated():
+            self._connection.execute(statement)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self._translated(), self._connection.transaction():
+            yield
+
+    def marker(self, sink: str) -> tuple[str, int] | None:
+        row: tuple[str, int] | None = self._connection.execute(self.marker_query(" FOR UPDATE"), (sink,)).fetchone()
+        return row
+
+    def set_marker(self, sink: str, lineage: str, batch: int) -> None:
+        self._connection.execute(self.marker_statement(), (sink, lineage, batch))
+
+    def upsert(self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> None:
+        suffix = self.on_conflict(keys, columns)
+        if len(rows) < _FEW_ROWS:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(self.insert_statement(table, columns) + suffix, rows)
+            return
+        temporary, listed = self._copied(table, columns, rows), self.listed(columns)
+        self._connection.execute(
+            f"INSERT INTO {self.quoted(table)} ({listed}) SELECT {listed} FROM {temporary}{suffix}"
+        )
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._copy(self.quoted(table), columns, rows)
+
+    def delete(self, table: str, keys: Sequence[str], rows: Sequence[Row]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(self.delete_statement(table, keys), rows)
+
+    def _copied(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> str:
+        """Copy rows into a temporary table with the columns of a table, and return its name."""
+        name = "pg_temp.millstream_rows"
+        self._connection.execute(
+            "CREATE TEMPORARY TABLE millstream_rows ON COMMIT DROP AS "
+            f"SELECT {self.listed(columns)} FROM {self.quoted(table)} WITH NO DATA"
+        )
+        self._copy(name, columns, rows)
+        return name
+
+    def _copy(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        statement = f"COPY {table} ({self.listed(columns)}) FROM STDIN"
+        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.write("".join(map(_copy_line, rows)))
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        errors = self._psycopg
+        try:
+            yield
+        except (errors.DataError, errors.IntegrityError) as error:
+            raise RefusedRowsError(str(error).partition("\n")[0]) from error
+        except (errors.OperationalError, errors.InterfaceError) as error:
+            raise TargetUnavailableError(
+                f"PostgreSQL cannot be used now: {_line(error)}", hint="it is tried again"
+            ) from error
+        except errors.Error as error:
+            raise ConnectorError(
+                f"PostgreSQL refuses a statement: {_line(error)}", hint="check the table, its columns and your rights"
+            ) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def _copy_line(row: Row) -> str:
+    """Return a row in the text format of COPY."""
+    return "\t".join([_copy_field(value) for value in row]) + "\n"
+
+
+def _copy_field(value: Any) -> str:
+    if value is None:
+        return "\\N"
+    if type(value) is str:
+        return value if value.isalnum() else value.translate(_ESCAPES)
+    return "t" if value is True else "f" if value is False else str(value)

@@ -1,0 +1,85 @@
+"""Records as rows: the key and the fields of the value are columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from millstream.records import Record, Windowed
+
+ColumnKind: TypeAlias = Literal["boolean", "integer", "number", "text", "json", "other"]
+"""What a column can hold; other: a type that the user has chosen, which the database checks."""
+
+_HOLDS: dict[ColumnKind, set[ColumnKind]] = {
+    "boolean": {"boolean"},
+    "integer": {"integer"},
+    "number": {"integer", "number"},
+    "text": {"text", "json"},
+    "json": {"json", "text", "boolean", "integer", "number"},
+    "other": {"boolean", "integer", "number", "text", "json"},
+}
+_MAX_INTEGER = 2**63
+
+
+class RowError(ValueError):
+    """A record that is not a row of the table."""
+
+
+def kind_of(value: Any) -> ColumnKind | None:
+    """Return the kind of column that a value needs, None for a null, which fits all."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        if not -_MAX_INTEGER <= value < _MAX_INTEGER:
+            raise RowError(f"{value} does not fit into 64 bits")
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    return "text" if isinstance(value, str) else "json"
+
+
+def plain(value: Any) -> Any:
+    """Return a value as a driver takes it: what is neither a number nor text is written as JSON."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def as_json(value: Any) -> str | None:
+    """Return a value for a column of JSON."""
+    return None if value is None else msgspec.json.encode(value).decode()
+
+
+def check_fits(column: str, held: ColumnKind, value: Any) -> None:
+    """Raise if a column cannot hold a value."""
+    kind = kind_of(value)
+    if kind is not None and kind not in _HOLDS[held]:
+        raise RowError(f"column {column!r} holds values of type {held}, not {value!r:.40}")
+
+
+def key_columns(record: Record[Any, Any], name: str) -> dict[str, Any]:
+    """Return the columns of the key: the fields of an object, or one column called ``name``."""
+    key = record.key
+    if isinstance(key, Windowed):
+        return {**_fields(key.key, name), "window_start": key.start, "window_end": key.end}
+    return _fields(key, name)
+
+
+def value_columns(record: Record[Any, Any]) -> dict[str, Any]:
+    """Return the columns of the value: the fields of an object, or one column called ``value``."""
+    return _fields(record.value, "value")
+
+
+def _fields(item: Any, name: str) -> dict[str, Any]:
+    if item is None:
+        return {}
+    builtin = item if isinstance(item, dict | str | int | float | list) else msgspec.to_builtins(item)
+    if not isinstance(builtin, Mapping):
+        return {name: builtin}
+    if not all(isinstance(column, str) and column for column in builtin):
+        raise RowError("the names of its fields are not all text")
+    return dict(builtin)

@@ -1,0 +1,107 @@
+"""Tables of SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from millstream.connectors.sql_tables.database import (
+    Dialect,
+    RefusedRowsError,
+    Row,
+    explicit_transaction,
+)
+from millstream.connectors.sql_tables.rows import ColumnKind
+from millstream.connectors.sql_tables.table import SqlTable
+from millstream.errors import ConnectorError, TargetUnavailableError
+
+_KINDS: dict[str, ColumnKind] = {
+    "BOOLEAN": "boolean",
+    "BIGINT": "integer",
+    "INTEGER": "integer",
+    "REAL": "number",
+    "TEXT": "text",
+    "JSON": "json",
+}
+
+
+class SqliteTable(SqlTable):
+    """Write records to a table of a SQLite file; the options are those of ``SqlTable``.
+
+    >>> from tempfile import mkdtemp
+    >>> SqliteTable(mkdtemp() + "/shop.db", "orders").guarantee
+    'exactly once'
+    """
+
+    def __init__(self, path: str | Path, table: str, **options: Any) -> None:
+        super().__init__(table, **options)
+        self.path = path
+
+    def connect(self) -> Sqlite:
+        """Open the file."""
+        return Sqlite(self.path)
+
+
+class Sqlite(Dialect):
+    """A connection to a SQLite file."""
+
+    types: Mapping[ColumnKind, str] = {kind: name for name, kind in _KINDS.items()}
+    key_text: ClassVar[str] = "TEXT"
+
+    def __init__(self, path: str | Path) -> None:
+        with _translated():
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+            self._connection.execute("PRAGMA synchronous = FULL")
+
+    def columns(self, table: str) -> dict[str, ColumnKind]:
+        with _translated():
+            rows = self._connection.execute(f"PRAGMA table_info({self.quoted(table)})").fetchall()
+        return {row[1]: _KINDS.get(row[2].upper(), "other") for row in rows}
+
+    def execute(self, statement: str) -> None:
+        with _translated():
+            self._connection.execute(statement)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return explicit_transaction(self.execute)
+
+    def marker(self, sink: str) -> tuple[str, int] | None:
+        with _translated():
+            row: tuple[str, int] | None = self._connection.execute(self.marker_query(), (sink,)).fetchone()
+        return row
+
+    def set_marker(self, sink: str, lineage: str, batch: int) -> None:
+        self._run(self.marker_statement(), [(sink, lineage, batch)])
+
+    def upsert(self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._run(self.insert_statement(table, columns) + self.on_conflict(keys, columns), rows)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._run(self.insert_statement(table, columns), rows)
+
+    def delete(self, table: str, keys: Sequence[str], rows: Sequence[Row]) -> None:
+        self._run(self.delete_statement(table, keys), rows)
+
+    def _run(self, statement: str, rows: Sequence[Row]) -> None:
+        with _translated():
+            self._connection.executemany(statement, rows)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError) as error:
+        raise RefusedRowsError(str(error)) from error
+    except sqlite3.OperationalError as error:
+        if any(reason in str(error) for reason in ("locked", "busy", "unable to open", "disk")):
+            raise TargetUnavailableError(f"SQLite cannot be used now: {error}", hint="it is tried again") from error
+        raise ConnectorError(f"SQLite refuses a statement: {error}", hint="check the table and its columns") from error
+    except sqlite3.Error as error:
+        raise ConnectorError(f"SQLite has failed: {error}", hint="check the file") from error

@@ -1,0 +1,40 @@
+"""Small files of JSON that are replaced as a whole: a reader sees the old content or the new one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from millstream.foundation.storage import make_private_directory
+
+T = TypeVar("T")
+
+
+def replace_file(path: Path, data: bytes, *, sync: bool = False) -> None:
+    """Replace the content of a file; with ``sync`` it survives a power cut once this returns."""
+    make_private_directory(path.parent)
+    new = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.new")
+    with new.open("wb") as file:
+        file.write(data)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+    new.replace(path)
+    if sync:
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def read_file(path: Path, kind: type[T]) -> T | None:
+    """Return the content of a file, or None if it does not exist or cannot be decoded."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None
