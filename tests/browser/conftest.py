@@ -113,9 +113,15 @@ class Browser:
         return True
 
     def type(self, selector: str, text: str) -> None:
-        element = self.driver.find_element("css selector", selector)
-        element.clear()
-        element.send_keys(text)
+        for _ in range(3):
+            try:
+                element = self.driver.find_element("css selector", selector)
+                element.clear()
+                element.send_keys(text)
+                return
+            except StaleElementReferenceException:
+                continue  # the page has just replaced it
+        raise AssertionError(f"{selector} is replaced again and again")
 
     def problems(self) -> list[str]:
         """Return the errors that the browser logged, including violations of the content security policy."""

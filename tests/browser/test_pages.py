@@ -18,6 +18,7 @@ PAGES = {
     "/tables": "per_vendor",
     "/tables/words-app/words": "mill",
     "/tables/rides-app/per_zone?key=zone-1": "zone-1",
+    "/sql": "No app here is written in SQL",
     "/time?app=rides-app": "Stream time of each task",
     "/groups": "words-app",
     "/groups/words-app": "Offsets",

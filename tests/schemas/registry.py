@@ -63,6 +63,12 @@ class Registry:
             schema: Any = self.schemas[int(parts[2]) - 1] if exists else {"error_code": 40403}
             return 200 if exists else 404, json.dumps(schema).encode(), {}
         subject = unquote(parts[1])
+        if body is None:
+            numbers = self.subjects.get(subject, [])
+            if not numbers:
+                return 404, b'{"error_code": 40401}', {}
+            number = numbers[-1 if parts[3] == "latest" else int(parts[3]) - 1]
+            return 200, json.dumps({"id": number, **self.schemas[number - 1]}).encode(), {}
         if body not in self.schemas:
             versions = [self.schemas[number - 1] for number in self.subjects.get(subject, [])]
             if versions and body["schemaType"] == "AVRO" and not _is_backward_compatible(versions[-1], body):

@@ -10,7 +10,9 @@ import pytest
 
 from millstream.testing.ksql.__main__ import main
 from millstream.testing.ksql.cases import Case, read_cases
-from millstream.testing.ksql.running import run_case
+from millstream.testing.ksql.rest import run_rest
+from millstream.testing.ksql.running import run_queries
+from millstream.testing.ksql.script import run_script
 
 STATEMENTS = [
     "CREATE STREAM src (id INT KEY, v DOUBLE) WITH (kafka_topic='in', value_format='JSON');",
@@ -29,7 +31,7 @@ def case(**changes: Any) -> Case:
 
 
 def test_a_case_passes_if_its_records_are_those_expected() -> None:
-    assert run_case(case()).verdict == "passed"
+    assert run_queries(case()).verdict == "passed"
 
 
 @pytest.mark.parametrize(
@@ -45,21 +47,21 @@ def test_a_case_passes_if_its_records_are_those_expected() -> None:
     ],
 )
 def test_a_case_fails_with_the_first_difference(changes: dict[str, Any], reason: str) -> None:
-    outcome = run_case(case(**changes))
+    outcome = run_queries(case(**changes))
     assert outcome.verdict == "failed"
     assert reason in outcome.reason
 
 
 def test_refusals_are_counted_apart() -> None:
     broken = [STATEMENTS[0], "CREATE STREAM dst AS SELECT id, w FROM src;"]
-    assert run_case(case(statements=broken)).verdict == "refused"
-    assert run_case(case(statements=broken, expects="error")).verdict == "passed"
+    assert run_queries(case(statements=broken)).verdict == "refused"
+    assert run_queries(case(statements=broken, expects="error")).verdict == "passed"
 
 
 def test_each_query_is_an_app_that_reads_what_the_one_before_has_written() -> None:
     chained = [*STATEMENTS, "CREATE TABLE t AS SELECT id, COUNT(*) AS n FROM dst GROUP BY id;"]
     output = {"topic": "T", "key": 1, "value": {"N": 1}}
-    assert run_case(case(statements=chained, outputs=[OUTPUT, output])).verdict == "passed"
+    assert run_queries(case(statements=chained, outputs=[OUTPUT, output])).verdict == "passed"
 
 
 def test_the_command_prints_counts_by_group(
@@ -74,3 +76,76 @@ def test_the_command_prints_counts_by_group(
     monkeypatch.setattr(sys, "argv", ["ksql", str(path)])
     main()
     assert capsys.readouterr().out.splitlines()[-1].split()[:4] == ["all", "1", "of", "1"]
+
+
+REST = (
+    "CREATE STREAM calls (id INT KEY, n INT) WITH (KAFKA_TOPIC='calls', VALUE_FORMAT='JSON');",
+    "CREATE TABLE totals AS SELECT id, SUM(n) AS total FROM calls GROUP BY id;",
+)
+WITH = "WITH (KAFKA_TOPIC='TOTALS', VALUE_FORMAT='JSON');"
+CALLS = [{"topic": "calls", "key": 7, "value": {"N": 2}}, {"topic": "calls", "key": 7, "value": {"N": 3}}]
+
+
+def rest_case(query: str, rows: list[list[object]], schema: str, **changes: object) -> Case:
+    answered = {"query": [{"header": {"schema": schema}}, *({"row": {"columns": row}} for row in rows)]}
+    fields: dict[str, object] = {
+        "id": "rest/mine/1", "suite": "rest", "group": "mine", "expects": "responses", "statements": [*REST, query],
+        "inputs": CALLS, "responses": [{"admin": {}}, {"admin": {}}, answered],
+    }  # fmt: skip
+    return Case(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_a_rest_case_compares_the_rows_and_the_columns_of_a_pull_query() -> None:
+    query, schema = "SELECT * FROM totals WHERE id = 7;", "`ID` INTEGER KEY, `TOTAL` INTEGER"
+    assert run_rest(rest_case(query, [[7, 5]], schema)).verdict == "passed"
+    assert "no row [7, 6]" in run_rest(rest_case(query, [[7, 6]], schema)).reason
+    assert "2 rows" in run_rest(rest_case("SELECT id FROM calls;", [], "`ID` INTEGER KEY")).reason
+    assert "schema is" in run_rest(rest_case(query, [[7, 5]], "`ID` INTEGER KEY")).reason
+
+
+def test_a_rest_case_compares_the_rows_of_a_push_query_from_the_beginning_or_from_now_on() -> None:
+    query, schema = "SELECT n FROM calls EMIT CHANGES LIMIT 2;", "`N` INTEGER"
+    assert run_rest(rest_case(query, [[2], [3]], schema)).verdict == "passed"
+    now = {"properties": {"auto.offset.reset": "latest"}, "input_conditions": {"waitForActivePushQuery": True}}
+    assert run_rest(rest_case(query, [[2], [3]], schema, **now)).verdict == "passed"
+    assert run_rest(rest_case("SELECT m FROM calls EMIT CHANGES;", [], "", expects="error")).verdict == "passed"
+    assert run_rest(rest_case(query, [], "", expects="error")).reason == "it was not refused"
+
+
+def script_case(*statements: str, expects: str = "asserts") -> Case:
+    return Case(id="script/mine/1", suite="script", group="mine", expects=expects, statements=[*REST, *statements])
+
+
+@pytest.mark.parametrize(
+    ("statement", "verdict"),
+    [
+        ("ASSERT VALUES totals (id, total, rowtime) VALUES (7, 2, 5);", "passed"),
+        ("ASSERT VALUES totals (id, total) VALUES (7, 3);", "failed"),
+        ("ASSERT VALUES calls (id, n) VALUES (7, 2);", "passed"),
+        ("ASSERT NULL VALUES totals (id) KEY (7);", "failed"),
+        (
+            "ASSERT TABLE totals (id INT PRIMARY KEY, total INT) WITH (KAFKA_TOPIC='TOTALS', VALUE_FORMAT='JSON');",
+            "passed",
+        ),
+        ("ASSERT TABLE totals (id INT PRIMARY KEY, n INT) WITH (KAFKA_TOPIC='TOTALS', VALUE_FORMAT='JSON');", "failed"),
+        ("ASSERT STREAM totals (id INT KEY, total INT) WITH (KAFKA_TOPIC='TOTALS', VALUE_FORMAT='JSON');", "failed"),
+    ],
+)
+def test_a_script_case_compares_records_and_sources(statement: str, verdict: str) -> None:
+    insert = "INSERT INTO calls (id, n, rowtime) VALUES (7, 2, 5);"
+    assert run_script(script_case(insert, statement)).verdict == verdict
+    refusal = run_script(script_case(insert, statement, expects="error"))
+    assert refusal.verdict == ("passed" if verdict == "failed" else "failed")
+
+
+def test_the_exit_status_says_whether_all_cases_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "cases.jsonl"
+    good = {"id": "rest/a/1", "suite": "rest", "group": "a", "expects": "responses", "statements": list(REST)}
+    bad = {**good, "statements": ["SELECT * FROM nowhere;"]}
+
+    def status(*cases: object, suite: str = "rest") -> int:
+        path.write_text("".join(f"{json.dumps(each)}\n" for each in cases))
+        monkeypatch.setattr("sys.argv", ["ksql", str(path), "--suite", suite])
+        return main()
+
+    assert (status(good), status(good, bad), status(good, suite="qtt")) == (0, 1, 2)

@@ -23,7 +23,7 @@ class Avro(Generic[T]):
     Records are resolved to the reader's ``schema``: a field that an older writer did not have gets its default, and a
     field that a newer writer added is dropped. Values are dicts, or objects of ``type`` if it is given. New schemas are
     registered under ``subject``, by default the full name of the record; Confluent's clients use ``"rides-value"`` for
-    the topic ``rides``.
+    the topic ``rides``. With ``as_written`` values are not resolved: they are as the writer's schema describes them.
     """
 
     @overload
@@ -33,19 +33,21 @@ class Avro(Generic[T]):
     @overload
     def __init__(
         self: Avro[Any],
-        schema: str | dict[str, Any],
+        schema: str | dict[str, Any] | list[Any],
         registry: SchemaRegistry,
         *,
         subject: str | None = None,
         type: object = None,
+        as_written: bool = False,
     ) -> None: ...
     def __init__(
         self,
-        schema: str | dict[str, Any],
+        schema: str | dict[str, Any] | list[Any],
         registry: SchemaRegistry,
         *,
         subject: str | None = None,
         type: Any = None,
+        as_written: bool = False,
     ) -> None:
         avro = _import_fastavro()
         try:
@@ -59,13 +61,14 @@ class Avro(Generic[T]):
         self._source = source
         self._registry = registry
         self._type = type
+        self._as_written = as_written
         self._canonical = Schema(msgspec.json.encode(source).decode())
         self._writer_schemas: dict[int, tuple[Any, AvroGuard | None]] = {}
         self.subject = subject or _full_name(source)
         self._reader, self._writer = avro.schemaless_reader, avro.schemaless_writer
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _make_avro, (self._source, self._registry, self.subject, self._type)
+        return _make_avro, (self._source, self._registry, self.subject, self._type, self._as_written)
 
     @property
     def name(self) -> str:
@@ -74,7 +77,7 @@ class Avro(Generic[T]):
     def encode(self, value: T) -> bytes:
         """Encode a value, preceded by its schema id."""
         out = io.BytesIO()
-        plain = value if isinstance(value, dict) else msgspec.to_builtins(value)
+        plain = value if self._as_written or isinstance(value, dict) else msgspec.to_builtins(value)
         self._writer(out, self._parsed, plain)
         return add_schema_id(self._registry.register(self.subject, self._canonical), out.getvalue())
 
@@ -86,7 +89,8 @@ class Avro(Generic[T]):
         try:
             if guard is not None:
                 guard.check(payload)
-            value: Any = self._reader(io.BytesIO(payload), writer_schema, self._parsed)
+            reader_schema = None if self._as_written else self._parsed
+            value: Any = self._reader(io.BytesIO(payload), writer_schema, reader_schema)
         except (EOFError, IndexError, MemoryError, OverflowError) as error:
             raise SerdeError(f"the bytes do not match schema {schema_id}: {type(error).__name__}") from error
         decoded: T = value if self._type is None else msgspec.convert(value, self._type)
@@ -107,8 +111,8 @@ class Avro(Generic[T]):
         return self._writer_schemas[id]
 
 
-def _make_avro(source: Any, registry: SchemaRegistry, subject: str, type: Any) -> Avro:
-    return Avro(source, registry, subject=subject, type=type)
+def _make_avro(source: Any, registry: SchemaRegistry, subject: str, type: Any, as_written: bool) -> Avro:
+    return Avro(source, registry, subject=subject, type=type, as_written=as_written)
 
 
 def _import_fastavro() -> Any:

@@ -79,6 +79,22 @@ def _encode_path(path: list[int]) -> bytes:
     return b"".join(_encode_varint(number) for number in (len(path), *path))
 
 
+def message_path(index: int) -> bytes:
+    """Return the path of a message that is not inside another one."""
+    return _encode_path([index])
+
+
+def message_index(data: memoryview) -> tuple[int, memoryview]:
+    """Return the number of the message in its file, and the bytes of the message; nested messages are refused."""
+    count, position = _decode_varint(data, 0)
+    if count == 0:
+        return 0, data[position:]
+    if count > 1:
+        raise SerdeError("the message is inside another one, which SQL cannot read")
+    index, position = _decode_varint(data, position)
+    return index, data[position:]
+
+
 def _encode_varint(number: int) -> bytes:
     """Encode a non-negative number as a zigzag varint."""
     zigzag = number << 1

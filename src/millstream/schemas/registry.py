@@ -26,15 +26,28 @@ _PART_BYTES = 65_536
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
+class Reference(msgspec.Struct, frozen=True):
+    """Another schema that a schema uses, under a name."""
+
+    name: str
+    subject: str
+    version: int
+
+
 class Schema(msgspec.Struct, frozen=True):
     """A schema in the registry; the default type is Avro."""
 
     schema: str
     type: str = msgspec.field(name="schemaType", default="AVRO")
+    references: tuple[Reference, ...] = ()
 
 
 class _Id(msgspec.Struct):
     id: int
+
+
+class _Version(Schema, frozen=True):
+    id: int = 0
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -93,6 +106,35 @@ class SchemaRegistry:
                     del self._schemas[next(iter(self._schemas))]
                 self._schemas[id] = schema
         return schema
+
+    def version(self, subject: str, version: int | None = None) -> tuple[int, Schema] | None:
+        """Return the id and schema of a version of a subject, by default the latest; None if there is none."""
+        path = f"/subjects/{quote(subject, safe='')}/versions/{'latest' if version is None else version}"
+        try:
+            response = self._request("GET", path, None, f"the schema of {subject!r}")
+        except SerdeError:
+            return None
+        latest: _Version = _decode_response(response, _Version)
+        return latest.id, Schema(latest.schema, latest.type, latest.references)
+
+    def referenced(self, schema: Schema) -> dict[str, str]:
+        """Return the texts of the schemas that a schema refers to, directly or not, by their names in it."""
+        texts: dict[str, str] = {}
+        pending = list(schema.references)
+        while pending:
+            reference = pending.pop()
+            if reference.name in texts:
+                continue
+            version = self.version(reference.subject, reference.version)
+            if version is None:
+                raise _missing_error(self.url, f"version {reference.version} of {reference.subject!r}")
+            texts[reference.name] = version[1].schema
+            pending += version[1].references
+        return texts
+
+    def missing(self, name: str) -> SerdeError:
+        """Return the error for something that the registry does not have."""
+        return _missing_error(self.url, name)
 
     def _fetch(self, id: int) -> Schema:
         """Request a schema; an id that does not exist, as any bytes may contain, is not requested for each record."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from millstream.aggregations import AnyAggregation, Count, CountDistinct, Max, Mean, Min, Sum, Top
 from millstream.foundation.ordered_aggregations import Attr, CollectUpTo, Earliest, Latest, TopDistinct
 from millstream.foundation.statistics import Correlation, Histogram, Moments
-from millstream.sql.functions.registry import function
+from millstream.foundation.user_code import RemovableUserAggregation, UserAggregation, resolve
+from millstream.sql.functions.registry import bind, function
+from millstream.sql.functions.user import parameters_for, parse_declaration
 from millstream.sql.nodes import AnyExpression, Call, Cast, Constant, Star, Struct
 from millstream.sql.problems import Problem
 from millstream.sql.types import (
@@ -52,6 +54,11 @@ def _pair(first: Any, second: Any) -> list[Any]:
     return [first, second]
 
 
+@function("_LIST", "ANY... -> ANY", nulls=True)
+def _list(*values: Any) -> list[Any]:
+    return list(values)
+
+
 @function("_RANKED", "A, B -> ANY", nulls=True)
 def _ranked(rank: Any, value: Any) -> list[Any] | None:
     return None if rank is None else [rank, value]
@@ -73,6 +80,34 @@ def _aggregate(*names: str) -> Callable[[Build], Build]:
         return build
 
     return register
+
+
+def is_aggregate(node: AnyExpression) -> TypeGuard[Call]:
+    """Whether an expression is a call of an aggregate function."""
+    if not isinstance(node, Call):
+        return False
+    return node.declaration.startswith("AGGREGATE") if node.declaration else node.name in AGGREGATES
+
+
+def use_of(call: Call, type_of: TypeOf) -> Use:
+    """Return how an aggregate function is used."""
+    return _user_use(call, type_of) if call.declaration else AGGREGATES[call.name](call, type_of)
+
+
+def _user_use(call: Call, type_of: TypeOf) -> Use:
+    """Return how a class of the user is used: it gets a list of the arguments."""
+    declaration = parse_declaration(call.declaration)
+    types = [type_of(argument) for argument in call.arguments]
+    parameters = parameters_for(declaration, len(types))
+    if parameters is None or any(bind(mine, its, {}) is None for mine, its in zip(parameters, types, strict=True)):
+        raise _refuse(call, f"it takes ({', '.join(map(str, declaration.parameters))})", types)
+    arguments = tuple(
+        argument if target in (type, Type("DECIMAL")) else Cast(operand=argument, type=target, offset=argument.offset)
+        for argument, type, target in zip(call.arguments, types, parameters, strict=True)
+    )
+    kind = RemovableUserAggregation if hasattr(resolve(declaration.reference), "remove") else UserAggregation
+    listed = Call(name="_LIST", arguments=arguments, offset=call.offset)
+    return Use(kind(declaration.reference, declaration.required), listed, declaration.result)
 
 
 def _refuse(call: Call, hint: str, types: list[Type] | None = None) -> Problem:

@@ -10,11 +10,17 @@ import msgspec
 from millstream.serdes import Serde
 from millstream.sql.nodes import Kind
 from millstream.sql.problems import Problem
+from millstream.sql.registries import RegistryAddress, registry_of
 from millstream.sql.rows.formats import DelimitedRows, JsonRows, KafkaRows, NoRows
+from millstream.sql.rows.registered import AvroRows, JsonSchemaRows, ProtobufRows, RegisteredSchema
 from millstream.sql.types import Type
 from millstream.windowed_serdes import SessionWindowed, TimeWindowed
 
 Columns = dict[str, Type]
+
+
+REGISTRY_FORMATS = ("AVRO", "PROTOBUF", "JSON_SR")
+"""The formats whose schemas are in a registry."""
 
 
 class Format(msgspec.Struct, frozen=True):
@@ -24,9 +30,22 @@ class Format(msgspec.Struct, frozen=True):
     delimiter: str = ","
     is_wrapped: bool | None = None
     """Whether a single column is inside an object; None for the default of the format."""
+    schema_id: int | None = None
+    """The schema that a registry has already."""
+    full_name: str | None = None
+    """The name of the record or message of the schema."""
+    nullable: str = ""
+    """How Protobuf keeps null: OPTIONAL, WRAPPER or not at all."""
 
-    def serde(self, columns: Columns, *, is_key: bool) -> Serde:
-        """Return the serde of rows with these columns."""
+    @property
+    def is_registered(self) -> bool:
+        """Whether its schemas are in a registry."""
+        return self.name in REGISTRY_FORMATS
+
+    def serde(
+        self, columns: Columns, *, is_key: bool, registry: RegistryAddress | None = None, topic: str = ""
+    ) -> Serde:
+        """Return the serde of rows with these columns; without a topic that of rows inside an app."""
         if self.name == "NONE" or not columns:
             return NoRows(columns, is_key=is_key) if self.name != "JSON" or is_key else JsonRows(columns)
         if self.name == "DELIMITED":
@@ -35,7 +54,16 @@ class Format(msgspec.Struct, frozen=True):
             return KafkaRows(columns, is_key=is_key)
         default = not (is_key and len(columns) == 1)
         is_wrapped = default if self.is_wrapped is None or len(columns) > 1 else self.is_wrapped
-        return JsonRows(columns, is_key=is_key, is_wrapped=is_wrapped)
+        if self.name == "PROTOBUF_NOSR":
+            return ProtobufRows(columns, None, is_key=is_key, nullable=self.nullable)
+        if not self.is_registered or registry is None or not topic:
+            return JsonRows(columns, is_key=is_key, is_wrapped=is_wrapped)
+        subject = f"{topic}-{'key' if is_key else 'value'}"
+        where = RegisteredSchema(registry.client, subject, self.schema_id, self.full_name, self.nullable)
+        if self.name == "PROTOBUF":
+            return ProtobufRows(columns, where, is_key=is_key, nullable=self.nullable)
+        rows = AvroRows if self.name == "AVRO" else JsonSchemaRows
+        return rows(columns, where, is_key=is_key, is_wrapped=is_wrapped)
 
 
 class SourceWindow(msgspec.Struct, frozen=True):
@@ -64,12 +92,13 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to a record without a valid time in the timestamp column."""
     partitions: int | None = None
     is_read_only: bool = False
+    registry: RegistryAddress | None = None
     query: str | None = None
     """The statement that writes it, if it is the result of a query."""
 
     @property
     def key_serde(self) -> Serde:
-        inner = self.key_format.serde(self.keys, is_key=True)
+        inner = self.key_format.serde(self.keys, is_key=True, registry=self.registry, topic=self.topic)
         if self.window is None:
             return inner
         if self.window.kind == "SESSION":
@@ -78,7 +107,7 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def value_serde(self) -> Serde:
-        return self.value_format.serde(self.values, is_key=False)
+        return self.value_format.serde(self.values, is_key=False, registry=self.registry, topic=self.topic)
 
     @property
     def schema(self) -> str:
@@ -95,8 +124,15 @@ class Catalog:
     def __init__(self) -> None:
         self.relations: dict[str, Relation] = {}
         self.types: dict[str, Type] = {}
+        self.functions: dict[str, str] = {}
+        """The declarations of functions of the user, by name."""
         self.settings: dict[str, str] = {}
         self.variables: dict[str, str] = {}
+
+    @property
+    def registry(self) -> RegistryAddress | None:
+        """The registry that AVRO, PROTOBUF and JSON_SR use."""
+        return registry_of(self.settings)
 
     def find(self, name: str, offset: int) -> Relation:
         """Return a stream or table by name."""

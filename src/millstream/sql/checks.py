@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from millstream.sql.aggregates import AGGREGATES
-from millstream.sql.functions.registry import FUNCTIONS, similar_names
+from millstream.sql.aggregates import AGGREGATES, is_aggregate
+from millstream.sql.functions.registry import similar_names
+from millstream.sql.functions.user import overloads_of
 from millstream.sql.nodes import AnyExpression, Call, Query
 from millstream.sql.problems import Problem
 from millstream.sql.tree import sql, walk
@@ -15,10 +16,15 @@ if TYPE_CHECKING:
     from millstream.sql.translate.names import Names
 
 
+def check_endless(query: Query) -> None:
+    """Reject clauses of queries that end in a query that becomes a part of an app."""
+    for clause, value in (("LIMIT", query.limit), ("OFFSET", query.skip), ("ORDER BY", query.order_by or None)):
+        if value is not None:
+            raise Problem(query.offset, f"{clause} is for queries that end, this one runs forever", "remove it")
+
+
 def check_query(query: Query, names: Names) -> None:
-    """Reject combinations of clauses, and LIMIT."""
-    if query.limit is not None:
-        raise Problem(query.offset, "LIMIT is for queries that end, this one runs forever", "remove it")
+    """Reject combinations of clauses."""
     if names.duplicates:
         raise Problem(query.source.offset, f"two sources are called {names.duplicates[0]}", "give each an alias")
     if query.window is not None and query.group_by is None:
@@ -47,14 +53,14 @@ def _check_kinds(query: Query, names: Names) -> None:
 def check_scalar(node: AnyExpression, clause: str) -> None:
     """Reject aggregate functions where there are no groups."""
     for part in walk(node):
-        if isinstance(part, Call) and part.name in AGGREGATES:
+        if is_aggregate(part):
             raise Problem(part.offset, f"{part.name} cannot be used in {clause} without GROUP BY", "add GROUP BY")
 
 
 def check_functions(node: AnyExpression) -> None:
     """Reject unknown functions, before anything is said about their arguments."""
     for part in walk(node):
-        if isinstance(part, Call) and part.name not in FUNCTIONS and part.name not in AGGREGATES:
+        if isinstance(part, Call) and not is_aggregate(part) and overloads_of(part) is None:
             raise Problem(part.offset, f"function {part.name} is unknown", similar_names(part.name, AGGREGATES))
 
 

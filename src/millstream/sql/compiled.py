@@ -7,7 +7,7 @@ that only the column that failed is null; the error is counted.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -86,11 +86,10 @@ def clause(
     shape: Shape,
     label: str,
     wanted: Sequence[Type | None] = (),
-    functions: Mapping[str, Any] | None = None,
 ) -> Compute:
     """Return the function of a clause; values are converted to the ``wanted`` types."""
-    generator = Generator(scope_codes(scope), functions)
-    careful = Generator(scope_codes(scope), functions, guards=True)
+    generator = Generator(scope_codes(scope))
+    careful = Generator(scope_codes(scope), guards=True)
     careful.names = generator.names
     codes, guarded = (
         [_code(each, part, wanted, number) for number, part in enumerate(parts)] for each in (generator, careful)

@@ -103,6 +103,8 @@ class Call(Expression, frozen=True):
 
     name: str
     arguments: tuple[AnyExpression, ...]
+    declaration: str = ""
+    """What SQL knows of a function of the user; empty for a function of SQL."""
 
 
 class Index(Expression, frozen=True):
@@ -159,11 +161,12 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A stream or table in FROM."""
+    """A stream, a table or the result of another query in FROM."""
 
     name: str
     alias: str
     offset: int
+    query: Query | None = None
 
 
 class Join(msgspec.Struct, frozen=True):
@@ -188,6 +191,13 @@ class Window(msgspec.Struct, frozen=True):
     offset: int = 0
 
 
+class Order(msgspec.Struct, frozen=True):
+    """An item of ORDER BY."""
+
+    expression: AnyExpression
+    is_descending: bool = False
+
+
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A SELECT."""
 
@@ -200,7 +210,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     partition_by: tuple[AnyExpression, ...] | None = None
     having: AnyExpression | None = None
     emit: Literal["CHANGES", "FINAL"] | None = None
+    order_by: tuple[Order, ...] = ()
     limit: int | None = None
+    skip: int | None = None
+    """OFFSET: how many rows are left out at the beginning."""
     offset: int = 0
 
 
@@ -277,6 +290,25 @@ class CreateType(Statement, frozen=True):
     if_missing: bool = False
 
 
+class CreateFunction(Statement, frozen=True):
+    """``CREATE FUNCTION name(parameters) RETURNS type AS 'module:name'``; types not given are those of Python."""
+
+    name: str
+    parameters: tuple[tuple[Type, bool], ...] | None
+    """Types, and whether null is an argument like others."""
+    result: Type | None
+    reference: str
+    replaces: bool = False
+    if_missing: bool = False
+
+
+class DropFunction(Statement, frozen=True):
+    """``DROP FUNCTION name``."""
+
+    name: str
+    if_exists: bool = False
+
+
 class DropType(Statement, frozen=True):
     """``DROP TYPE name``."""
 
@@ -309,14 +341,44 @@ class Setting(Statement, frozen=True):
     value: str | None = None
 
 
-class Command(Statement, frozen=True):
-    """SHOW, DESCRIBE, EXPLAIN, PRINT, TERMINATE, PAUSE or RESUME with its words."""
+class Show(Statement, frozen=True):
+    """``SHOW STREAMS`` and the like; ``what`` is the plural noun."""
+
+    what: str
+
+
+class Describe(Statement, frozen=True):
+    """``DESCRIBE name [EXTENDED]``, or ``DESCRIBE FUNCTION name``."""
+
+    name: str
+    is_extended: bool = False
+    is_function: bool = False
+
+
+class Print(Statement, frozen=True):
+    """``PRINT topic [FROM BEGINNING] [INTERVAL n] [LIMIT n]``."""
+
+    topic: str
+    from_beginning: bool = False
+    interval: int = 1
+    limit: int | None = None
+
+
+class Explain(Statement, frozen=True):
+    """``EXPLAIN`` a statement, or the query with a name."""
+
+    explained: CreateAs | InsertSelect | Select | str
+
+
+class Control(Statement, frozen=True):
+    """PAUSE, RESUME or TERMINATE of a query; ``name`` is None for all of them."""
 
     verb: str
-    words: tuple[str, ...] = ()
+    name: str | None
 
 
 AnyStatement: TypeAlias = (
-    CreateSource | CreateAs | InsertSelect | InsertValues | Select | CreateType | DropType | Drop | Alter | Setting
-    | Command
+    CreateSource | CreateAs | InsertSelect | InsertValues | Select | CreateType | DropType | CreateFunction
+    | DropFunction | Drop | Alter | Setting | Show | Describe | Print | Explain
+    | Control
 )  # fmt: skip

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any
 
-from millstream.sql.catalog import Columns, Format, SourceWindow
+from millstream.sql.catalog import REGISTRY_FORMATS, Columns, Format, SourceWindow
 from millstream.sql.nodes import Properties
 from millstream.sql.parser.cursor import Cursor
 from millstream.sql.problems import Problem
 from millstream.sql.types import Type
 
-FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
-LATER_FORMATS = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
+FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE", "PROTOBUF_NOSR", *REGISTRY_FORMATS)
+_WRAPPING = ("JSON", "JSON_SR", "AVRO")
+"""The formats that can have a single column by itself."""
 _COMMON = (
     "KAFKA_TOPIC", "VALUE_FORMAT", "KEY_FORMAT", "FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS", "CLEANUP_POLICY", "KEY_SCHEMA_ID",
@@ -21,6 +23,8 @@ _COMMON = (
 )  # fmt: skip
 _ONLY_SOURCES = ("WINDOW_TYPE", "WINDOW_SIZE", "SOURCED_BY_CONNECTOR")
 _KAFKA_TYPES = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
+_PLAIN_NAMES = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
 _DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 
@@ -64,8 +68,6 @@ class With:
         return "KAFKA" if default is None and part == "KEY" else default and self._checked(default.upper())
 
     def _checked(self, name: str) -> str:
-        if name in LATER_FORMATS:
-            raise self.refuse(f"format {name} needs a schema registry, which SQL does not support yet", "use JSON")
         if name not in FORMATS:
             similar = difflib.get_close_matches(name, FORMATS, 1)
             raise self.refuse(
@@ -90,13 +92,33 @@ class With:
         given = self._given.get("WRAP_SINGLE_VALUE")
         if given is None:
             default = self._settings.get("ksql.persistence.wrap.single.values")
-            return None if default is None or name != "JSON" or len(columns) != 1 else default.lower() == "true"
+            return None if default is None or name not in _WRAPPING or len(columns) != 1 else default.lower() == "true"
         wraps = given if isinstance(given, bool) else str(given).lower() == "true"
-        if len(columns) != 1:
+        if len(columns) != 1 and (columns or name not in REGISTRY_FORMATS):
             raise self.refuse("WRAP_SINGLE_VALUE needs a value of one column", "remove it")
-        if name != "JSON" and (wraps or (name != "KAFKA" and name != "DELIMITED")):
+        is_protobuf = name.startswith("PROTOBUF")
+        if (is_protobuf and not wraps) or (
+            name not in _WRAPPING and not is_protobuf and (wraps or (name != "KAFKA" and name != "DELIMITED"))
+        ):
             raise self.refuse(f"format {name} cannot wrap a single value", "remove WRAP_SINGLE_VALUE")
         return wraps
+
+    def format(self, part: str, name: str, wraps: bool | None = None) -> Format:
+        """Return the format of KEY or VALUE with all of its properties."""
+        full_name = self.text(f"{part}_SCHEMA_FULL_NAME")
+        if part == "VALUE" and full_name is None:
+            full_name = self.text("VALUE_AVRO_SCHEMA_FULL_NAME")
+        if full_name is not None and name not in ("AVRO", "PROTOBUF", "PROTOBUF_NOSR"):
+            raise self.refuse(f"format {name} has no name of its schema", f"remove {part}_SCHEMA_FULL_NAME")
+        if full_name is not None and (not full_name.strip() or not full_name[0].isalpha()):
+            raise self.refuse(f"{full_name!r} is not a valid name of a schema", "use a name such as shop.Order")
+        nullable = (self.text(f"{part}_PROTOBUF_NULLABLE_REPRESENTATION") or "").upper()
+        if nullable and not name.startswith("PROTOBUF"):
+            raise self.refuse(f"format {name} keeps null anyway", f"remove {part}_PROTOBUF_NULLABLE_REPRESENTATION")
+        id = self.whole(f"{part}_SCHEMA_ID")
+        if id is not None and name not in REGISTRY_FORMATS:
+            raise self.refuse(f"format {name} has no schema in a registry", f"remove {part}_SCHEMA_ID")
+        return Format(name, self.delimiter(part, name), wraps, id, full_name, nullable)
 
     def window(self) -> SourceWindow | None:
         """Return the windows of the keys."""
@@ -155,6 +177,8 @@ def check_format(format: Format, columns: Columns, offset: int, part: str) -> No
     if format.name == "KAFKA" and len(columns) > 1:
         raise Problem(offset, f"{part} format KAFKA has one column, not {len(columns)}", "use JSON or DELIMITED")
     for name, type in columns.items():
+        if format.name in _PLAIN_NAMES and not _NAME.match(name):
+            raise Problem(offset, f"{part} format {format.name} cannot have a column {name}", "use letters and digits")
         if not _supports(format.name, type):
             raise Problem(offset, f"{part} format {format.name} cannot contain {name} {type}", "use JSON")
 
@@ -162,4 +186,10 @@ def check_format(format: Format, columns: Columns, offset: int, part: str) -> No
 def _supports(format: str, type: Type) -> bool:
     if format == "KAFKA":
         return type.kind in _KAFKA_TYPES
+    if format in ("JSON_SR", "AVRO") and type.kind == "MAP" and type.items[0].kind != "STRING":
+        return False
+    if format.startswith("PROTOBUF") and type.kind in ("ARRAY", "MAP") and type.items[-1].kind in ("ARRAY", "MAP"):
+        return False
+    if format in ("JSON_SR", *_PLAIN_NAMES):
+        return all(_supports(format, item) for item in type.items)
     return format != "DELIMITED" or not (type.items or type.kind == "STRUCT")

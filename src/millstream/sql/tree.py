@@ -177,7 +177,7 @@ def _cast(node: Cast) -> str:
 
 @sql.register
 def _call(node: Call) -> str:
-    return f"{node.name}({_list(node.arguments)})"
+    return f"{quoted(node.declaration) if node.declaration else node.name}({_list(node.arguments)})"
 
 
 @sql.register

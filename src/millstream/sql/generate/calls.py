@@ -6,6 +6,7 @@ from millstream.sql.coercion import (
     can_pass,
 )
 from millstream.sql.functions.registry import Overload, bind, similar_names, substitute
+from millstream.sql.functions.user import overloads_of
 from millstream.sql.generate.code import Code, Generator, code_of
 from millstream.sql.nodes import (
     AnyExpression,
@@ -32,7 +33,7 @@ def is_unit(name: str) -> bool:
 
 @code_of.register
 def _call(node: Call, generator: Generator) -> Code:
-    overloads = generator.functions.get(node.name)
+    overloads = overloads_of(node)
     if overloads is None:
         raise Problem(node.offset, f"function {node.name} is unknown", similar_names(node.name))
     arguments = [_argument(generator, argument, overloads, number) for number, argument in enumerate(node.arguments)]

@@ -14,7 +14,6 @@ from millstream.sql.coercion import (
     literal_type,
     widened,
 )
-from millstream.sql.functions.registry import FUNCTIONS, Overload
 from millstream.sql.nodes import (
     AnyExpression,
 )
@@ -40,13 +39,10 @@ class Code(NamedTuple):
 class Generator:
     """Generates code for expressions of one scope."""
 
-    def __init__(
-        self, scope: Mapping[str, Code], functions: Mapping[str, list[Overload]] | None = None, *, guards: bool = False
-    ) -> None:
+    def __init__(self, scope: Mapping[str, Code], *, guards: bool = False) -> None:
         """With ``guards`` a function that raises returns null; without, the whole expression raises."""
         self.scope = scope
         self.guards = guards
-        self.functions = FUNCTIONS if functions is None else functions
         self.names: dict[str, Any] = {}
         self._count = 0
         self.lambdas: list[dict[str, Code]] = []

@@ -75,6 +75,10 @@ class Cursor:
         self.position = 0
         self.types = {} if types is None else types
         self.variables: Mapping[str, str] = {}
+        self.functions: Mapping[str, str] = {}
+        """The declarations of functions of the user, by name."""
+        self.reads_declarations = False
+        """Whether quoted names of functions are declarations: in expressions of plans, never in what users write."""
         self._depth = 0
 
     @property

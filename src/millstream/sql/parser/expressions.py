@@ -286,7 +286,11 @@ class ExpressionParser(Cursor):
             arguments = (star,)
         else:
             arguments = self.list_of(self.expression)
-        return Call(name=token.text.upper(), arguments=arguments, offset=token.start)
+        name = token.text.upper()
+        declaration = self.functions.get(name, "")
+        if self.reads_declarations and token.kind == "quoted":
+            name, declaration = token.text.partition("(")[0].split()[-1], token.text
+        return Call(name=name, arguments=arguments, declaration=declaration, offset=token.start)
 
     def _column(self) -> AnyExpression:
         offset = self.token.start

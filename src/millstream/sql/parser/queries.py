@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from millstream.sql.nodes import AnyExpression, Item, Join, Query, Source, Star, Window
+from millstream.sql.nodes import AnyExpression, Item, Join, Order, Query, Source, Star, Window
 from millstream.sql.parser.expressions import ExpressionParser
 from millstream.sql.tokens import refuse
+from millstream.sql.types import Type
 
 
 class QueryParser(ExpressionParser):
     """Parses queries."""
 
+    def __init__(self, text: str, types: Mapping[str, Type] | None = None) -> None:
+        super().__init__(text, types)
+        self._named: dict[str, Query] = {}
+        """The queries of WITH by name."""
+
     def query(self) -> Query:
-        """Return the SELECT that is next."""
+        """Return the SELECT that is next; ``WITH name AS (SELECT …)`` before it names queries that FROM can use."""
+        if not self.take_word("WITH"):
+            return self._select()
+        outer = self._named
+        self._named = dict(outer)
+        self._named_query()
+        while self.take_symbol(","):
+            self._named_query()
+        query = self._select()
+        self._named = outer
+        return query
+
+    def _named_query(self) -> None:
+        name = self.name("the name of a query")
+        self.expect_word("AS")
+        self._named[name] = self._subquery()
+
+    def _subquery(self) -> Query:
+        self.expect_symbol("(")
+        query = self.deeper(self.query)
+        self.expect_symbol(")")
+        return query
+
+    def _select(self) -> Query:
         offset = self.token.start
         self.expect_word("SELECT")
         items = self._items()
@@ -24,7 +54,7 @@ class QueryParser(ExpressionParser):
         while (clause := self._clause()) is not None:
             word, value, start = clause
             if word in clauses:
-                refuse(self.text, start, f"{word.upper().replace('_', ' ')} is given twice")
+                refuse(self.text, start, f"{self.text[start:].split()[0].upper()} is given twice")
             clauses[word] = value
         return Query(items=items, source=source, joins=joins, offset=offset, **clauses)
 
@@ -47,13 +77,33 @@ class QueryParser(ExpressionParser):
         if self.take_word("AS"):
             return self.name("an alias")
         token = self.token
-        follows = {"FROM", "WINDOW", "WHERE", "EMIT", "PARTITION", "HAVING", "LIMIT", "WITHIN", "GRACE"}
+        follows = {
+            "FROM",
+            "WINDOW",
+            "WHERE",
+            "EMIT",
+            "PARTITION",
+            "HAVING",
+            "LIMIT",
+            "WITHIN",
+            "GRACE",
+            "OFFSET",
+            "ORDER",
+        }
         is_name = token.kind == "quoted" or (token.kind == "name" and token.text not in follows | _JOIN_WORDS)
         return self.name("an alias") if is_name else None
 
     def _source(self) -> Source:
         offset = self.token.start
+        if self.is_symbol("("):
+            query = self._subquery()
+            alias = self._alias()
+            if alias is None:
+                self.unexpected("an alias for the query in parentheses")
+            return Source(alias, alias, offset, query)
         name = self.name("the name of a stream or table")
+        if name in self._named:
+            return Source(name, self._alias() or name, offset, self._named[name])
         if self.is_symbol("("):
             refuse(self.text, offset, "a function cannot be read from", "use it in SELECT")
         return Source(name, self._alias() or name, offset)
@@ -114,9 +164,20 @@ class QueryParser(ExpressionParser):
         if self.take_word("EMIT"):
             mode = self.take_any("CHANGES", "FINAL")
             return ("emit", mode, start) if mode else self.unexpected("CHANGES or FINAL", ["CHANGES", "FINAL"])
+        if self.take_word("ORDER", "BY"):
+            return "order_by", self._orders(), start
         if self.take_word("LIMIT"):
             return "limit", self.integer(), start
+        if self.take_word("OFFSET"):
+            return "skip", self.integer(), start
         return None
+
+    def _orders(self) -> tuple[Order, ...]:
+        orders: list[Order] = []
+        while not orders or self.take_symbol(","):
+            expression = self.expression()
+            orders.append(Order(expression, self.take_any("ASC", "DESC") == "DESC"))
+        return tuple(orders)
 
     def _expressions(self) -> tuple[AnyExpression, ...]:
         """Return expressions separated by commas, all of them in parentheses or none."""

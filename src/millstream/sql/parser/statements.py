@@ -13,11 +13,12 @@ from millstream.sql.nodes import (
     AnyExpression,
     AnyStatement,
     ColumnDefinition,
-    Command,
     CreateAs,
+    CreateFunction,
     CreateSource,
     CreateType,
     Drop,
+    DropFunction,
     DropType,
     InsertSelect,
     InsertValues,
@@ -26,41 +27,46 @@ from millstream.sql.nodes import (
     Select,
     Setting,
 )
-from millstream.sql.parser.queries import QueryParser
+from millstream.sql.parser.commands import COMMANDS, CommandParser
 from millstream.sql.tokens import Token, tokens_of
 from millstream.sql.types import Type
 
-_COMMANDS = ("SHOW", "LIST", "DESCRIBE", "EXPLAIN", "PRINT", "TERMINATE", "PAUSE", "RESUME")
-_BEGINNINGS = ["CREATE", "SELECT", "INSERT", "DROP", "ALTER", "SET", "UNSET", "DEFINE", "UNDEFINE", *_COMMANDS]
+_BEGINNINGS = ["CREATE", "SELECT", "INSERT", "DROP", "ALTER", "SET", "UNSET", "DEFINE", "UNDEFINE", *COMMANDS]
 
 
 def parse(
-    text: str, types: Mapping[str, Type] | None = None, variables: Mapping[str, str] | None = None
+    text: str,
+    types: Mapping[str, Type] | None = None,
+    variables: Mapping[str, str] | None = None,
+    functions: Mapping[str, str] | None = None,
 ) -> Iterator[AnyStatement]:
     """Yield the statements of a text.
 
-    ``types`` and ``variables`` are read when a statement is parsed, so CREATE TYPE and DEFINE can change them.
+    ``types``, ``variables`` and ``functions``, the declarations of functions by name, are read when a statement is
+    parsed, so CREATE TYPE, DEFINE and CREATE FUNCTION can change them.
 
     >>> [type(statement).__name__ for statement in parse("DROP STREAM a; DROP TABLE b;")]
     ['Drop', 'Drop']
     """
     parser = StatementParser(text, types)
     parser.variables = {} if variables is None else variables
+    parser.functions = {} if functions is None else functions
     while parser.token.kind != "end":
         if not parser.take_symbol(";"):
             yield parser.statement()
 
 
 def parse_expression(text: str, types: Mapping[str, Type] | None = None) -> AnyExpression:
-    """Return the expression that a text consists of."""
+    """Return the expression of a plan that a text consists of."""
     parser = StatementParser(text, types)
+    parser.reads_declarations = True
     expression = parser.expression()
     if parser.token.kind != "end":
         parser.unexpected("the end")
     return expression
 
 
-class StatementParser(QueryParser):
+class StatementParser(CommandParser):
     """Parses statements."""
 
     def statement(self) -> AnyStatement:
@@ -95,13 +101,13 @@ class StatementParser(QueryParser):
         return [token]
 
     def _statement(self) -> AnyStatement:
-        if self.is_word("SELECT"):
+        if self.is_word("SELECT") or self.is_word("WITH"):
             return Select(query=self.query())
         word = self.take_any(*_BEGINNINGS)
         if word is None:
             self.unexpected("a statement", _BEGINNINGS)
-        if word in _COMMANDS:
-            return self._command(word)
+        if word in COMMANDS:
+            return self.command(word)
         parsers: dict[str, Any] = {
             "CREATE": self._create, "INSERT": self._insert, "DROP": self._drop, "ALTER": self._alter,
         }  # fmt: skip
@@ -115,6 +121,8 @@ class StatementParser(QueryParser):
             self.expect_word("AS")
             return CreateType(name=name, type=self.type(), if_missing=if_missing)
         replaces = self.take_word("OR", "REPLACE")
+        if self.take_word("FUNCTION"):
+            return self._create_function(replaces=replaces)
         is_source = self.take_word("SOURCE")
         kind = self._kind()
         if_missing = self.take_word("IF", "NOT", "EXISTS")
@@ -140,8 +148,30 @@ class StatementParser(QueryParser):
     def _kind(self) -> Kind:
         kind = self.take_any("STREAM", "TABLE")
         if kind is None:
-            self.unexpected("STREAM or TABLE", ["STREAM", "TABLE", "TYPE"])
+            self.unexpected("STREAM or TABLE", ["STREAM", "TABLE", "TYPE", "FUNCTION"])
         return kind  # type: ignore[return-value]
+
+    def _create_function(self, *, replaces: bool) -> CreateFunction:
+        if_missing = self.take_word("IF", "NOT", "EXISTS")
+        name = self.name("the name of the function")
+        parameters: tuple[tuple[Type, bool], ...] | None = None
+        if self.take_symbol("("):
+            parameters = () if self.take_symbol(")") else self.list_of(self._parameter)
+        result = self.type() if self.take_word("RETURNS") else None
+        self.expect_word("AS")
+        reference = self.string("the Python code, 'module:name'")
+        return CreateFunction(
+            name=name.upper(),
+            parameters=parameters,
+            result=result,
+            reference=reference,
+            replaces=replaces,
+            if_missing=if_missing,
+        )
+
+    def _parameter(self) -> tuple[Type, bool]:
+        self.name("the name of a parameter")
+        return self.type(), self.take_word("NULL")
 
     def _column_definition(self) -> ColumnDefinition:
         offset = self.token.start
@@ -191,7 +221,7 @@ class StatementParser(QueryParser):
         target = self.name("the name of a stream or table")
         if self.take_word("WITH"):
             self._properties()  # the id of the query: queries have the names of their targets here
-        if self.is_word("SELECT"):
+        if self.is_word("SELECT") or self.is_word("WITH"):
             return InsertSelect(target=target, query=self.query())
         columns: tuple[str, ...] = ()
         if self.take_symbol("("):
@@ -204,6 +234,9 @@ class StatementParser(QueryParser):
         if self.take_word("TYPE"):
             if_exists = self.take_word("IF", "EXISTS")
             return DropType(name=self.name("the name of the type"), if_exists=if_exists)
+        if self.take_word("FUNCTION"):
+            if_exists = self.take_word("IF", "EXISTS")
+            return DropFunction(name=self.name("the name of the function").upper(), if_exists=if_exists)
         kind = self._kind()
         if_exists = self.take_word("IF", "EXISTS")
         name = self.name(f"the name of the {kind.lower()}")
@@ -229,9 +262,3 @@ class StatementParser(QueryParser):
             return Setting(verb=verb, name=name)
         self.expect_symbol("=")
         return Setting(verb=verb, name=name, value=self.string("a value in quotes"))
-
-    def _command(self, verb: str) -> Command:
-        words = []
-        while self.token.kind != "end" and not self.is_symbol(";"):
-            words.append(self.advance().text)
-        return Command(verb="SHOW" if verb == "LIST" else verb, words=tuple(words))

@@ -117,6 +117,8 @@ def _text(value: Any) -> str:
 
 
 def _bytes(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
     return base64.b64decode(value, validate=True) if isinstance(value, str) else _refuse(value, "BYTES")
 
 
@@ -125,15 +127,15 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _date(value: Any) -> dt.date:
-    return from_days(_whole(value, "DATE"))
+    return value if isinstance(value, dt.date) else from_days(_whole(value, "DATE"))
 
 
 def _time(value: Any) -> dt.time:
-    return from_time_millis(_whole(value, "TIME"))
+    return value if isinstance(value, dt.time) else from_time_millis(_whole(value, "TIME"))
 
 
 def _timestamp(value: Any) -> dt.datetime:
-    return from_millis(_whole(value, "TIMESTAMP"))
+    return value if isinstance(value, dt.datetime) else from_millis(_whole(value, "TIMESTAMP"))
 
 
 _FROM_PLAIN: dict[str, Convert] = {

@@ -18,15 +18,12 @@ from millstream.plan.stateless import MapValues
 from millstream.plan.tables import TableMapValues
 from millstream.serdes import Json, MessagePack, Serde
 from millstream.sql.catalog import Columns, Format, Relation
-from millstream.sql.types import BIGINT, BOOLEAN, BYTES, DATE, DOUBLE, STRING, TIME, TIMESTAMP, Type, array, map_of
+from millstream.sql.python_types import sql_type
+from millstream.sql.types import BIGINT, BOOLEAN, BYTES, DATE, DOUBLE, STRING, TIME, TIMESTAMP, Type, contains
 
 _SIMPLE: dict[type, Type] = {
     bool: BOOLEAN, int: BIGINT, float: DOUBLE, str: STRING, bytes: BYTES, dt.date: DATE, dt.time: TIME,
     dt.datetime: TIMESTAMP,
-}  # fmt: skip
-_INFO: dict[type, Type] = {
-    inspect.BoolType: BOOLEAN, inspect.IntType: BIGINT, inspect.FloatType: DOUBLE, inspect.StrType: STRING,
-    inspect.BytesType: BYTES, inspect.DateType: DATE, inspect.TimeType: TIME, inspect.DateTimeType: TIMESTAMP,
 }  # fmt: skip
 
 
@@ -69,18 +66,13 @@ def _fields(name: str, serde: Serde | None) -> Columns:
 
 
 def _type(name: str, field: str, info: Any) -> Type:
-    if isinstance(info, inspect.UnionType):
-        [info] = [each for each in info.types if not isinstance(each, inspect.NoneType)] or [info]
-    if type(info) in _INFO:
-        return _INFO[type(info)]
-    if isinstance(info, inspect.ListType):
-        return array(_type(name, field, info.item_type))
-    if isinstance(info, inspect.DictType):
-        return map_of(_type(name, field, info.key_type), _type(name, field, info.value_type))
-    raise DefinitionError(
-        f"field {field} of {name} has a type that SQL does not know: {info}",
-        hint="use bool, int, float, str, bytes, dates, times, lists or dicts of them",
-    )
+    type = sql_type(info)
+    if type is None or contains(type, "DECIMAL"):
+        raise DefinitionError(
+            f"field {field} of {name} has a type that SQL does not know: {info}",
+            hint="use bool, int, float, str, bytes, dates, times, lists or dicts of them",
+        )
+    return type
 
 
 class RowOf(Function):

@@ -13,7 +13,7 @@ from millstream.functions import Function
 from millstream.plan.stateful import Aggregate, WindowedAggregate
 from millstream.plan.tables import TableAggregate, TableGroupBy
 from millstream.serdes import Serde
-from millstream.sql.aggregates import AGGREGATES, Use
+from millstream.sql.aggregates import Use, is_aggregate, use_of
 from millstream.sql.catalog import SourceWindow
 from millstream.sql.compiled import Scope
 from millstream.sql.nodes import AnyExpression, Call, Cast, Column, Constant, Query, Window
@@ -47,7 +47,7 @@ class Grouping:
             text = sql(part)
             if text in self._texts:
                 return Column(name=f"#{self._texts.index(text)}", offset=part.offset)
-            if isinstance(part, Call) and part.name in AGGREGATES:
+            if is_aggregate(part):
                 return self._aggregate(part, text)
             return None
 
@@ -64,12 +64,12 @@ class Grouping:
     def _aggregate(self, call: Call, text: str) -> AnyExpression:
         for argument in call.arguments:
             for part in walk(argument):
-                if isinstance(part, Call) and part.name in AGGREGATES:
+                if is_aggregate(part):
                     raise Problem(part.offset, f"{part.name} cannot be inside {call.name}", "use one aggregate")
                 if self.window is not None and isinstance(part, Column) and part.name in BOUNDS:
                     raise Problem(part.offset, f"{part.name} can only be selected, not aggregated")
         if text not in self._uses:
-            use = AGGREGATES[call.name](call, lambda node: self._generator.code(node).type)
+            use = use_of(call, lambda node: self._generator.code(node).type)
             if self.flow.is_table and use.aggregation.cannot_remove:
                 raise Problem(
                     call.offset,

@@ -82,7 +82,7 @@ def joined(left: Flow, right: Flow, join: Join, names: Names, source: Input, nam
     keys = _keys(mine, its, join, handle)
     row_key = () if "ROWKEY" not in keys[0] else (("ROWKEY", str(mine.type), "key"),)
     scope = (*(column for column in scope if column[0] != "ROWKEY"), *row_key)
-    types = (mine.type,) if len(keys) == 1 else left.key_types
+    types = (mine.type,) if len(keys) == 1 and keys != left.keys else left.key_types
     window = left.window if mine.is_key and its.is_key else None
     return Flow(handle, scope, keys, types, window, left.key_serde)
 

@@ -41,8 +41,10 @@ class Input(NamedTuple):
 class Names:
     """Resolves the names of a query. With several sources a column is called ``ALIAS_COLUMN`` inside the query."""
 
-    def __init__(self, inputs: list[Input]) -> None:
+    def __init__(self, inputs: list[Input], *, shows_bounds: bool = False) -> None:
+        """``shows_bounds``: the bounds of windowed sources are part of ``*``, behind their key."""
         self.inputs = inputs
+        self._shows_bounds = shows_bounds
         self.is_joined = len(inputs) > 1
         aliases = [each.alias for each in inputs]
         self.duplicates = sorted({alias for alias in aliases if aliases.count(alias) > 1})
@@ -107,7 +109,9 @@ class Names:
         """Yield the columns that a star stands for."""
         inputs = self.inputs if star.source is None else [self.source(star.source, star.offset)]
         for each in inputs:
-            yield from ((each, name) for name in each.columns)
+            bounds = BOUNDS if self._shows_bounds and each.relation.window is not None else {}
+            names = dict.fromkeys((*each.relation.keys, *bounds, *each.columns))
+            yield from ((each, name) for name in names)
 
     def types(self) -> dict[str, Type]:
         """Return the types of all columns by their names inside the query."""

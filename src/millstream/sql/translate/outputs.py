@@ -26,8 +26,12 @@ def outputs_of(
     has_row_key: bool,
     keeps_bounds: bool,
     keys_last: bool,
+    allows_system: bool = False,
 ) -> list[Output]:
-    """Return the columns of a result; ``has_row_key``: the key of a join has no column of its own."""
+    """Return the columns of a result; ``has_row_key``: the key of a join has no column of its own.
+
+    ``allows_system``: columns may have the names of system columns, since the result is only shown.
+    """
     outputs: list[Output] = []
     unnamed = 0
     for item in items:
@@ -43,7 +47,8 @@ def outputs_of(
             name = item.alias or _default_name(node, names, outputs)
             if not name:
                 name, unnamed = _numbered_name(unnamed, names, outputs)
-            _check_name(name, item)
+            if not allows_system:
+                _check_name(name, item)
             outputs.append(Output(name, resolved, item.offset))
     _check_unique(outputs)
     return outputs

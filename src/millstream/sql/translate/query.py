@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from millstream.sql import checks
-from millstream.sql.aggregates import AGGREGATES
-from millstream.sql.catalog import Catalog, Columns, Format
+from millstream.sql.aggregates import is_aggregate
+from millstream.sql.catalog import Catalog, Columns, Format, Relation
 from millstream.sql.compiled import parse_type
-from millstream.sql.functions.tables import TABLE_FUNCTIONS
-from millstream.sql.nodes import AnyExpression, Call, Column, Constant, Field, Item, Query, Star
+from millstream.sql.functions.user import is_table_function
+from millstream.sql.nodes import AnyExpression, Column, Constant, Field, Item, Query, Source, Star
 from millstream.sql.problems import Problem
 from millstream.sql.properties import check_format
 from millstream.sql.selection import SqlSelection
@@ -25,14 +27,44 @@ from millstream.sql.types import NULL, Type, quoted
 class QueryTranslator:
     """Translates one query; ``name`` is that of its result, and the root of the names of stateful steps."""
 
+    is_endless: ClassVar[bool] = True
+    """Whether the result is a stream or table of an app; otherwise its rows are only shown."""
+
     def __init__(self, query: Query, readers: Readers, catalog: Catalog, name: str) -> None:
         self.query = query
         self.readers = readers
         self.name = node_name(name)
-        inputs = [Input(query.source.alias, catalog.find(query.source.name, query.source.offset))]
-        inputs += [Input(join.source.alias, catalog.find(join.source.name, join.source.offset)) for join in query.joins]
-        self.names = Names(inputs)
+        self._catalog = catalog
+        inputs = [self._input(source) for source in (query.source, *(join.source for join in query.joins))]
+        self.names = Names(inputs, shows_bounds=not self.is_endless)
+        if self.is_endless:
+            checks.check_endless(query)
         checks.check_query(query, self.names)
+
+    def _input(self, source: Source) -> Input:
+        """Return a source: a stream or table, or the result of a query in FROM, whose steps become part of this one."""
+        if source.query is None:
+            return Input(source.alias, self._catalog.find(source.name, source.offset))
+        if not self.is_endless:
+            raise Problem(
+                source.offset, "a query in FROM is for queries of an app", "define it with CREATE … AS SELECT"
+            )
+        inner = QueryTranslator(source.query, self.readers, self._catalog, f"{self.name}.{source.alias}")
+        origin = inner.names.inputs[0].relation
+        result = inner.result(origin.key_format)
+        relation = Relation(
+            name=inner.name,
+            kind=result.kind,
+            topic="",
+            keys=result.keys,
+            values=result.values,
+            key_format=origin.key_format,
+            value_format=origin.value_format,
+            window=result.window,
+            registry=origin.registry,
+        )
+        self.readers.bound[inner.name] = result.handle
+        return Input(source.alias, relation)
 
     def result(self, key_format: Format) -> Result:
         """Return the result; ``key_format`` is the format of its keys, which decides their partitions."""
@@ -94,7 +126,7 @@ class QueryTranslator:
 
     def _outputs(self, flow: Flow) -> list[Output]:
         query = self.query
-        has_row_key = bool(flow.keys) and "ROWKEY" in flow.keys[0]
+        has_row_key = self.names.is_joined and bool(flow.keys) and "ROWKEY" in flow.keys[0]
         items: tuple[Item, ...] = query.items
         return outputs_of(
             items,
@@ -103,6 +135,7 @@ class QueryTranslator:
             has_row_key=has_row_key and query.partition_by is None,
             keeps_bounds=query.window is not None,
             keys_last=query.partition_by is not None,
+            allows_system=not self.is_endless,
         )
 
     def _table(self, flow: Flow) -> Result:
@@ -160,12 +193,13 @@ class QueryTranslator:
         inner: dict[str, AnyExpression] = {}
 
         def change(part: AnyExpression) -> AnyExpression | None:
-            if not _is_table_function(part):
+            if not is_table_function(part):
                 return None
             inner.setdefault(sql(part), part)
             return Column(name=f"#{list(inner).index(sql(part))}", offset=part.offset)
 
-        if all(_is_table_function(output.node) or not _has_table_function(output.node) for output in outputs):
+        nested = (output.node for output in outputs if not (self.is_endless and is_table_function(output.node)))
+        if not any(map(_has_table_function, nested)):
             return flow, outputs, where
         outputs = [output._replace(node=transform(output.node, change)) for output in outputs]
         generator = flow.generator()
@@ -185,7 +219,7 @@ class QueryTranslator:
         types = self._types(flow, outputs)
         exploded = []
         for number, output in enumerate(outputs):
-            if _is_table_function(output.node):
+            if is_table_function(output.node):
                 exploded.append(number)
                 types[output.name] = types[output.name].items[0]
             else:
@@ -239,7 +273,8 @@ class QueryTranslator:
             node.offset, f"{text} of PARTITION BY is missing in SELECT", "add it: it is the key of the result"
         )
 
-    def _grouped(self, flow: Flow, key_format: Format) -> Result:
+    def _grouping(self, flow: Flow) -> tuple[Grouping, list[Output], AnyExpression | None]:
+        """Return the groups, and the outputs and HAVING over groups and aggregates."""
         query = self.query
         groups = [self.names.resolved(node, "GROUP BY") for node in query.group_by or ()]
         checks.check_groups(groups, query, self.names)
@@ -247,7 +282,7 @@ class QueryTranslator:
         outputs = self._outputs(flow)
         for output in outputs:
             checks.check_functions(output.node)
-            if any(_is_table_function(part) for part in walk(output.node)):
+            if any(is_table_function(part) for part in walk(output.node)):
                 raise Problem(
                     output.offset, "table functions cannot be used with GROUP BY", "explode in a query before"
                 )
@@ -258,7 +293,12 @@ class QueryTranslator:
             having = grouping.replaced(resolved, "HAVING")
         if not grouping.has_aggregates:
             raise Problem(query.offset, "GROUP BY needs an aggregate function in SELECT or HAVING", "add COUNT(*)")
-        keys = tuple((f"#{number}",) for number in range(len(groups)))
+        return grouping, outputs, having
+
+    def _grouped(self, flow: Flow, key_format: Format) -> Result:
+        query = self.query
+        grouping, outputs, having = self._grouping(flow)
+        keys = tuple((f"#{number}",) for number in range(len(grouping.groups)))
         chosen, others = split_key(outputs, keys, query.offset, "grouping expression")
         types = {output.name: type for output, type in zip(chosen, grouping.types, strict=True)}
         for type in types.values():
@@ -285,17 +325,13 @@ def _is_count(node: AnyExpression) -> bool:
     return not isinstance(node, Star)
 
 
-def _is_table_function(node: AnyExpression) -> bool:
-    return isinstance(node, Call) and node.name in TABLE_FUNCTIONS
-
-
 def _has_table_function(node: AnyExpression) -> bool:
-    return any(_is_table_function(part) for part in walk(node))
+    return any(is_table_function(part) for part in walk(node))
 
 
 def _refuse_table_functions(output: Output, what: str) -> None:
     for part in walk(output.node):
-        if _is_table_function(part):
+        if is_table_function(part):
             raise Problem(
                 part.offset, f"a table function cannot be used in {what}", "select it by itself from a stream"
             )
@@ -303,6 +339,4 @@ def _refuse_table_functions(output: Output, what: str) -> None:
 
 def uses_aggregates(query: Query) -> bool:
     """Whether a query has an aggregate function in SELECT."""
-    return any(
-        isinstance(part, Call) and part.name in AGGREGATES for item in query.items for part in walk(item.expression)
-    )
+    return any(is_aggregate(part) for item in query.items for part in walk(item.expression))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import singledispatchmethod
 from typing import Any, NamedTuple
 
@@ -10,17 +11,20 @@ import msgspec
 
 from millstream.dsl.handle import Handle
 from millstream.errors import DefinitionError, SqlError
-from millstream.plan.select import Select as SelectNode
-from millstream.plan.sinks import Sink
-from millstream.sql.catalog import Catalog, Columns, Format, Relation
-from millstream.sql.coercion import can_pass
+from millstream.foundation.user_code import resolve
+from millstream.sql.aggregates import AGGREGATES
+from millstream.sql.catalog import Catalog, Format, Relation
+from millstream.sql.functions.registry import FUNCTIONS
+from millstream.sql.functions.user import declare
 from millstream.sql.nodes import (
     Alter,
     AnyStatement,
     CreateAs,
+    CreateFunction,
     CreateSource,
     CreateType,
     Drop,
+    DropFunction,
     DropType,
     InsertSelect,
     InsertValues,
@@ -31,14 +35,15 @@ from millstream.sql.nodes import (
 from millstream.sql.parser.statements import parse
 from millstream.sql.problems import Problem
 from millstream.sql.properties import With, check_format
-from millstream.sql.selection import SqlSelection
 from millstream.sql.tokens import error_at
 from millstream.sql.translate.defining import relation_of
+from millstream.sql.translate.inferring import needs_registry
 from millstream.sql.translate.inserting import Insertion, insertion_of
 from millstream.sql.translate.query import QueryTranslator, uses_aggregates
-from millstream.sql.translate.reading import ColumnTime, Readers
+from millstream.sql.translate.reading import Readers
 from millstream.sql.translate.result import Result
-from millstream.sql.types import quoted
+from millstream.sql.translate.writing import check_insert, write
+from millstream.sql.types import Type
 
 
 class Executed(NamedTuple):
@@ -48,6 +53,21 @@ class Executed(NamedTuple):
     handle: Handle[Any, Any] | None = None
     relation: Relation | None = None
     insertion: Insertion | None = None
+    name: str | None = None
+    """The name of a query that inserts."""
+
+
+@contextmanager
+def located(text: str, statement: AnyStatement) -> Iterator[None]:
+    """Let errors of a statement say where in the text they are."""
+    try:
+        yield
+    except Problem as problem:
+        raise error_at(text, problem.offset, problem.message, problem.hint) from None
+    except SqlError:
+        raise
+    except DefinitionError as error:  # of a step that the statement defines
+        raise error_at(text, statement.start, error.message, error.hint) from error
 
 
 class Statements:
@@ -60,27 +80,28 @@ class Statements:
         self.query_name = "query"
         """The name of the next SELECT, for its state."""
         self._inserts: dict[str, int] = {}
+        self.allows_code = False
+        """Whether CREATE FUNCTION can name Python code: in files and in Python, never in what a network sends."""
 
     def execute(self, text: str) -> Iterator[Executed]:
         """Execute the statements of a text; an error says where in the text it is."""
-        statements = parse(text, self.catalog.types, self.catalog.variables)
+        catalog = self.catalog
+        statements = parse(text, catalog.types, catalog.variables, catalog.functions)
         while True:
             statement = next(statements, None)
             if statement is None:
                 return
-            try:
-                executed = self._execute(statement)
-            except Problem as problem:
-                raise error_at(text, problem.offset, problem.message, problem.hint) from None
-            except SqlError:
-                raise
-            except DefinitionError as error:  # of a step that the statement defines
-                raise error_at(text, statement.start, error.message, error.hint) from error
+            with located(text, statement):
+                executed = self.apply(statement)
             yield executed
+
+    def apply(self, statement: AnyStatement) -> Executed:
+        """Execute one statement."""
+        return self._execute(statement)
 
     @singledispatchmethod
     def _execute(self, statement: AnyStatement) -> Executed:
-        verb = getattr(statement, "verb", type(statement).__name__)
+        verb = type(statement).__name__.upper()
         hint = "remove it; `millstream sql plan FILE` shows what a file defines"
         raise Problem(statement.start, f"{verb} cannot be used in the definition of an app", hint)
 
@@ -91,6 +112,7 @@ class Statements:
         if self._exists(statement):
             return Executed(statement)
         relation = relation_of(statement, self.catalog)
+        self._check_replaced(statement, relation)
         self.catalog.relations[statement.name] = relation
         return Executed(statement, relation=relation)
 
@@ -122,6 +144,32 @@ class Statements:
     def _drop_type(self, statement: DropType) -> Executed:
         if self.catalog.types.pop(statement.name, None) is None and not statement.if_exists:
             raise Problem(statement.start, f"type {statement.name} is unknown", "use IF EXISTS")
+        return Executed(statement)
+
+    @_execute.register
+    def _create_function(self, statement: CreateFunction) -> Executed:
+        if not self.allows_code:
+            raise Problem(statement.start, "CREATE FUNCTION names Python code", "use it in a file, or app.function")
+        if statement.name in self.catalog.functions and not statement.replaces:
+            if statement.if_missing:
+                return Executed(statement)
+            raise Problem(statement.start, f"function {statement.name} exists already", "use CREATE OR REPLACE")
+        target = resolve(statement.reference)
+        self.define(target, statement.name, takes=statement.parameters, returns=statement.result)
+        return Executed(statement)
+
+    def define(
+        self, target: Any, name: str, *, takes: Iterable[tuple[Type, bool]] | None = None, returns: Type | None = None
+    ) -> None:
+        """Make Python code a function of SQL."""
+        if name in FUNCTIONS or name in AGGREGATES:
+            raise DefinitionError(f"{name} is a function of SQL already", hint="use another name")
+        self.catalog.functions[name] = str(declare(target, name, takes=takes, returns=returns))
+
+    @_execute.register
+    def _drop_function(self, statement: DropFunction) -> Executed:
+        if self.catalog.functions.pop(statement.name, None) is None and not statement.if_exists:
+            raise Problem(statement.start, f"function {statement.name} is unknown", "use IF EXISTS")
         return Executed(statement)
 
     @_execute.register
@@ -157,6 +205,8 @@ class Statements:
 
     @_execute.register
     def _set(self, statement: Setting) -> Executed:
+        if statement.name.startswith("ksql.schema.registry.") and not self.allows_code:
+            raise Problem(statement.start, "the schema registry cannot be changed here", "use a file or app.sql")
         target = self.catalog.settings if statement.verb.endswith("SET") else self.catalog.variables
         if statement.value is None:
             target.pop(statement.name, None)
@@ -200,7 +250,8 @@ class Statements:
             delimiter = inherited.delimiter
         else:
             delimiter = properties.delimiter("KEY", name)
-        return Format(name or "KAFKA", delimiter)
+        format = properties.format("KEY", name or "KAFKA")
+        return msgspec.structs.replace(format, delimiter=delimiter)
 
     def _sink_relation(self, statement: CreateAs, properties: With, result: Result, key_format: Format) -> Relation:
         start = statement.start
@@ -216,7 +267,9 @@ class Statements:
         if properties.text("VALUE_DELIMITER") is None and name == inherited.name:
             delimiter = inherited.delimiter
         wraps = properties.wrapping(name, result.values)
-        value_format = Format(name, delimiter, wraps)
+        value_format = msgspec.structs.replace(properties.format("VALUE", name, wraps), delimiter=delimiter)
+        for format in (key_format, value_format):
+            needs_registry(properties, format, self.catalog)
         check_format(key_format, result.keys, start, "key")
         check_format(value_format, result.values, start, "value")
         timestamp, pattern = properties.check_timestamp({**result.keys, **result.values})
@@ -234,14 +287,15 @@ class Statements:
             timestamp_format=pattern,
             partitions=properties.whole("PARTITIONS"),
             query=statement.name,
+            registry=self.catalog.registry,
         )
 
-    def _check_replaced(self, statement: CreateAs, relation: Relation) -> None:
+    def _check_replaced(self, statement: CreateSource | CreateAs, relation: Relation) -> None:
         """Reject a replacement whose columns are not those of the existing result, possibly with more at the end."""
         existing = self.catalog.relations.get(statement.name)
         if existing is None:
             return
-        if existing.keys != relation.keys:
+        if list(existing.keys.items()) != list(relation.keys.items()):
             raise Problem(statement.start, f"the key of {statement.name} cannot change", "use another name")
         kept = list(relation.values.items())[: len(existing.values)]
         if kept != list(existing.values.items()):
@@ -254,13 +308,21 @@ class Statements:
             raise Problem(statement.start, f"{target.name} is a table: INSERT INTO … SELECT needs a stream")
         if target.is_read_only:
             raise Problem(statement.start, f"{target.name} is read-only")
-        number = self._inserts[target.name] = self._inserts.get(target.name, 0) + 1
-        translator = QueryTranslator(statement.query, self._readers(), self.catalog, f"{target.name}-insert-{number}")
+        name = self.insert_name(statement)
+        translator = QueryTranslator(statement.query, self._readers(), self.catalog, name)
         result = translator.result(target.key_format)
         if result.kind == "TABLE":
             raise Problem(statement.start, "this query results in a TABLE", "INSERT INTO needs a query of a stream")
-        _check_insert(statement, result, target)
-        return Executed(statement, write(result, target), target)
+        check_insert(statement, result, target)
+        return Executed(statement, write(result, target), target, name=name)
+
+    def insert_name(self, statement: InsertSelect) -> str:
+        """Return the name of a query that inserts: of its target and sources, so that others can come and go."""
+        query = statement.query
+        sources = (query.source, *(join.source for join in query.joins))
+        name = "-".join([statement.target, "from", *(source.name for source in sources)])
+        number = self._inserts[name] = self._inserts.get(name, 0) + 1
+        return name if number == 1 else f"{name}-{number}"
 
     @_execute.register
     def _select(self, statement: Select) -> Executed:
@@ -269,51 +331,3 @@ class Statements:
         origin = translator.names.inputs[0].relation
         result = translator.result(origin.key_format)
         return Executed(statement, result.handle)
-
-
-def _check_insert(statement: InsertSelect, result: Result, target: Relation) -> None:
-    """Reject a result whose columns are not those of the target."""
-    mine: Columns = {**result.keys, **result.values}
-    wanted: Columns = {**target.keys, **target.values}
-    if list(result.keys.values()) != list(target.keys.values()):
-        raise Problem(statement.start, f"the key of the query is not that of {target.name}", "select the same key")
-    if len(mine) != len(wanted) or (result.window is None) != (target.window is None):
-        raise Problem(
-            statement.start,
-            f"the query has the columns {', '.join(mine)}, but {target.name} has {', '.join(wanted)}",
-            "select the columns of the target",
-        )
-    for (name, type), (column, target_type) in zip(result.values.items(), target.values.items(), strict=True):
-        if name != column or not can_pass(type, target_type):
-            raise Problem(
-                statement.start,
-                f"column {name} {type} does not match {column} {target_type} of {target.name}",
-                "select the columns of the target in its order, and CAST them",
-            )
-
-
-def write(result: Result, target: Relation) -> Handle[Any, Any]:
-    """Write a result to the topic of a relation."""
-    stream = result.handle.to_stream() if result.kind == "TABLE" else result.handle
-    timestamp = None if target.timestamp is None else ColumnTime(target)
-    if result.values != target.values:
-        stream = _converted(stream, result, target)
-    node = Sink(
-        source=stream._node, topic=target.topic, key=target.key_serde, value=target.value_serde, timestamp=timestamp
-    )
-    stream._draft.add(node)
-    handle: Handle[Any, Any] = result.handle
-    return handle
-
-
-def _converted(stream: Any, result: Result, target: Relation) -> Any:
-    """Return a stream whose columns have the types of the target."""
-    from_columns: Mapping[str, Any] = result.values
-    scope = tuple((name, str(type), "value") for name, type in from_columns.items())
-    selection = SqlSelection(
-        scope=scope,
-        columns=tuple((name, quoted(name)) for name in from_columns),
-        types=tuple(str(type) for type in target.values.values()),
-    )
-    node = SelectNode(source=stream._node, selection=selection)
-    return type(stream)(stream._draft, node)

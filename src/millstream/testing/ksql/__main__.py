@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from pathlib import Path
 
 from millstream.testing.ksql.cases import Case, read_cases
-from millstream.testing.ksql.running import Outcome, run_case
+from millstream.testing.ksql.rest import run_rest
+from millstream.testing.ksql.running import Outcome, run_queries
+from millstream.testing.ksql.script import run_script
+
+KINDS = ("positives", "refusals", "registry")
+SUITES = {"qtt": run_queries, "rest": run_rest, "script": run_script}
 
 
-def main() -> None:
-    """Run the cases of the files."""
+def main() -> int:
+    """Run the cases of the files; return 1 if one of them failed or was refused, 2 if there was none to run."""
     parser = argparse.ArgumentParser(prog="python -m millstream.testing.ksql", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--suite", default="qtt", help="the suite to run (default: qtt)")
+    parser.add_argument("--suite", default="qtt", choices=SUITES, help="the suite to run (default: qtt)")
     parser.add_argument("--only", default="", help="run the cases whose id or group contains this text")
     parser.add_argument("--failures", action="store_true", help="print the cases that do not pass")
     options = parser.parse_args()
@@ -24,18 +30,19 @@ def main() -> None:
             if case.suite != options.suite or not (options.only in case.id or options.only in case.group):
                 continue
             counts = groups.setdefault(case.group, Counter())
-            if case.needs_registry:
-                counts["registry"] += 1
-                continue
-            outcome = run_case(case)
+            outcome = SUITES[case.suite](case)
             _count(counts, case, outcome)
             if options.failures and outcome.verdict != "passed":
                 print(f"{outcome.verdict} {case.id}: {outcome.reason}"[:700])
     _print(groups)
+    total = sum(groups.values(), Counter())
+    if not any(total[kind] for kind in KINDS):
+        return 2
+    return int(any(total[f"{kind} {verdict}"] for kind in KINDS for verdict in ("failed", "refused")))
 
 
 def _count(counts: Counter[str], case: Case, outcome: Outcome) -> None:
-    kind = "refusals" if case.is_refusal else "positives"
+    kind = "registry" if case.needs_registry else "refusals" if case.is_refusal else "positives"
     counts[kind] += 1
     counts[f"{kind} {outcome.verdict}"] += 1
 
@@ -53,9 +60,10 @@ def _line(counts: Counter[str]) -> str:
     refused, refusals = counts["refusals passed"], counts["refusals"]
     return (
         f"{passed:>4} of {positives:<4} ({counts['positives failed']} failed, {counts['positives refused']} refused)"
-        f"   errors {refused} of {refusals} ({counts['refusals exceeded']} exceeded)   registry {counts['registry']}"
+        f"   errors {refused} of {refusals} ({counts['refusals exceeded']} exceeded)"
+        f"   registry {counts['registry passed']} of {counts['registry']}"
     )
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

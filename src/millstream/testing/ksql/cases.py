@@ -29,6 +29,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     outputs: list[dict[str, Any]] = []
     expected_exception: dict[str, Any] | None = None
     post: dict[str, Any] | None = None
+    responses: list[dict[str, Any]] = []
+    input_conditions: dict[str, Any] | None = None
 
     @property
     def needs_registry(self) -> bool:
@@ -58,5 +60,6 @@ def read_cases(path: Path) -> Iterator[Case]:
             data = json.loads(line, parse_float=Decimal)
             if data["expects"] != "disabled":
                 data["expected_exception"] = data.pop("expectedException", None)
+                data["input_conditions"] = data.pop("inputConditions", None)
                 known = {field: data[field] for field in Case.__struct_fields__ if data.get(field) is not None}
                 yield Case(**known)

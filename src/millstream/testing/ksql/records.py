@@ -9,10 +9,14 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from millstream.records import Headers
-from millstream.sql.catalog import Columns, Format, Relation
+from millstream.serdes import Serde
+from millstream.sql.catalog import REGISTRY_FORMATS, Columns, Format, Relation
+from millstream.sql.rows.formats import JsonRows
+from millstream.sql.rows.plain import from_plain, object_reader
 from millstream.sql.types import Type
 
 _TOLERANCE = 1e-6
+WITH_SCHEMA = ("PROTOBUF_NOSR", *REGISTRY_FORMATS)
 
 
 class Raw(NamedTuple):
@@ -51,6 +55,18 @@ def encoded(value: Any, format: Format, columns: Columns) -> bytes | None:
     return dumped(value).encode()
 
 
+def encoded_by(value: Any, serde: Serde, columns: Columns, *, is_key: bool, is_wrapped: bool) -> bytes | None:
+    """Return the bytes of a key or value with a schema."""
+    if value is None:
+        return None
+    if is_wrapped:
+        row = object_reader(dict(columns))(value)
+        return serde.encode(row if not is_key else next(iter(row.values())) if len(row) == 1 else tuple(row.values()))
+    [(name, type)] = columns.items()
+    item = from_plain(type)(value)
+    return serde.encode(item if is_key else {name: item})
+
+
 def _typed(value: Any, type: Type) -> Any:
     if type.kind == "BYTES":
         return base64.b64decode(value)
@@ -59,14 +75,39 @@ def _typed(value: Any, type: Type) -> Any:
     return value if type.kind != "STRING" or isinstance(value, str) else str(value)
 
 
-def raw_record(record: dict[str, Any], relation: Relation) -> Raw:
+class Writer(NamedTuple):
+    """How records are written to a topic: the relation, and formats of schemas that exist already."""
+
+    relation: Relation
+    key: tuple[Format, Columns]
+    value: tuple[Format, Columns]
+
+    def part(self, value: Any, *, is_key: bool) -> bytes | None:
+        """Return the bytes of a key or value."""
+        format, columns = self.key if is_key else self.value
+        if format.name not in WITH_SCHEMA:
+            return encoded(value, format, columns)
+        relation = self.relation
+        serde = format.serde(columns, is_key=is_key, registry=relation.registry, topic=relation.topic)
+        is_wrapped = has_fields(format, columns, is_key=is_key)
+        return encoded_by(value, serde, columns, is_key=is_key, is_wrapped=is_wrapped)
+
+
+def has_fields(format: Format, columns: Columns, *, is_key: bool) -> bool:
+    """Whether the JSON of a case has an object with the columns, not the only column itself."""
+    if format.name.startswith("PROTOBUF") or len(columns) > 1:
+        return True
+    return (not is_key) if format.is_wrapped is None else format.is_wrapped
+
+
+def raw_record(record: dict[str, Any], writer: Writer) -> Raw:
     """Return a record of a case as the topic of a relation contains it."""
-    key = encoded(record.get("key"), relation.key_format, relation.keys)
+    key = writer.part(record.get("key"), is_key=True)
     window = record.get("window")
     if window is not None and key is not None:
         times = (window["end"], window["start"]) if window["type"].lower() == "session" else (window["start"],)
         key += b"".join(time.to_bytes(8, "big", signed=True) for time in times)
-    value = encoded(record.get("value"), relation.value_format, relation.values)
+    value = writer.part(record.get("value"), is_key=False)
     return Raw(key, value, record.get("timestamp", 0), headers_of(record))
 
 
@@ -95,9 +136,9 @@ def difference(expected: dict[str, Any], actual: Raw, relation: Relation, *, che
             return f"session ends at {times[0]}, not at {window['end']}"
     elif window is not None:
         return "the key has no window"
-    if not _same_part(expected.get("key"), key, relation.key_format, relation.keys):
+    if not _same_part(expected.get("key"), key, relation, is_key=True):
         return f"key is {key!r}, not {expected.get('key')!r}"
-    if not _same_part(expected.get("value"), actual.value, relation.value_format, relation.values):
+    if not _same_part(expected.get("value"), actual.value, relation, is_key=False):
         return f"value is {actual.value!r}, not {expected.get('value')!r}"
     if checks_time and "timestamp" in expected and expected["timestamp"] != actual.timestamp:
         return f"timestamp is {actual.timestamp}, not {expected['timestamp']}"
@@ -106,7 +147,8 @@ def difference(expected: dict[str, Any], actual: Raw, relation: Relation, *, che
     return None
 
 
-def _same_part(expected: Any, actual: bytes | None, format: Format, columns: Columns) -> bool:
+def _same_part(expected: Any, actual: bytes | None, relation: Relation, *, is_key: bool) -> bool:
+    format, columns = (relation.key_format, relation.keys) if is_key else (relation.value_format, relation.values)
     if expected is None or actual is None:
         return expected is None and (actual is None or format.name == "NONE")
     if format.name == "DELIMITED":
@@ -119,7 +161,35 @@ def _same_part(expected: Any, actual: bytes | None, format: Format, columns: Col
         return same(_typed(expected, type), decoded)
     if format.name == "NONE":
         return False
+    if format.name in WITH_SCHEMA:
+        serde = format.serde(columns, is_key=is_key, registry=relation.registry, topic=relation.topic)
+        decoded = _as_json(serde.decode(actual), format, columns, is_key=is_key)
+        return same(expected, decoded) or same(_typed_json(expected, decoded, format, columns, is_key=is_key), decoded)
     return same(expected, json.loads(actual, parse_float=Decimal))
+
+
+def _as_json(row: Any, format: Format, columns: Columns, *, is_key: bool) -> Any:
+    """Return a row as the JSON that a case would have for it."""
+    if row is None:
+        return None
+    if is_key:
+        row = dict(zip(columns, [row] if len(columns) == 1 else row, strict=True))
+    rows = JsonRows(columns, is_wrapped=has_fields(format, columns, is_key=is_key))
+    data: bytes | None = rows.encode(row)
+    return None if data is None else json.loads(data, parse_float=Decimal)
+
+
+def _typed_json(expected: Any, actual: Any, format: Format, columns: Columns, *, is_key: bool) -> Any:
+    """Return what a case expects with decimals as numbers, which it may have as text."""
+    if not has_fields(format, columns, is_key=is_key):
+        [(name, type)] = columns.items()
+        row = {name: from_plain(type)(expected)}
+    elif isinstance(expected, dict) and isinstance(actual, dict) and len(expected) == len(actual):
+        row = object_reader(dict(columns))(expected)
+    else:
+        return expected
+    key = next(iter(row.values())) if len(row) == 1 else tuple(row.values())
+    return _as_json(key if is_key else row, format, columns, is_key=is_key)
 
 
 def same(expected: Any, actual: Any) -> bool:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from millstream.app import App
 from millstream.config import Config
 from millstream.errors import MillstreamError, SqlError
 from millstream.sql.catalog import Catalog, Relation
+from millstream.sql.registries import URL, RegistryAddress, use_client
 from millstream.sql.translate.reading import Readers
 from millstream.sql.translate.statements import Executed, Statements
 from millstream.testing.driver import TestDriver
 from millstream.testing.ksql.cases import Case
 from millstream.testing.ksql.extensions import EXTENSIONS
-from millstream.testing.ksql.records import Raw, difference, raw_record
+from millstream.testing.ksql.records import Raw, Writer, difference, raw_record
+from millstream.testing.ksql.registry import MemoryRegistry, schemas_of
 from millstream.testing.ksql.schemas import wrong_sources
 
 Verdict = Literal["passed", "failed", "refused", "exceeded"]
@@ -34,10 +37,15 @@ class _Query(NamedTuple):
     """The relations by topic, at the time of the query."""
 
 
-def run_case(case: Case) -> Outcome:
-    """Run a case."""
+def run_queries(case: Case) -> Outcome:
+    """Run a case of the suite ``qtt``."""
+    return judged(case, lambda: _Run(case).outcome())
+
+
+def judged(case: Case, run: Callable[[], Outcome]) -> Outcome:
+    """Return the outcome of a case; an error is what a refusal expects."""
     try:
-        return _Run(case).outcome()
+        return run()
     except SqlError as error:
         return Outcome("passed") if case.is_refusal else Outcome("refused", str(error))
     except Exception as error:
@@ -50,6 +58,10 @@ class _Run:
     def __init__(self, case: Case) -> None:
         self._case = case
         self._catalog = Catalog()
+        self._registry = MemoryRegistry()
+        self._schemas = schemas_of(self._registry, case.topics)
+        use_client(RegistryAddress(self._registry.url), self._registry)
+        self._catalog.settings[URL] = self._registry.url
         self._catalog.settings.update({name: str(value) for name, value in (case.properties or {}).items()})
         self._apps: list[App] = []
         self._topics: defaultdict[str, list[Raw]] = defaultdict(list)
@@ -87,7 +99,7 @@ class _Run:
         with TestDriver(app, one_stream_time=True) as driver:
             for record in self._case.inputs:
                 if record["topic"] in wanted:
-                    self._pipe(driver, record["topic"], raw_record(record, query.relations[record["topic"]]))
+                    self._pipe(driver, record["topic"], raw_record(record, self._writer(query, record["topic"])))
             for topic in wanted:
                 if topic not in named or self._topics[topic]:
                     for raw in list(self._topics[topic]):
@@ -97,6 +109,20 @@ class _Run:
                 Raw(record.key, record.value, record.timestamp, record.headers)
                 for record in driver.topic(written.topic).read_raw()
             ]
+
+    def _writer(self, query: _Query, topic: str) -> Writer:
+        relation = query.relations[topic]
+        key, value = self._schemas.get((topic, "key")), self._schemas.get((topic, "value"))
+        key_format, value_format = relation.key_format, relation.value_format
+        return Writer(
+            relation,
+            (key_format, relation.keys)
+            if key is None
+            else key.parts(key_format.full_name, self._registry, is_key=True),
+            (value_format, relation.values)
+            if value is None
+            else value.parts(value_format.full_name, self._registry, is_key=False),
+        )
 
     @staticmethod
     def _pipe(driver: TestDriver, topic: str, raw: Raw) -> None:
