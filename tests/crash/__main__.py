@@ -20,6 +20,7 @@ from tests.crash.trials import Mode, Trials
 
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
+from millstream.testing.kafka import kafka_jars
 
 _MODES = (
     "light: without Spark, and fast; behind: the same with state that is written behind; "
@@ -92,6 +93,7 @@ def _cluster(arguments: argparse.Namespace) -> int:
             if reason is not None:
                 print(f"skipped: {reason}")
                 return 0
+            kafka_jars()  # the control host reaches no package registry
             command = ["--mode", "cluster", "--trials", str(arguments.trials), "--seed", str(arguments.seed)]
             return run_on_control_host(["-m", "tests.crash", *command, "--faults", *arguments.faults], Path(name))
         print(f"seed {arguments.seed}", flush=True)

@@ -10,7 +10,9 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -21,12 +23,15 @@ from tests.crash.oracle import CHECKS, TrialResult, written
 from tests.crash.trials import ROOT
 from tests.spark.standalone import Standalone, descendants
 
+from millstream.errors import BrokerUnavailableError
 from millstream.kafka import KafkaBroker
+from millstream.records import TopicPartition
 from millstream.testing.kafka import Cluster
 from millstream.testing.kafka.node import Node
 
 Fault = Literal["executor", "worker", "host", "driver", "driver-host", "cut", "cut-driver", "broker"]
 FAULTS: tuple[Fault, ...] = ("executor", "worker", "host", "driver", "driver-host", "cut", "cut-driver", "broker")
+_PATIENCE_SECONDS = 300.0
 APPS = ("two_levels", "three_levels", "windowed", "chance")
 
 
@@ -47,16 +52,39 @@ class ClusterTrials:
         self.feeder = PatientFeeder(self.broker, self.rng)
         self.feeder.create_topics()
         self.driver = Driver(self, self.hosts[0])
+        self.feeder.feed(20)  # so that the first fault finds an app that has processed something
 
     def run(self, fault: Fault) -> None:
         """Feed the app, let a fault happen meanwhile, and wait until everything that was sent is processed."""
+        self._wait_until_processed()
         self._log(f"fault: {fault}")
-        timer = threading.Timer(self.rng.uniform(0.5, 4.0), self._cause, (fault,))
-        timer.start()
-        while timer.is_alive():
-            self.feeder.feed(self.rng.randrange(1, 60))
-            timer.join(self.rng.uniform(0.0, 0.3))
+        feeding = _Feeding(self.feeder, random.Random(self.rng.random()))
+        with feeding:  # here and not in the thread, since brokers die with the thread that has started them
+            self._pause(0.5, 4.0)
+            self._cause(fault)
         self.feeder.feed(20)
+        began = time.monotonic()
+        self._wait_until_processed()
+        self._log(f"processed everything {time.monotonic() - began:.1f} s after it")
+
+    def _wait_until_processed(self) -> None:
+        """Wait until all apps have committed everything that was sent; a driver that has stopped is an error."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        waiting = set(APPS)
+        while waiting:
+            with suppress(BrokerUnavailableError):
+                ends = self._ends()
+                waiting -= {app for app in waiting if _has_reached(self.broker.committed(app), ends)}
+            assert self.driver.process.poll() is None, f"the driver has stopped:\n{self.driver.output()}"
+            assert time.monotonic() < deadline, f"{sorted(waiting)} are behind:\n{self.driver.output()}"
+            threading.Event().wait(0.2)
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        """Return the end of each partition that the apps read, when it shows everything that was sent."""
+        ends = [offsets.end for offsets in self.broker.offsets("events")]
+        if sum(ends) < sum(event.topic == "events" for event in self.feeder.sent):
+            raise BrokerUnavailableError("the last transaction is not visible yet")
+        return {TopicPartition("events", partition): end for partition, end in enumerate(ends)}
 
     def _cause(self, fault: Fault) -> None:
         victim = self.rng.choice(self.hosts)
@@ -119,8 +147,8 @@ class ClusterTrials:
     def result(self) -> TrialResult:
         """Let a new driver process everything, then compare the output with the oracle."""
         self.driver.kill()
-        self.driver = Driver(self, self.rng.choice(self.hosts))
-        assert self.driver.has_recovered(), "the last driver did not recover"
+        self.driver = Driver(self, self.rng.choice(self.hosts), mode="spark")
+        assert self.driver.has_recovered(), f"the last driver did not recover:\n{self.driver.output()}"
         result = TrialResult()
         for app in APPS:
             CHECKS[app](result, written(self.broker, f"{app}-out"), self.feeder.sent)
@@ -134,6 +162,32 @@ class ClusterTrials:
         self.kafka.stop()
         for host in self.hosts:
             host.remove()
+
+
+def _has_reached(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
+    return all(committed.get(partition, 0) >= end for partition, end in ends.items())
+
+
+class _Feeding:
+    """A thread that feeds the app as long as the block lasts."""
+
+    def __init__(self, feeder: PatientFeeder, rng: random.Random) -> None:
+        self._feeder = feeder
+        self._rng = rng
+        self._stopping = threading.Event()
+        self._pool = ThreadPoolExecutor(1)
+
+    def __enter__(self) -> None:
+        self._fed = self._pool.submit(self._feed)
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._pool.shutdown()
+        self._fed.result()
+
+    def _feed(self) -> None:
+        while not self._stopping.wait(self._rng.uniform(0.0, 0.3)):
+            self._feeder.feed(self._rng.randrange(1, 60))
 
 
 class _Control:
@@ -150,7 +204,8 @@ class _Control:
 class Driver:
     """The process that runs the apps, on one host."""
 
-    def __init__(self, trials: ClusterTrials, host: Host) -> None:
+    def __init__(self, trials: ClusterTrials, host: Host, mode: Literal["cluster", "spark"] = "cluster") -> None:
+        """Start it; with ``mode="spark"`` it reports when it has processed everything."""
         self.host = host
         environment = {
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
@@ -159,7 +214,7 @@ class Driver:
             "MILLSTREAM_CRASH_MASTER": trials.spark.url,
             "MILLSTREAM_BROKER": trials.kafka.url,
         }
-        self.process = host.start([sys.executable, "-m", "tests.crash.victim", "spark"], environment)
+        self.process = host.start([sys.executable, "-m", "tests.crash.victim", mode], environment)
         assert self.process.stdin is not None
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
@@ -168,6 +223,10 @@ class Driver:
         """Wait until it has processed everything; False if it died before."""
         assert self.process.stdout is not None
         return self.process.stdout.readline() == "recovered\n"
+
+    def output(self) -> str:
+        """Return the end of what drivers of this host have logged."""
+        return (self.host.directory / "output.log").read_text()[-6000:]
 
     def kill(self) -> None:
         """Kill the process and its JVM, as if they had run out of memory."""

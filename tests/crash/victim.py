@@ -1,7 +1,7 @@
 """The process that is killed: it recovers, waits for the word ``go``, then runs until it dies or is drained.
 
 ``light`` runs the same batches without Spark, one app after the other, and starts in a second; ``behind`` does the
-same with state that is written behind, as a resident task does.
+same with state that is written behind, as a resident task does. ``cluster`` runs on Spark at once, without waiting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _stopping = threading.Event()
 def main() -> None:
     """Print ``recovered`` when everything is processed, and continue after ``go`` on standard input."""
     signal.signal(signal.SIGTERM, lambda *_: _stopping.set())
-    if sys.argv[1] == "spark":
+    if sys.argv[1] == "cluster":
+        _run_on_spark()
+    elif sys.argv[1] == "spark":
         _spark()
     else:
         _light(behind=sys.argv[1] == "behind")
@@ -58,8 +60,11 @@ def _spark() -> None:
     for run in [app.start("caught-up") for app in CHOSEN]:
         run.wait()
     print("recovered", flush=True)
-    if sys.stdin.readline().strip() != "go":
-        return
+    if sys.stdin.readline().strip() == "go":
+        _run_on_spark()
+
+
+def _run_on_spark() -> None:
     runs = [app.start() for app in CHOSEN]
     while not _stopping.wait(0.1) and all(run.is_alive for run in runs):
         pass

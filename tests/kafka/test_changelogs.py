@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kafka.conftest import settle
+from tests.kafka.conftest import Send, settle
 from tests.kafka.hosts import Host
 
 from millstream import App, Config
+from millstream.batch.batch import Progress
+from millstream.batch.journal import Journal
 from millstream.broker import TopicConfig
 from millstream.errors import FencedError, StateError
+from millstream.foundation.paths import journal_dir
 from millstream.kafka import KafkaBroker
 from millstream.task.changelog import CatchUp, ChangelogPartition
 from millstream.testing.kafka import Cluster
@@ -231,3 +234,49 @@ def test_a_deleted_changelog_is_filled_again_from_the_state_on_disk(
     feed("b")
     host.run()
     assert updates() == {"a": upto(3), "b": upto(2)}
+
+
+def test_a_changelog_is_not_created_again_if_the_app_may_not_create_topics(
+    new_host: NewHost, kafka: KafkaBroker, app: App, feed: Callable[..., None]
+) -> None:
+    feed("a b a")
+    new_host("a").run()
+    replaced = changelogs(kafka, app)[0]
+    kafka.delete_topic(replaced)
+    kafka.create_topic(replaced, TopicConfig(partitions=1, compact=True))
+    created = kafka.topic(replaced).id
+    with pytest.raises(StateError, match="has to be filled again, and may not be created"):
+        new_host("a", create_topics=False).run()
+    assert kafka.topic(replaced).id == created
+
+
+def test_changelogs_can_have_the_names_of_kafka_streams(
+    new_host: NewHost, kafka: KafkaBroker, app: App, feed: Callable[..., None], updates: Updates
+) -> None:
+    feed("a b a")
+    host = new_host(changelog_names="kafka-streams")
+    host.run()
+    assert f"{app.id}-words-changelog" in kafka.topic_names()
+    assert not changelogs(kafka, app)
+    host.lose_disk()
+    feed("a")
+    host.run()
+    assert updates() == {"a": [1, 2, 3], "b": [1]}
+    # the journal knows the topics, so that the setting is for new ones
+    renamed = new_host("b", changelog_names="dotted")
+    feed("b")
+    renamed.run()
+    assert updates() == {"a": [1, 2, 3], "b": [1, 2]}
+    assert not changelogs(kafka, app)
+
+
+def test_a_topic_of_another_program_is_not_replaced(
+    new_host: NewHost, kafka: KafkaBroker, app: App, send: Send
+) -> None:
+    kafka.create_topic(f"{app.id}-words-changelog", TopicConfig(partitions=2, compact=True))
+    send(f"{app.id}-words-changelog", "a:1")
+    host = new_host(changelog_names="kafka-streams")
+    Journal(journal_dir(host.disk, app.id)).write(Progress(positions={f"{app.id}-lines/0": 0}), None)
+    with pytest.raises(StateError, match=f"'{app.id}-words-changelog' is the changelog of another program"):
+        host.run()
+    assert kafka.offsets(f"{app.id}-words-changelog")[0].end == 1

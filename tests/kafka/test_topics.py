@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from millstream.broker import Offsets, TopicConfig
 from millstream.errors import DefinitionError, InvalidNameError, TopicExistsError, UnknownTopicError
 from millstream.kafka import KafkaBroker
+from millstream.kafka.address import KafkaAddress
+from millstream.kafka.clients import Clients
+from millstream.kafka.topics import KafkaTopics
+
+T = TypeVar("T")
 
 
 def test_a_topic_has_the_settings_it_was_created_with(kafka: KafkaBroker, name: str) -> None:
@@ -60,6 +70,29 @@ def test_describing_an_unknown_topic_suggests_a_similar_name_and_does_not_create
     with pytest.raises(UnknownTopicError, match=f"did you mean '{topic}'"):
         kafka.topic(topic + "x")
     assert topic + "x" not in kafka.topic_names()
+
+
+class LaggingClients(Clients):
+    """Clients of a cluster with a broker that learns of new topics late, and answers some requests."""
+
+    lagging_answers = 0
+
+    def request(self, send: Callable[[AdminClient], Future[T]], action: str, topic: str | None = None) -> T:
+        if self.lagging_answers and action.startswith(("describe", "read")):
+            self.lagging_answers -= 1
+            raise UnknownTopicError(f"there is no topic {topic!r}")
+        return super().request(send, action, topic)
+
+
+def test_a_new_topic_is_known_although_some_broker_does_not_know_it_yet(kafka: KafkaBroker, name: str) -> None:
+    clients = LaggingClients(KafkaAddress.parse(kafka.url))
+    topics = KafkaTopics(clients)
+    topics.create(name, TopicConfig())
+    clients.lagging_answers = 2
+    assert topics.config(name) == TopicConfig()
+    topics.delete(name)
+    with pytest.raises(UnknownTopicError):
+        topics.config(name)
 
 
 def test_an_invalid_name_is_never_sent_to_kafka(kafka: KafkaBroker) -> None:

@@ -32,6 +32,14 @@ def test_each_receiver_gets_its_slices_from_all_senders(files: ShuffleFiles) -> 
     assert list(files.read(0, 2, 1)) == [(5, b"b"), (7, b"c"), (5, b"d")]
 
 
+def test_tasks_keep_the_slots_of_the_last_job_and_a_second_attempt_gets_the_slot_of_the_first(
+    files: ShuffleFiles,
+) -> None:
+    assert files.take_slot(0, 1) == 1
+    assert files.take_slot(1, 1) == 0
+    assert [files.take_slot(index, None) for index in (0, 1)] == [1, 0]
+
+
 def start_reading(files: ShuffleFiles) -> tuple[threading.Thread, Items, list[Exception]]:
     """Read the files of two senders in a thread."""
     items: Items = []
@@ -49,7 +57,7 @@ def start_reading(files: ShuffleFiles) -> tuple[threading.Thread, Items, list[Ex
 
 
 def test_a_receiver_waits_for_a_sender_that_has_started(files: ShuffleFiles) -> None:
-    files.mark_started(1)
+    assert files.take_slot(1, None) == 1
     files.write(0, 0, {}, 2)
     thread, items, errors = start_reading(files)
     thread.join(0.2)  # longer than it waits for tasks that have not started
@@ -67,7 +75,7 @@ def test_a_receiver_does_not_wait_for_a_sender_that_does_not_start(files: Shuffl
 
 def test_a_failure_or_the_end_of_the_job_ends_all_waits(files: ShuffleFiles, tmp_path: Path) -> None:
     for end in (files.mark_failed, lambda: shutil.rmtree(tmp_path)):
-        files.mark_started(0)
+        files.take_slot(0, None)
         thread, _, errors = start_reading(files)
         end()
         thread.join(PATIENCE)

@@ -21,6 +21,7 @@ fenced_writer.py           transactions under a name that only one process can u
 committed_offsets.py       read and write the committed offsets of one group
 groups.py                  groups: their members and offsets
 members.py                 one consumer in a group
+share_member.py            one consumer in a share group
 """
 
 from __future__ import annotations

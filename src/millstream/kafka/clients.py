@@ -12,13 +12,13 @@ from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from millstream.errors import BrokerUnavailableError
 from millstream.foundation.kafka_acls import READER_GROUP
 from millstream.kafka.address import KafkaAddress
-from millstream.kafka.failures import is_authentication_error, to_millstream_error
+from millstream.kafka.failures import is_authentication_error, is_late_renewal, to_millstream_error
 from millstream.kafka.tokens import token_callback
 
 T = TypeVar("T")
@@ -38,6 +38,7 @@ class Clients:
         self._admin: AdminClient | None = None
         self._lock = threading.Lock()
         self._authentication_error: KafkaError | None = None
+        self._has_connected = False
         self._secrets = _fingerprints(address)
         address.warn_if_insecure()
 
@@ -57,6 +58,11 @@ class Clients:
     def consumer(self, settings: Mapping[str, Any]) -> Consumer:
         """Create a consumer."""
         return Consumer({**self._settings(), **_CONSUMER, **self._options("fetch.", "queued."), **settings})
+
+    def share_consumer(self, group: str) -> ShareConsumer:
+        """Create a consumer of a share group."""
+        settings = {"group.id": group, "share.acknowledgement.mode": "explicit"}
+        return ShareConsumer({**self._settings(), **self._options("fetch."), **settings})
 
     def producer(
         self, topic: str | None, settings: Mapping[str, Any], on_error: Callable[[KafkaError], None] | None = None
@@ -91,7 +97,9 @@ class Clients:
     def _wait_for(self, future: Future[T], action: str, topic: str | None, deadline: float) -> T:
         while True:
             try:
-                return future.result(_POLL_SECONDS)
+                result = future.result(_POLL_SECONDS)
+                self._has_connected = True
+                return result
             except FutureTimeoutError:
                 self.admin.poll(0)
                 self.check_authentication(action)
@@ -107,7 +115,9 @@ class Clients:
         deadline = monotonic() + REQUEST_SECONDS
         while True:
             try:
-                return self.admin.list_topics(timeout=1.0)
+                metadata = self.admin.list_topics(timeout=1.0)
+                self._has_connected = True
+                return metadata
             except KafkaException as error:
                 self.admin.poll(0)
                 with suppress(BrokerUnavailableError):  # the secret has changed: retry with the new value
@@ -125,6 +135,8 @@ class Clients:
         if self._authentication_error is None:
             return
         error, self._authentication_error = self._authentication_error, None
+        if self._has_connected and is_late_renewal(error):
+            return  # the client connects again by itself, with the new token
         secrets = _fingerprints(self.address)
         if secrets != self._secrets:
             self.discard_admin()

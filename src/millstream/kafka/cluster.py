@@ -13,6 +13,7 @@ from millstream.broker import (
     Offsets,
     Output,
     RecordChunk,
+    ShareSettings,
     TopicConfig,
     TopicInfo,
 )
@@ -26,6 +27,7 @@ from millstream.kafka.members import KafkaMember
 from millstream.kafka.offsets import OffsetLookup
 from millstream.kafka.plain_appends import PlainAppender
 from millstream.kafka.reading import ReaderPool
+from millstream.kafka.share_member import KafkaShareMember
 from millstream.kafka.timestamp_lookup import TimestampLookup
 from millstream.kafka.topics import KafkaTopics
 from millstream.kafka.waiting import KafkaWaiter
@@ -165,6 +167,12 @@ class KafkaBroker:
         for name in topics:
             self._connections.topics.partitions(name)
         return KafkaMember(self._connections.clients, group, topics, milliseconds(session_timeout))
+
+    can_renew_locks = False
+
+    def join_share_group(self, group: str, settings: ShareSettings) -> KafkaShareMember:
+        """Join a share group and apply its settings; Kafka's client is a preview."""
+        return KafkaShareMember(self._connections.clients, group, settings, self.append)
 
     @property
     def _connections(self) -> _Connections:

@@ -19,7 +19,7 @@ from millstream.errors import (
     UnknownTopicError,
 )
 
-_UNKNOWN_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
+_UNKNOWN_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID}
 _OUT_OF_RANGE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 _TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 _REBALANCED = {
@@ -51,6 +51,11 @@ _TRANSIENT = {
 def is_authentication_error(error: KafkaError) -> bool:
     """Whether authentication failed, or the cluster's certificate is not trusted."""
     return error.code() in _AUTHENTICATION_ERRORS
+
+
+def is_late_renewal(error: KafkaError) -> bool:
+    """Whether a session ended before the client renewed its token; a listener without SASL responds in the same way."""
+    return error.code() == KafkaError.ILLEGAL_SASL_STATE or "not valid in current SASL state" in error.str()
 
 
 def is_group_authorization_error(error: KafkaError) -> bool:

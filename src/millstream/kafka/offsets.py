@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from time import monotonic, sleep
 from typing import Any
 
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from millstream.broker import Offsets
-from millstream.errors import BrokerError, OffsetOutOfRangeError
+from millstream.errors import BrokerError, BrokerUnavailableError, OffsetOutOfRangeError
 from millstream.kafka.clients import REQUEST_SECONDS, Clients
 from millstream.kafka.topics import KafkaTopics
 
+_RETRY_DELAY_SECONDS = 0.1
 _COMMITTED = IsolationLevel.READ_COMMITTED
 
 
@@ -29,9 +31,21 @@ class OffsetLookup:
     def bounds(self, topic: str) -> list[Offsets]:
         """Return the first and the next offset of each partition."""
         partitions = [TopicPartition(topic, number) for number in range(self._topics.partitions(topic))]
-        begins = self._list_offsets(topic, dict.fromkeys(partitions, OffsetSpec.earliest()))
-        ends = self._list_offsets(topic, dict.fromkeys(partitions, OffsetSpec.latest()))
-        return [Offsets(begin=begin, end=end) for begin, end in zip(begins, ends, strict=True)]
+        deadline = monotonic() + REQUEST_SECONDS
+        while True:
+            begins = self._list_offsets(topic, dict.fromkeys(partitions, OffsetSpec.earliest()))
+            ends = self._list_offsets(topic, dict.fromkeys(partitions, OffsetSpec.latest()))
+            unknown = next((number for number, offset in enumerate(map(min, begins, ends)) if offset < 0), None)
+            if unknown is None:
+                return [Offsets(begin=begin, end=end) for begin, end in zip(begins, ends, strict=True)]
+            # the client reports no error for a leader that is lost while it is asked
+            if monotonic() > deadline:
+                raise BrokerUnavailableError(
+                    f"{topic}[{unknown}] has had no leader for {REQUEST_SECONDS:.0f} s",
+                    hint="check that enough brokers are running; the app continues when one takes over",
+                    topic=topic,
+                )
+            sleep(_RETRY_DELAY_SECONDS)
 
     def at_timestamp(self, topic: str, partition: int, timestamp: int) -> int | None:
         """Return the offset of the first record with ``timestamp`` or later, or None if there is none."""

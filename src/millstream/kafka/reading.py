@@ -139,7 +139,7 @@ class _Reader:
         while self._position < end:
             records = self._next(start, end)
             if records:
-                yield _chunk(records, self._position)
+                yield chunk_of(records, self._position)
 
     @property
     def _action(self) -> str:
@@ -196,7 +196,8 @@ def _index_of(messages: list[Message], offset: int) -> int:
     return bisect_left(messages, offset, key=lambda message: message.offset() or 0)
 
 
-def _chunk(messages: list[Message], next_offset: int) -> RecordChunk:
+def chunk_of(messages: list[Message], next_offset: int) -> RecordChunk:
+    """Return consecutive messages of a partition as a chunk."""
     offsets: Sequence[Any] = [message.offset() for message in messages]
     if offsets[-1] - offsets[0] + 1 == len(offsets):
         offsets = range(offsets[0], offsets[-1] + 1)

@@ -40,6 +40,8 @@ class KafkaTopics:
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self._limits: dict[str, tuple[int, float]] = {}
+        self._spreading: dict[str, float] = {}
+        """Topics that this process has created, and until when some broker may not know them yet."""
 
     def batch_bytes(self, names: Iterable[str]) -> int:
         """Return the maximum size of a batch that all these topics accept; limits are cached.
@@ -93,6 +95,7 @@ class KafkaTopics:
         all_settings = {**_to_kafka(config), **settings}
         topic = NewTopic(name, num_partitions=config.partitions, replication_factor=-1, config=all_settings)
         self._request("create_topics", name, [topic], action="create")
+        self._spreading[name] = monotonic() + REQUEST_SECONDS
         self._wait_until(lambda: self.partitions(name) >= config.partitions)
 
     def alter(self, name: str, changes: Mapping[str, Any]) -> None:
@@ -114,17 +117,27 @@ class KafkaTopics:
     def delete(self, name: str) -> None:
         """Delete a topic with its records, and wait until the deletion is visible."""
         self.partitions(name)
+        self._spreading.pop(name, None)
         self._request("delete_topics", name, [name], action="delete")
         self._wait_until(lambda: self._is_deleted(name))
 
     def _request(self, request: str, key: Any, argument: Any, *, action: str) -> Any:
-        """Send a request of the admin client for one topic and return the response."""
+        """Send a request of the admin client for one topic and return the response.
+
+        Any broker may answer it. One that does not know a new topic yet is asked again.
+        """
         name = key if isinstance(key, str) else key.name
-        return self._clients.request(
-            lambda admin: getattr(admin, request)(argument, request_timeout=REQUEST_SECONDS)[key],
-            f"{action} topic {name!r}",
-            name,
-        )
+        while True:
+            try:
+                return self._clients.request(
+                    lambda admin: getattr(admin, request)(argument, request_timeout=REQUEST_SECONDS)[key],
+                    f"{action} topic {name!r}",
+                    name,
+                )
+            except UnknownTopicError:
+                if monotonic() > self._spreading.get(name, 0.0):
+                    raise
+                sleep(_RETRY_DELAY_SECONDS)
 
     def _is_deleted(self, name: str) -> bool:
         try:

@@ -88,6 +88,7 @@ def _upgrade(
     policies = Policies.of(app.id, app.config)
     broker_url = None if app.broker_url is None else broker.url  # it refers to secrets, but does not contain them
     catalog = {**catalog_of(layout), "dead_letter_topic": policies.dead_letter_topic, "broker": broker_url}
+    catalog["sql"] = app.sql
     changes = upgrade(journal, state_dir(app.data_dir, app.id), catalog, reset, filled)
     if filled is not None:
         log_event(_log, logging.WARNING, "filled from the past", {"app": app.id, "tables": ", ".join(filled.tables)})

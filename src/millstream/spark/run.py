@@ -30,6 +30,9 @@ from millstream.batch.trigger import Trigger
 from millstream.batch.watchdog import Watchdog
 from millstream.broker import SupportsMembership
 from millstream.broker_urls import open_broker
+from millstream.connect.running import Connectors
+from millstream.connect.sinks import sinks_of
+from millstream.connect.sources import sources_of
 from millstream.durations import milliseconds
 from millstream.errors import AlreadyRunningError, ProcessingError
 from millstream.foundation.file_lock import FileLock
@@ -37,7 +40,7 @@ from millstream.foundation.open_files import raise_open_file_limit
 from millstream.foundation.paths import activity_file, lease_file, lock_file
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.metrics.prometheus import MetricsServer
-from millstream.spark.deliveries import Deliveries
+from millstream.spark.deliveries import deliveries_of
 from millstream.spark.deployment import Deployment
 from millstream.spark.filling import Filling
 
@@ -51,7 +54,7 @@ class SparkRun:
         held: ExitStack,
         supervisor: Supervisor,
         stopping: threading.Event,
-        deliveries: Deliveries,
+        connectors: Connectors,
         until: Until,
         deployment: Deployment,
         metrics_url: str | None,
@@ -72,7 +75,7 @@ class SparkRun:
         self._held = held
         self._supervisor = supervisor
         self._stopping = stopping
-        self._deliveries = deliveries
+        self._connectors = connectors
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, args=(until,), name="millstream-loop", daemon=True)
         self._thread.start()
@@ -116,7 +119,7 @@ class SparkRun:
                 activity=options.activity,
                 lay_out_again=deployment.lay_out,
             )
-            deliveries = Deliveries(spec, broker)
+            outside = [*sources_of(spec, broker), *sinks_of(spec, broker), *deliveries_of(spec, broker)]
             port = spec.config.metrics_port
             metrics = None if port is None else MetricsServer(spec.data_dir, port)
             if metrics is not None:
@@ -127,7 +130,7 @@ class SparkRun:
                 held.pop_all(),
                 supervisor,
                 options.stopping,
-                deliveries,
+                Connectors(spec, outside),
                 until,
                 deployment,
                 url,
@@ -137,7 +140,7 @@ class SparkRun:
 
     def _work(self, until: Until) -> None:
         try:
-            with self._deliveries.beside(until, self.stop):
+            with self._connectors.beside(until, self.stop):
                 if self._filling is not None:
                     self._filling.run(until, self._options)
                 if not self._stopping.is_set():

@@ -11,6 +11,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -39,12 +40,33 @@ class ShuffleFiles:
 
     def __init__(self, directory: Path, width: int, patience: float) -> None:
         self._directory = directory
+        self._width = width
         self._offsets = struct.Struct(f"<{width + 1}Q")
         self._patience = patience
 
-    def mark_started(self, index: int) -> None:
-        """Let the other tasks know that this task has started."""
-        self._write(f"started.{index}", b"")
+    def take_slot(self, index: int, preferred: int | None) -> int:
+        """Take a slot that no other task of the job has, if possible the preferred one.
+
+        The other tasks know then that the task of this slot has started. A second attempt of the task with the same
+        index gets the same slot.
+        """
+        content = b"%d" % index
+        claim = self._write(f".index.{index}", content)
+        by_preference = sorted(range(self._width), key=lambda slot: (slot != preferred, slot != index))
+        try:
+            for slot in by_preference:
+                if self._started(slot).exists() and self._started(slot).read_bytes() == content:
+                    return slot
+            for slot in by_preference:
+                with suppress(FileExistsError):
+                    self._started(slot).hardlink_to(claim)
+                    return slot
+        except FileNotFoundError as error:
+            raise AbandonedError from error
+        raise NotStartedError  # two attempts of one task have started at the same time, and took a slot each
+
+    def _started(self, slot: int) -> Path:
+        return self._directory / f"started.{slot}"
 
     def mark_failed(self) -> None:
         """Make all other tasks stop waiting, whether they have started or not."""
@@ -73,7 +95,7 @@ class ShuffleFiles:
                 raise AbandonedError from error
 
     def _wait_for(self, path: str, sender: int) -> None:
-        failed, started = str(self._directory / _FAILED), str(self._directory / f"started.{sender}")
+        failed, started = str(self._directory / _FAILED), str(self._started(sender))
         deadline, pause = time.monotonic() + self._patience, _MIN_POLL_SECONDS
         while not os.path.exists(path):  # noqa: PTH110 - a fifth of the cost of Path.exists, in a loop that polls
             if os.path.exists(failed) or not self._directory.exists():  # noqa: PTH110
@@ -83,10 +105,10 @@ class ShuffleFiles:
             time.sleep(pause)
             pause = min(_MAX_POLL_SECONDS, pause * 1.2)
 
-    def _write(self, name: str, data: bytes) -> None:
+    def _write(self, name: str, data: bytes) -> Path:
         temporary = self._directory / f".{name}.{os.getpid()}"
         try:
             temporary.write_bytes(data)
-            temporary.rename(self._directory / name)
+            return temporary.rename(self._directory / name)
         except FileNotFoundError as error:
             raise AbandonedError from error

@@ -50,6 +50,9 @@ _decode_items = msgspec.msgpack.Decoder(list[Item]).decode
 SentPlan = tuple[Plan, dict[str, type]]
 """A plan, and the classes that were sent with it by ``module:qualname``."""
 _plans: dict[bytes, SentPlan] = {}
+_last_slot: dict[str, int] = {}
+"""By app, the slot that this worker ran last and may still have open writers for: opening them takes longer than all
+other waits of a batch, and Spark does not give a worker the same index again."""
 
 
 def send_level(header: bytes, level: int, slot: int, payloads: Iterable[bytes]) -> Iterator[bytes]:
@@ -133,9 +136,10 @@ def run_all_levels(
     """Run the tasks of all levels that belong to one Spark task; shuffle data goes through files in ``directory``."""
     job = decode_header(header)
     files = ShuffleFiles(Path(directory), job.app.width, patience)
+    app = job.app.tasks.app
     try:
-        files.mark_started(index)
-        yield from _run_with_files(job, files, index)
+        slot = _last_slot[app] = files.take_slot(index, _last_slot.get(app))
+        yield from _run_with_files(job, files, slot)
     except AbandonedError:
         return  # the task that failed yields the reason
     except Exception as error:
@@ -144,21 +148,21 @@ def run_all_levels(
         yield (NOT_STARTED, b"") if isinstance(error, NotStartedError) else (FAILURE, _encode(Failure.of(error)))
 
 
-def _run_with_files(job: JobHeader, files: ShuffleFiles, index: int) -> Iterator[Item]:
+def _run_with_files(job: JobHeader, files: ShuffleFiles, own_slot: int) -> Iterator[Item]:
     slots = job.app.slots
     slot_of = {task: number for level in slots for number, slot in enumerate(level) for task in slot.tasks}
     inputs: ShuffleInputs = defaultdict(list)
     for level, width in enumerate(map(len, slots)):
         slices: dict[int, list[Item]] = defaultdict(list)
-        for number, data in _run_slot(job, level, index, inputs) if index < width else ():
+        for number, data in _run_slot(job, level, own_slot, inputs) if own_slot < width else ():
             if number == REPORT:
                 yield number, data
             else:
                 slices[slot_of[number]].append((number, data))
         if level + 1 < len(slots):
-            if index < width:
-                files.write(level, index, slices, job.app.width)
-            for number, data in files.read(level, width, index):
+            if own_slot < width:
+                files.write(level, own_slot, slices, job.app.width)
+            for number, data in files.read(level, width, own_slot):
                 inputs[number].append(_decode_input(data))
 
 

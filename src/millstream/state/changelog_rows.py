@@ -15,7 +15,7 @@ from typing import NamedTuple
 from millstream.foundation.blocks import Block, block_of, headers_of
 from millstream.records import Headers
 from millstream.state.recording import Changes, Rows
-from millstream.state.task import COMMIT_ROW
+from millstream.state.task import COMMIT_ROW, store_database
 
 MAX_VALUE_BYTES = 900_000
 POSITIONS = "changelog"
@@ -94,6 +94,13 @@ class RowAssembler:
                 self._name, self._expected, self._parts = key, count, [value or b""]
             else:
                 yield _row(key, value)
+
+
+def is_changelog_key(key: bytes) -> bool:
+    """Whether a record with this key can be a row of a state."""
+    database, separator, _ = key.partition(_SEPARATOR)
+    is_row = separator and (database == COMMIT_ROW[0].encode() or database.startswith(store_database("").encode()))
+    return bool(is_row) or key.startswith(_PART)
 
 
 def _row(name: bytes, value: bytes | None) -> tuple[str, bytes, bytes | None]:

@@ -8,25 +8,23 @@ paths, S3, HDFS and every other file system that pyarrow supports.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import pyarrow as pa
 from pyarrow import fs
 
-from millstream.errors import DamagedError, DefinitionError, StateError, StorageError
+from millstream.errors import DamagedError, StateError, StorageError
+from millstream.foundation.file_systems import open_file_system, write_whole_file
 from millstream.state.recording import Changes, pack_changes, unpack_changes, write_rows
 from millstream.state.task import StateVersion, TaskState
 
 _DELTA, _SNAPSHOT = "delta", "snapshot"
 _NONE = "0"
-_ATOMIC_ON_CLOSE = ("s3", "gcs", "abfs")
-"""File systems on which an object appears only when it is complete; elsewhere a temporary file is renamed."""
 
 
 class CheckpointFile(NamedTuple):
@@ -59,7 +57,7 @@ class Checkpoint:
     """The checkpoint of one lineage of an app."""
 
     def __init__(self, uri: str, app: str, lineage: str, *, snapshot_every: int = 100) -> None:
-        self.file_system, root = _file_system(uri)
+        self.file_system, root = open_file_system("checkpoint", uri)
         self.root = f"{root.rstrip('/')}/{app}/{lineage}"
         self.snapshot_every = snapshot_every
 
@@ -155,18 +153,8 @@ class TaskCheckpoint:
     def _write(self, file: CheckpointFile, data: bytes) -> None:
         file = file._replace(checksum=f"{crc32(data):08x}")
         target = f"{self._directory}/{file.name}"
-        is_atomic = self._file_system.type_name in _ATOMIC_ON_CLOSE
-        path = target if is_atomic else f"{self._directory}/.{file.name}"
         try:
-            if self._file_system.type_name == "local":
-                Path(self._directory).mkdir(0o700, parents=True, exist_ok=True)
-                _write_private(path, data)
-            else:
-                self._file_system.create_dir(self._directory, recursive=True)
-                with self._file_system.open_output_stream(path, compression=None) as stream:
-                    stream.write(data)
-            if path != target:
-                self._file_system.move(path, target)
+            write_whole_file(self._file_system, target, data)
         except (OSError, pa.ArrowException) as error:
             raise StorageError(
                 f"cannot write the checkpoint {target!r}: {error}", hint="check checkpoint= and its permissions"
@@ -194,25 +182,6 @@ class TaskCheckpoint:
         snapshot, deltas = _chain_to(self.files, expected.commit, self._task)
         for file in [*deltas, *([] if snapshot is None else [snapshot])]:
             self._read(file)
-
-
-def _file_system(uri: str) -> tuple[Any, str]:
-    try:
-        resolved: tuple[Any, str] = fs.FileSystem.from_uri(uri if "://" in uri else str(Path(uri).absolute()))
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise DefinitionError(
-            f"checkpoint={uri!r} cannot be used: {error}", hint="use a path, or a URI such as s3://bucket/folder"
-        ) from error
-    return resolved
-
-
-def _write_private(path: str, data: bytes) -> None:
-    """Write a file that only its owner can read, and wait until it is on disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
 
 
 def _target_commit(files: list[CheckpointFile], expected: StateVersion, batch: int) -> str:

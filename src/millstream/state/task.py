@@ -121,6 +121,10 @@ class TaskState:
         if timers is not None:
             txn.put(_TIMERS, timers, db=meta)
 
+    def start_at(self, version: StateVersion) -> None:
+        """Store the version of a state that no batch has computed."""
+        self.update(lambda txn: self.save(txn, version, b""))
+
     def timers(self, txn: Transaction) -> bytes | None:
         """Return the stored timers of processors."""
         stored = txn.get(_TIMERS, db=self._environment.databases[_META])

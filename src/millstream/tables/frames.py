@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from millstream.errors import DefinitionError
 from millstream.foundation.object_codec import encode_key
+from millstream.foundation.value_columns import fields_of, spread
 from millstream.records import Windowed
 
 if TYPE_CHECKING:
     from millstream.tables.rows import Row
 
-_KEPT = (datetime, date, time, timedelta, Decimal, bytes)
-"""Types that data frames have too; other objects become plain data."""
 _WINDOW_TIMES = ("window_start", "window_end")
 _MAX_MS = 253_402_300_799_999  # the end of the year 9999; windows without an end, for example, are later
 
@@ -41,32 +39,15 @@ def columns_of(rows: Sequence[Row], *, windowed: bool, value_type: Any = None) -
     ``value.key``. What a row lacks is None. Without rows, the fields are those of ``value_type``.
     """
     keys = [row.key.key if windowed else row.key for row in rows]
-    columns = _spread([_fields("key", key, "key.") for key in keys], ["key"])
+    columns = spread([fields_of("key", key, "key.") for key in keys], ["key"])
     if windowed:
         columns["window_start"] = [moment(row.key.start) for row in rows]
         columns["window_end"] = [moment(row.key.end) for row in rows]
     taken = {*columns, "timestamp"}
-    values = _spread([_fields("value", row.value) for row in rows], _declared_fields(value_type) or ["value"])
+    values = spread([fields_of("value", row.value) for row in rows], _declared_fields(value_type) or ["value"])
     columns.update({f"value.{name}" if name in taken else name: cells for name, cells in values.items()})
     columns["timestamp"] = [moment(row.timestamp) for row in rows]
     return columns
-
-
-def _fields(name: str, value: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(value, msgspec.Struct):  # field by field: defaults may be left out, and fields may be an array
-        config = value.__struct_config__
-        tag = {} if config.tag is None else {str(config.tag_field): config.tag}
-        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        plain: Any = {**tag, **{encoded: _plain(getattr(value, field)) for encoded, field in names}}
-    else:
-        plain = _plain(value)
-    if isinstance(plain, dict) and plain:
-        return {f"{prefix}{field}": cell for field, cell in plain.items()}
-    return {name: plain}
-
-
-def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(value, builtin_types=_KEPT, str_keys=True, enc_hook=repr)
 
 
 def _declared_fields(kind: Any) -> list[str]:
@@ -76,12 +57,6 @@ def _declared_fields(kind: Any) -> list[str]:
     except TypeError:
         return []
     return [field.encode_name for field in getattr(info, "fields", ())]
-
-
-def _spread(rows: list[dict[str, Any]], otherwise: list[str]) -> dict[str, list[Any]]:
-    """Return the columns of rows, in the order in which they first appear; without rows, those of ``otherwise``."""
-    names = dict.fromkeys(field for fields in rows for field in fields) or dict.fromkeys(otherwise)
-    return {field: [fields.get(field) for fields in rows] for field in names}
 
 
 def moment(milliseconds: int) -> datetime | None:
@@ -106,16 +81,3 @@ def arrow_table(table: str, columns: dict[str, list[Any]], *, windowed: bool) ->
                 hint="read the rows with scan(), or declare a type with value= where the table is defined",
             ) from error
     return pa.table(arrays)
-
-
-def library(name: str, verb: str) -> Any:
-    """Return an optional library, or say how to install it."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise DefinitionError(
-            f"{verb}() needs {name}, which is not installed",
-            hint=f"install it with: pip install 'millstream[{name}]'",
-        ) from error

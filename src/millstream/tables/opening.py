@@ -11,7 +11,9 @@ import msgspec
 
 from millstream.aggregations import finisher
 from millstream.batch.journal import Journal
+from millstream.broker import Broker
 from millstream.errors import UnknownTableError
+from millstream.foundation.names import is_valid_name
 from millstream.foundation.object_codec import OBJECT_CODEC, value_codec
 from millstream.foundation.paths import app_names, has_run, journal_dir, state_dir
 from millstream.plan.declared import Declared
@@ -23,6 +25,7 @@ from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.topology import Plan
 from millstream.processors import SessionSpec, StoreSpec, WindowSpec
 from millstream.serdes import READABLE, Serde
+from millstream.tables.copies import Catalog, TableCopies, copies_of
 from millstream.tables.rows import TableEntry, TableReader
 from millstream.tables.state_files import check_states
 from millstream.tables.versions import VersionedTableReader
@@ -87,8 +90,16 @@ def readers_of(layout: Layout, directory: Path) -> dict[str, TableReader]:
     return {entry.name: _reader(directory, entry, layout.plan) for entry in entries}
 
 
-def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[str, TableReader]:
-    """Return the tables of an app; with its plan rows have the declared types, without it they are plain data."""
+def open_tables(
+    data_dir: Path, app: str, plan: Plan | None = None, broker: Broker | None = None
+) -> Mapping[str, TableReader]:
+    """Return the tables of an app; with its plan rows have the declared types, without it they are plain data.
+
+    With a broker that has the changelogs of the app, its tables can be read on any host.
+    """
+    copies = None if broker is None or not is_valid_name(app) else copies_of(data_dir, app, broker)
+    if copies is not None:
+        return _copied_tables(copies, plan)
     if not has_run(data_dir, app):
         names = ", ".join(app_names(data_dir)) or "none yet"
         raise UnknownTableError(f"app {app!r} has not run on {str(data_dir)!r}", hint=f"apps there: {names}")
@@ -99,10 +110,20 @@ def open_tables(data_dir: Path, app: str, plan: Plan | None = None) -> Mapping[s
     return _plain_tables(directory, app, stored) if plan is None else _tables(directory, app, stored, plan)
 
 
-def _tables(directory: Path, app: str, catalog: bytes, plan: Plan | None) -> Tables:
+def _copied_tables(copies: TableCopies, plan: Plan | None) -> Tables:
+    """Return readers of copies; a global table has no changelog, since each host copies its topic."""
+    catalog, stages = copies.catalog(), copies.changelogs()
+    tables = _tables(copies.state_dir, copies.app, catalog, plan, copies)
+    for entry in msgspec.json.decode(catalog, type=Catalog).tables:
+        if entry.stage not in stages:
+            del tables[entry.name]
+    return tables
+
+
+def _tables(directory: Path, app: str, catalog: bytes, plan: Plan | None, copies: TableCopies | None = None) -> Tables:
     tables = Tables(app)
-    for entry in msgspec.json.decode(catalog, type=_Catalog).tables:
-        tables[entry.name] = _reader(directory, entry, plan)
+    for entry in msgspec.json.decode(catalog, type=Catalog).tables:
+        tables[entry.name] = _reader(directory, entry, plan, copies)
     return tables
 
 
@@ -112,13 +133,7 @@ def _plain_tables(directory: Path, app: str, catalog: bytes) -> Tables:
     return _tables(directory, app, catalog, None)
 
 
-class _Catalog(msgspec.Struct):
-    """The tables in a catalog."""
-
-    tables: list[TableEntry] = []
-
-
-def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReader:
+def _reader(directory: Path, entry: TableEntry, plan: Plan | None, copies: TableCopies | None = None) -> TableReader:
     nodes = () if plan is None else plan.nodes
     node = next((node for node in nodes if node.name == entry.name), None)
     declared = None if plan is None or node is None else plan.declared[node]
@@ -129,8 +144,8 @@ def _reader(directory: Path, entry: TableEntry, plan: Plan | None) -> TableReade
     if entry.ready is not None:
         value = Finished(value, finisher(entry.ready, getattr(node, "build", None)))
     if entry.windows is not None:
-        return WindowTableReader(directory, entry, key, value)
-    return (TableReader if entry.history is None else VersionedTableReader)(directory, entry, key, value)
+        return WindowTableReader(directory, entry, key, value, copies)
+    return (TableReader if entry.history is None else VersionedTableReader)(directory, entry, key, value, copies)
 
 
 class Finished:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Generic, overload
+from typing import Any, ClassVar, Generic, Protocol, Self, overload
 
 import msgspec
 
@@ -20,10 +21,11 @@ from millstream.foundation.object_codec import encode_key
 from millstream.foundation.partitioning import partition_of
 from millstream.foundation.storage import open_environment
 from millstream.foundation.type_variables import A, K, Key, V, Value
+from millstream.foundation.value_columns import library
 from millstream.serdes import Serde, route_encoder
 from millstream.state.keyvalue import fetch, scan
 from millstream.state.task import store_database
-from millstream.tables.frames import arrow_table, columns_of, in_order, library
+from millstream.tables.frames import arrow_table, columns_of, in_order
 from millstream.windows import FOREVER, Windows
 
 
@@ -101,6 +103,17 @@ class SpecialLookups(Generic[Key, Value]):
         return UnknownTableError(f"table {self.name!r} has no history", hint='keep one with history="1 d"')
 
 
+class Copies(Protocol):
+    """Copies of states on another host."""
+
+    @property
+    def copied_at(self) -> int | None:
+        """The wall-clock time before which everything that was committed is in the copies."""
+
+    def prepare(self) -> None:
+        """Wait until the copies can be read."""
+
+
 class TableReader(SpecialLookups[Key, Value]):
     """A read-only table; ``table[key]`` and ``key in table`` work as in a dict.
 
@@ -109,8 +122,12 @@ class TableReader(SpecialLookups[Key, Value]):
 
     has_windows: ClassVar[bool] = False
 
-    def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
+    def __init__(
+        self, directory: Path, entry: TableEntry, key: Serde, value: Serde, copies: Copies | None = None
+    ) -> None:
+        """Read the states in ``directory``, which are ``copies`` if the app runs on other hosts."""
         self.name = entry.name
+        self._copies = copies
         self._directory = directory / entry.stage
         self.partitions = entry.partitions
         self._encode_route = route_encoder(key) if entry.key else None
@@ -118,6 +135,14 @@ class TableReader(SpecialLookups[Key, Value]):
         self._value_type = getattr(value, "type", None)
         self._database = store_database(entry.name)
         self._databases: tuple[str, ...] = (self._database,)  # all must be open before a snapshot is taken
+
+    @property
+    def copied_at(self) -> int | None:
+        """If a copy is read, a wall-clock time in milliseconds: it contains everything that was committed before it.
+
+        None if the state itself is read, which has everything that is committed.
+        """
+        return None if self._copies is None else self._copies.copied_at
 
     def row(self, key: Key) -> Row[Key, Value] | None:
         """Return the row of a key with its timestamp, or None."""
@@ -196,6 +221,8 @@ class TableReader(SpecialLookups[Key, Value]):
 
     def _snapshot(self, path: Path) -> Iterator[tuple[Any, Any]]:
         """Yield a snapshot of a partition, or nothing if no batch has been committed there yet."""
+        if self._copies is not None:
+            self._copies.prepare()
         if (path / "data.mdb").exists():
             environment = open_environment(path, self._databases, readonly=True)
             database = environment.databases[self._database]
@@ -208,6 +235,12 @@ class TableReader(SpecialLookups[Key, Value]):
         if self._encode_route is None:
             return range(self.partitions)
         return [partition_of(self._encode_route(key), self.partitions)]
+
+    def without_routing(self) -> Self:
+        """Return a reader that looks keys up in all partitions, for a process that does not know their serde."""
+        reader = copy(self)
+        reader._encode_route = None
+        return reader
 
     def _paths_of(self, key: Any) -> list[Path]:
         return [self._directory / str(partition) for partition in self.partitions_of(key)]

@@ -13,14 +13,16 @@ from millstream.plan.stages import HISTORY
 from millstream.serdes import Serde
 from millstream.state.task import store_database
 from millstream.state.versioned import VersionedStore
-from millstream.tables.rows import Row, TableEntry, TableReader, Version
+from millstream.tables.rows import Copies, Row, TableEntry, TableReader, Version
 
 
 class VersionedTableReader(TableReader[Key, Value]):
     """A read-only table with history: ``get`` finds current rows, ``get_as_of`` also earlier ones."""
 
-    def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
-        super().__init__(directory, entry, key, value)
+    def __init__(
+        self, directory: Path, entry: TableEntry, key: Serde, value: Serde, copies: Copies | None = None
+    ) -> None:
+        super().__init__(directory, entry, key, value, copies)
         assert entry.history is not None
         self._history = entry.history
         self._codec = value

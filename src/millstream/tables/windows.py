@@ -14,7 +14,7 @@ from millstream.records import Windowed
 from millstream.serdes import Serde
 from millstream.state.entries import Entry
 from millstream.state.segments import observed_time, position_layout, scan_key, scan_timed, stream_time
-from millstream.tables.rows import Row, TableEntry, TableReader
+from millstream.tables.rows import Copies, Row, TableEntry, TableReader
 from millstream.windows import FOREVER, SessionWindows, SlidingWindows
 
 
@@ -23,8 +23,10 @@ class WindowTableReader(TableReader[Windowed[Key], Value]):
 
     has_windows = True
 
-    def __init__(self, directory: Path, entry: TableEntry, key: Serde, value: Serde) -> None:
-        super().__init__(directory, entry, key, value)
+    def __init__(
+        self, directory: Path, entry: TableEntry, key: Serde, value: Serde, copies: Copies | None = None
+    ) -> None:
+        super().__init__(directory, entry, key, value, copies)
         assert entry.windows is not None
         self._windows = entry.windows
         self._layout = position_layout(entry.windows)

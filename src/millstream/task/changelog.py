@@ -26,6 +26,7 @@ _POSITION = b"position"
 _SNAPSHOT = b"snapshot"
 _VISIBLE_SECONDS = 10.0  # Kafka acknowledges a commit shortly before readers see it
 _POLL_SECONDS = 0.01
+_STORE_POSITION_MS = 3_600_000  # how often a position is stored that has not changed: each time waits for the disk
 _MAX_AGE_MS = TOMBSTONE_RETENTION_MS // 2  # half, since the clocks of hosts differ and compaction is not punctual
 
 
@@ -150,7 +151,9 @@ class ChangelogPartition:
                 progress.rows + len(rows), progress.bytes + chunk.block.nbytes, chunk.next_offset, start, bounds.end
             )
             on_progress(progress)
-        self._apply(environment, [], bounds.end)
+        now = time.time_ns() // 1_000_000
+        if position is None or position.offset != bounds.end or now - position.at > _STORE_POSITION_MS:
+            self._apply(environment, [], bounds.end)
         return progress
 
     def _bounds(self, offset: int) -> Offsets:
