@@ -8,6 +8,7 @@ deleted, the topic is created and filled from the state on this host.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice, product
 from pathlib import Path
 
 from millstream.admin.inputs import check_cluster
@@ -23,14 +24,19 @@ from millstream.batch.journal_changelog import (
 )
 from millstream.batch.restoring import Restoring
 from millstream.broker import Broker, Output, SupportsChangelogs, TopicInfo, WriterLostError
-from millstream.errors import BrokerUnavailableError, StateError, UnknownTopicError
+from millstream.errors import BrokerUnavailableError, DefinitionError, StateError, UnknownTopicError
 from millstream.foundation.databases import database_names
 from millstream.foundation.file_lock import FileLock
-from millstream.foundation.names import changelog_topic_name, journal_topic_name, producer_prefix
+from millstream.foundation.names import (
+    changelog_topic_name,
+    journal_topic_name,
+    kafka_streams_changelog_name,
+    producer_prefix,
+)
 from millstream.foundation.paths import journal_dir, lock_file, state_dir
 from millstream.foundation.storage import Environment
 from millstream.plan.layout import Layout
-from millstream.state.changelog_rows import POSITIONS, changelog_block
+from millstream.state.changelog_rows import POSITIONS, changelog_block, is_changelog_key
 from millstream.state.checkpoint import Checkpoint
 from millstream.state.recording import Changes
 from millstream.state.task import COMMIT_ROW, StateVersion, TaskState
@@ -139,30 +145,67 @@ def bind_changelogs(app: AppSettings, journal: Journal, broker: Broker, layout: 
     versions = progress.versions
     if progress == Progress() and not stored:
         _check_journal_not_lost(app, broker, layout)
+    names = _changelog_names(app, layout)
     topics: dict[str, ChangelogTopic] = {}
     for stage, count in layout.partitions_by_stage.items():
         states = {number: versions[name] for number in range(count) if (name := f"{stage}/{number}") in versions}
-        topics[stage] = _bind(app, broker, stage, count, stored.get(stage), states)
+        topic = _kept(broker, stored.get(stage), count)
+        if topic is None:
+            _check_not_foreign(broker, app.id, names[stage])
+            topic = _create(app, broker, stage, names[stage], count, states)
+        topics[stage] = topic
     if topics.items() - stored.items():
         journal.remember_changelogs({**stored, **topics})
     return topics
 
 
-def _bind(
-    app: AppSettings,
-    broker: Broker,
-    stage: str,
-    count: int,
-    stored: ChangelogTopic | None,
-    versions: Mapping[int, StateVersion],
-) -> ChangelogTopic:
-    assert isinstance(broker, SupportsChangelogs)
-    name = changelog_topic_name(app.id, stage)
+def _changelog_names(app: AppSettings, layout: Layout) -> dict[str, str]:
+    """Return what the changelog of each stage is called if it is created now."""
+    if app.config.changelog_names == "dotted":
+        return {stage.name: changelog_topic_name(app.id, stage.name) for stage in layout.plan.stages}
+    stores = {stage.name: stage.store_names for stage in layout.plan.stages}
+    names = {stage: kafka_streams_changelog_name(app.id, stage, stores[stage]) for stage in stores}
+    if len(set(names.values())) < len(names):
+        names = {stage: kafka_streams_changelog_name(app.id, stage, ()) for stage in stores}
+    for source, name in product(layout.plan.sources, names.values()):
+        if source.reads(name):
+            raise DefinitionError(
+                f"source {source.name!r} would read {name!r}, a changelog of the app itself",
+                hint='use another pattern, or Config(changelog_names="dotted")',
+            )
+    return names
+
+
+def _kept(broker: Broker, stored: ChangelogTopic | None, count: int) -> ChangelogTopic | None:
+    """Return the changelog that the journal names if it still exists, whatever it would be called today."""
+    existing = None if stored is None else _topic(broker, stored.name)
+    if existing is None or stored != ChangelogTopic(existing.name, existing.id):
+        return None
+    if existing.partitions < count:
+        broker.alter_topic(existing.name, partitions=count)
+    return stored
+
+
+def _check_not_foreign(broker: Broker, app: str, name: str) -> None:
+    """Refuse to replace a topic that another program has written, such as a changelog of Kafka Streams."""
     existing = _topic(broker, name)
-    if existing is not None and stored == ChangelogTopic(name, existing.id):
-        if existing.partitions < count:
-            broker.alter_topic(name, partitions=count)
-        return stored
+    for partition, bounds in enumerate(() if existing is None else existing.offsets):
+        for chunk in islice(broker.read(name, partition, bounds.begin, bounds.end), 1):
+            keys = chunk.block.column(0).to_pylist()
+            if not all(key is not None and is_changelog_key(key) for key in keys):
+                raise StateError(
+                    f"topic {name!r} is the changelog of another program",
+                    hint=f"give the app another id than {app!r}, or delete the topic if it is no longer needed",
+                    topic=name,
+                )
+
+
+def _create(
+    app: AppSettings, broker: Broker, stage: str, name: str, count: int, versions: Mapping[int, StateVersion]
+) -> ChangelogTopic:
+    """Create a changelog, or one that replaces an older topic of the app, and fill it from the state on this host."""
+    assert isinstance(broker, SupportsChangelogs)
+    existing = _topic(broker, name)
     is_new = existing is not None and not any(offsets.end for offsets in existing.offsets)
     if existing is None and not app.config.create_topics:
         raise missing_changelog(name, count)
@@ -171,6 +214,12 @@ def _bind(
     for number, version in versions.items():
         _check_complete(name, states[number], version)
     if existing is not None and not (is_new and existing.partitions >= count):
+        if not app.config.create_topics:
+            raise StateError(
+                f"changelog {name!r} has to be filled again, and may not be created",
+                hint=f"delete it and create it again, compacted and with {count} partitions, or allow create_topics",
+                topic=name,
+            )
         broker.delete_topic(name)
         existing = None
     if existing is None:
@@ -183,8 +232,8 @@ def _bind(
 
 def _check_journal_not_lost(app: AppSettings, broker: Broker, layout: Layout) -> None:
     """Refuse to start from the beginning if the broker has state of the app; after a reset there are positions."""
-    for stage in layout.partitions_by_stage:
-        topic = _topic(broker, changelog_topic_name(app.id, stage))
+    for name in _changelog_names(app, layout).values():
+        topic = _topic(broker, name)
         if topic is not None and any(offsets.end for offsets in topic.offsets):
             raise StateError(
                 f"changelog {topic.name!r} has the state of app {app.id!r}, but the journal of the app is empty",

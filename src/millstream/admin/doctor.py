@@ -23,6 +23,7 @@ from millstream.foundation.storage import close_environments, open_environment
 from millstream.foundation.stored import decoding
 from millstream.state.checkpoint import Checkpoint
 from millstream.tables.state_files import committed_versions, state_problems
+from millstream.views.share_groups import share_groups
 
 _MANIFEST = "savepoint.json"
 
@@ -69,6 +70,8 @@ def _log(data_dir: Path) -> Iterator[Part]:
     if not log.exists():
         return
     yield "log", log / "meta", _check_catalog
+    if (log / "shares" / "state").exists():
+        yield "share groups", log / "shares" / "state", _check_share_groups
     names = {path.name for path in (log / "topics").glob("[!.]*") if path.is_dir()}
     listed = _listed_topics(data_dir)
     for name in sorted(names | listed):
@@ -134,6 +137,12 @@ def _check_catalog(meta: Path) -> None:
     with _open_log(meta.parents[1]) as broker:
         for group in broker.group_names():
             broker.committed(group)
+
+
+def _check_share_groups(state: Path) -> None:
+    check_environment(state)
+    with _open_log(state.parents[2]) as broker:
+        share_groups(broker)
 
 
 def _check_topic(path: Path, *, is_listed: bool) -> None:

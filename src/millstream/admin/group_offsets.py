@@ -8,11 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.broker import Broker, Offsets
+from millstream.broker import Broker, Offsets, ShareGroupInfo, SupportsShareGroupAdmin
 from millstream.errors import DefinitionError, StateError
 from millstream.foundation.paths import app_names
 from millstream.foundation.times import parse_timestamp
 from millstream.records import TopicPartition
+from millstream.views.share_groups import share_group
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +32,8 @@ def planned_moves(broker: Broker, data_dir: Path, group: str, to: str, topics: S
             f"group {group!r} belongs to the app of that name, which continues from its journal",
             hint="use millstream reset, or run the app under another id, to process records again",
         )
-    committed = broker.committed(group)
+    shared = share_group(broker, group)
+    committed = broker.committed(group) if shared is None else _starts(shared)
     topics = topics or sorted({partition.topic for partition in committed})
     if not topics:
         raise DefinitionError(f"group {group!r} has no committed offsets", hint="name a topic with --topic")
@@ -53,7 +55,15 @@ def planned_moves(broker: Broker, data_dir: Path, group: str, to: str, topics: S
 
 def execute_moves(broker: Broker, group: str, moves: Sequence[Move]) -> None:
     """Commit the moves of a group; the broker rejects them if the group has live members."""
-    broker.commit(group, {TopicPartition(move.topic, move.partition): move.after for move in moves})
+    offsets = {TopicPartition(move.topic, move.partition): move.after for move in moves}
+    if isinstance(broker, SupportsShareGroupAdmin) and share_group(broker, group) is not None:
+        broker.move_share_group(group, offsets)
+    else:
+        broker.commit(group, offsets)
+
+
+def _starts(info: ShareGroupInfo) -> dict[TopicPartition, int]:
+    return {TopicPartition(partition.topic, partition.partition): partition.start for partition in info.partitions}
 
 
 def resolve_offset(broker: Broker, partition: TopicPartition, bounds: Offsets, to: str) -> int:

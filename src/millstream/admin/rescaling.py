@@ -10,7 +10,6 @@ import shutil
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -179,7 +178,7 @@ class _Rescaling:
         stream_time = max(state.read_version().stream_time for state in old)
         for partition, state in enumerate(new):
             version = StateVersion(self._progress.done, uuid.uuid4().hex, stream_time)
-            state.update(partial(_save, state, version))
+            state.start_at(version)
             versions[f"{stage.name}/{partition}"] = version
         counts = {name: self._compare(name, old, new, shared[name]) for name in stage.store_names}
         close_environments(self._state / f"{stage.name}{_NEW}")
@@ -242,10 +241,6 @@ class _Rescaling:
         upgrade(self._journal, self._state, catalog)
         for name in names:
             shutil.rmtree(self._state / f"{name}{_OLD}", ignore_errors=True)
-
-
-def _save(state: TaskState, version: StateVersion, txn: Transaction) -> None:
-    state.save(txn, version, b"")
 
 
 def _put(state: TaskState, store: str, rows: Rows) -> None:

@@ -137,15 +137,15 @@ def restore_savepoint(data_dir: Path, app: str, name: str, directory: Path) -> S
             journal = Journal(draft / "journal")
             journal.start_lineage()
             journal.close()  # its files are moved below
-            _switch(data_dir, app, draft)
+            install_app(data_dir, app, draft)
     finally:
         lock.release()
         shutil.rmtree(draft, ignore_errors=True)
     return savepoint
 
 
-def _switch(data_dir: Path, app: str, draft: Path) -> None:
-    """Put a complete copy in the position of the app, and remove the old app."""
+def install_app(data_dir: Path, app: str, draft: Path) -> None:
+    """Put complete journal and state in the position of an app, and remove what was there; the caller has the lock."""
     root, ready = app_dir(data_dir, app), _ready(data_dir, app)
     make_private_directory(ready.parent)
     shutil.rmtree(ready, ignore_errors=True)

@@ -100,6 +100,7 @@ class Standby:
         fetch_journal(self._broker, app.data_dir, app.id, is_locked=True)
         journal = Journal(journal_dir(app.data_dir, app.id))
         with contextlib.suppress(StateError):  # the run has written more since its journal was read
-            restored = restore_states(app.id, state_dir(app.data_dir, app.id), journal, self._broker)
+            directory, snapshots = state_dir(app.data_dir, app.id), app.config.checkpoint
+            restored = restore_states(app.id, directory, journal, self._broker, snapshots=snapshots)
             batch = journal.read()[0].done
             self._on_step(f"standing by at batch {batch}, {len(restored)} tasks were behind")
