@@ -30,6 +30,16 @@ def test_null_values_reach_the_transformer_too() -> None:
         assert driver.topic("out").read_values() == ["k=x", "k=None"]
 
 
+def test_two_transformers_of_one_table_need_no_names() -> None:
+    app = App("test")
+    table = app.table("t", value=str)
+    table.transform_values(Shown).to_stream().to("first")
+    table.transform_values(lambda: Shown()).to_stream().to("second")
+    with TestDriver(app) as driver:
+        driver.topic("t").pipe("x", key="k")
+        assert driver.topic("first").read_values() == driver.topic("second").read_values() == ["k=x"]
+
+
 def test_a_stored_result_is_computed_once_per_change() -> None:
     app = App("test")
     best = app.table("t", value=str).transform_values(CountCalls, name="result")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
+from millstream.dsl.batched_verbs import BatchedVerbs
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.handle import Handle
 from millstream.dsl.splitter import Splitter
@@ -13,17 +14,19 @@ from millstream.dsl.stream_joins import StreamJoins
 from millstream.dsl.table import Table
 from millstream.durations import Duration
 from millstream.errors import DefinitionError
-from millstream.foundation.names import check_name
 from millstream.foundation.type_variables import K2, V2, K, R, V
 from millstream.functions import AnyFunction, ContextFunction, PairFunction, Partitioner, ValueFunction, by_arity
 from millstream.plan.histories import checked_history
 from millstream.plan.processors import Process, ProcessValues
-from millstream.plan.sinks import Sink, SparkSink
+from millstream.plan.sinks import ConnectorSink, Sink, SparkSink
 from millstream.plan.stateful import ToTable
 from millstream.plan.stateless import Repartition, SelectKey
-from millstream.plan.topology import SparkDelivery
+from millstream.plan.topology import SinkStep, SparkDelivery
 from millstream.processors import Factory, Processor, checked
 from millstream.serdes import SerdeLike, serde_for
+
+if TYPE_CHECKING:
+    from millstream.connect.protocols import Sink as ConnectorProtocol
 
 
 class SinkOptions(TypedDict, total=False):
@@ -35,7 +38,7 @@ class SinkOptions(TypedDict, total=False):
     name: str | None
 
 
-class Stream(StatelessVerbs[K, V], StreamJoins[K, V]):
+class Stream(StatelessVerbs[K, V], BatchedVerbs[K, V], StreamJoins[K, V]):
     """Records as independent facts.
 
     Functions take ``(value)``, ``(key, value)`` or ``(key, value, context)``; null keys and values are None.
@@ -237,9 +240,7 @@ class Stream(StatelessVerbs[K, V], StreamJoins[K, V]):
         >>> rides = App("lake").stream("rides")
         >>> rides.to_spark(lambda frame, id, lineage: frame.write.parquet(f"lake/{lineage}/batch={id}"), name="lake")
         """
-        topic = f"{self._draft.app}.to-spark.{check_name('step', name)}"
-        if topic in self._draft.deliveries:
-            raise DefinitionError(f"two to_spark steps are named {name!r}", hint="give them different names")
+        topic = f"{self._draft.app}.to-spark.{self._draft.check_connector_name(name)}"
         forms = {2: "(frame, batch_id)", 3: "(frame, batch_id, lineage)"}
         if by_arity("to_spark", function, forms).arity == 3:
             call: AnyFunction = function
@@ -247,6 +248,37 @@ class Stream(StatelessVerbs[K, V], StreamJoins[K, V]):
             call = lambda frame, batch_id, _lineage: function(frame, batch_id)  # type: ignore[call-arg]  # noqa: E731
         self._draft.deliveries[topic] = SparkDelivery(name, call, schema)
         self._draft.add(SparkSink(source=self._node, topic=topic, name=name))
+
+    def sink(self, sink: ConnectorProtocol, *, name: str, key: SerdeLike[K] = None, value: SerdeLike[V] = None) -> None:
+        """Write each record to another system: a database, a cache, a search index, files, or a class of your own.
+
+        The records wait in the topic ``APP.sink.NAME`` until the sink has written them, in batches that are the same
+        after a crash. While the target is down the app goes on, and the sink tries again. What the target refuses goes
+        through the error policy. ``describe()`` shows the guarantee of the sink (docs/connect/README.md).
+
+        >>> from millstream.testing import TestDriver
+        >>> from millstream.testing.connectors import MemorySink
+        >>> app = App("doc")
+        >>> app.stream("orders", value=int).sink(MemorySink(), name="cache")
+        >>> with TestDriver(app) as driver:
+        ...     driver.topic("orders").pipe(7, key="a")
+        ...     driver.sink("cache").read_key_values()
+        [('a', 7)]
+        """
+        if not (hasattr(sink, "open") and hasattr(sink, "guarantee")):
+            raise DefinitionError(f"{sink!r:.80} is not a sink", hint="a sink has open() and guarantee")
+        topic = f"{self._draft.app}.sink.{self._draft.check_connector_name(name)}"
+        node = ConnectorSink(
+            source=self._node,
+            topic=topic,
+            key=serde_for(key),
+            value=serde_for(value),
+            system=type(sink).__name__,
+            guarantee=sink.guarantee,
+            name=name,
+        )
+        self._draft.deliveries[topic] = SinkStep(name, sink)
+        self._draft.add(node)
 
 
 Handle._stream = Stream

@@ -18,6 +18,7 @@ from millstream.serdes import SerdeLike, serde_for
 from millstream.suppression import Suppression
 
 if TYPE_CHECKING:
+    from millstream.connect.protocols import Sink as ConnectorProtocol
     from millstream.dsl.stream import Stream
 
 
@@ -45,6 +46,10 @@ class Table(TableJoins[K, V]):
         """
         stream = self._stream(self._draft, ToStream(source=self._node))
         return stream if key is None else stream.select_key(key)
+
+    def sink(self, sink: ConnectorProtocol, *, name: str, key: SerdeLike[K] = None, value: SerdeLike[V] = None) -> None:
+        """Write the changes of the table to another system; a deleted row is a null value. See ``Stream.sink``."""
+        self.to_stream().sink(sink, name=name, key=key, value=value)
 
     @overload
     def filter(self, predicate: ValueFunction[V, object], *, name: str | None = None) -> Table[K, V]: ...

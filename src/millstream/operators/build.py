@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from millstream.operators import (
     aggregates,
+    batched,
     foreign_keys,
     global_joins,
     processors,
@@ -43,8 +44,8 @@ from millstream.plan.stateful import ToStream
 from millstream.plan.stateless import Branch, Repartition, Split
 
 FAMILIES = (
-    aggregates, foreign_keys, global_joins, processors, select, sessions, sinks, sliding, stateless, stateless_columns,
-    stream_joins, suppress, table_joins, table_steps, tables, time_windows, transformers, windows,
+    aggregates, batched, foreign_keys, global_joins, processors, select, sessions, sinks, sliding, stateless,
+    stateless_columns, stream_joins, suppress, table_joins, table_steps, tables, time_windows, transformers, windows,
 )  # fmt: skip
 """Importing a family registers its operators."""
 

@@ -63,7 +63,7 @@ def _downstream(node: Node, readers_of: Callable[[Node], list[Node]]) -> set[Nod
 def _uses(node: Node) -> list[object]:
     """Return everything through which the order of records can be seen: the node, its stores, its topics."""
     uses: list[object] = [node, *shared_stores(node)]
-    if isinstance(node, Sink | SparkSink):
+    if isinstance(node, Sink):
         uses.append(("topic", node.topic) if isinstance(node.topic, str) else _ANY_TOPIC)
     if (late_to := getattr(node, "late_to", None)) is not None:
         uses.append(("topic", late_to))

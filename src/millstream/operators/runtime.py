@@ -62,6 +62,12 @@ class RecordContext(Context, Protocol):
     def resume(self, suspended: Any) -> None:
         """Return to the record before ``suspend``."""
 
+    def bookmark(self) -> Any:
+        """Return what ``return_to`` takes to make the current record, its headers and its time current again."""
+
+    def return_to(self, bookmark: Any) -> None:
+        """Continue as if an earlier record of the batch were the current one."""
+
 
 class Columns:
     """Encoded records for a topic, as columns; the topic accepts records of up to ``max_record_bytes``."""

@@ -138,9 +138,10 @@ def _releaser(
 
 
 def _row_counter(node: Suppress, buffer: TimedStore) -> Callable[[Entry, int], None]:
-    """Return what updates the number and the size of the rows in the buffer, as far as there are bounds."""
-    if node.until.max_records is None and node.until.max_bytes is None:
-        return lambda _entry, _sign: None
+    """Return what updates the number of rows in the buffer and, if it is bounded, their size.
+
+    Rows are counted without bounds too, so that bounds can be added later. A size that was not counted so far is 0.
+    """
     rows, size = buffer.counter(1), buffer.counter(2)  # _bounds reads them
     counts_bytes = node.until.max_bytes is not None
 
@@ -150,6 +151,12 @@ def _row_counter(node: Suppress, buffer: TimedStore) -> Callable[[Entry, int], N
             if counts_bytes:
                 size.value += sign * (len(encode_key(entry.key)) + len(buffer.codec.encode(entry.value)))
 
+    if not counts_bytes:
+        size.value = 0
+    if rows.value == 0 or (counts_bytes and size.value == 0):
+        rows.value = size.value = 0
+        for entry in buffer.walk():
+            count(entry, +1)
     return count
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import NamedTuple
 
+from millstream.plan.batched import MapAsync, MapBatches
 from millstream.plan.foreign_keys import (
     ForeignKeyAnswer,
     ForeignKeyJoin,
@@ -59,11 +60,13 @@ def _pair(node: Map | FlatMap | Process, _source: Declared) -> Declared:
 
 @_declared.register(MapValues)
 @_declared.register(FlatMapValues)
+@_declared.register(MapAsync)
+@_declared.register(MapBatches)
 @_declared.register(Aggregate)
 @_declared.register(ProcessValues)
 @_declared.register(TransformValues)
 def _new_value(
-    node: MapValues | FlatMapValues | Aggregate | ProcessValues | TransformValues,
+    node: MapValues | FlatMapValues | MapAsync | MapBatches | Aggregate | ProcessValues | TransformValues,
     source: Declared,
     *_others: Declared,
 ) -> Declared:

@@ -10,7 +10,8 @@ import msgspec
 
 from millstream.aggregations import state_signature
 from millstream.functions import Function
-from millstream.plan.node import Node, inputs
+from millstream.plan.node import Node, inputs, verb_of
+from millstream.plan.sinks import SINKS
 from millstream.plan.stages import Stage, keeps_table, store_names
 from millstream.plan.stateless import Repartition
 from millstream.plan.topology import Plan
@@ -18,7 +19,7 @@ from millstream.processors import StoreUse
 from millstream.serdes import READABLE, Serde, type_name
 
 PLAN_VERSION = 1
-_SINKS = ("sink", "spark_sink")
+_SINKS = tuple(verb_of(kind) for kind in SINKS)
 Format = Literal["text", "json", "mermaid"]
 
 
@@ -144,8 +145,9 @@ def _text(data: dict[str, Any]) -> str:
 def _target(kind: str, node: dict[str, Any]) -> str:
     if kind == "repartition":
         return " → next stage"
+    system = f" → {node['system']}" if "system" in node else ""
     guarantee = f" ({node['guarantee']})" if "guarantee" in node else ""
-    return f" → topic {node['topic']}{guarantee}" if kind in _SINKS else ""
+    return f" → topic {node['topic']}{system}{guarantee}" if kind in _SINKS else ""
 
 
 def _topics(source: dict[str, Any]) -> list[str]:

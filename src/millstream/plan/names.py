@@ -2,7 +2,8 @@
 
 The name of a stateful node is part of the format of its state, so it must not change when a stateless step is added or
 removed: it is the nearest name upstream plus the verb, ``rides.count``. If two such names collide, that is an error,
-which the user solves with ``name=``; only tables of one stream are numbered, in definition order, as in Kafka Streams.
+which the user solves with ``name=``; only tables of one stream, and transformers without a store, are numbered, in
+definition order, as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from millstream.foundation.names import check_name
 from millstream.plan.foreign_keys import ForeignKeyJoin
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, inputs, rewrite
-from millstream.plan.processors import PROCESSORS
+from millstream.plan.processors import PROCESSORS, TransformValues
 from millstream.plan.same_keys import computes_same_key
 from millstream.plan.sources import Source
 from millstream.plan.stateful import STATEFUL, StreamTableJoin, ToStream, ToTable
@@ -71,10 +72,16 @@ def _final_name(node: Node, root: str, taken: dict[str, Node]) -> str:
         return root
     plain = f"{root}.{node.verb}"
     name, number = plain, 1
-    while name in taken and (isinstance(node, ToTable) or not keeps_name(node)):
+    while name in taken and (not keeps_name(node) or _is_numbered(node)):
         number += 1  # in definition order, so that a name does not change when steps are added after it
         name = f"{plain}-{number}"
     return name
+
+
+def _is_numbered(node: Node) -> bool:
+    """Whether nodes of this kind that have the same name are distinguished by their order."""
+    is_transformer = isinstance(node, TransformValues) and not node.stores and not node.stored
+    return is_transformer or isinstance(node, ToTable)
 
 
 def _claim(node: Node, named: Node, taken: dict[str, Node]) -> None:

@@ -9,12 +9,12 @@ import msgspec
 
 from millstream.plan.node import Node, Nodes, consumers, inputs, rewrite
 from millstream.plan.processors import PROCESSORS
-from millstream.plan.sinks import Sink, SparkSink
+from millstream.plan.sinks import SINKS
 from millstream.plan.stages import keeps_table, store_names
 from millstream.plan.stateless import Foreach, Peek
 from millstream.plan.topology import Plan
 
-_EFFECTS = (Sink, SparkSink, Foreach, Peek, *PROCESSORS)
+_EFFECTS = (*SINKS, Foreach, Peek, *PROCESSORS)
 
 
 class PlanPart(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from millstream.errors import DefinitionError
+from millstream.foundation.names import check_name
 from millstream.plan.declared import Declared, declared_serdes
 from millstream.plan.key_types import KeyType, key_types
 from millstream.plan.node import Node, Nodes, consumers, inputs
@@ -16,7 +17,7 @@ from millstream.plan.rules import RULES
 from millstream.plan.sinks import Sink
 from millstream.plan.sources import GlobalTableSource, Source
 from millstream.plan.stages import Stage, cut_into_stages
-from millstream.plan.validate import check_topology
+from millstream.plan.validate import check_depth, check_topology
 from millstream.plan.waiting import waiting_nodes
 
 N = TypeVar("N", bound=Node)
@@ -30,14 +31,29 @@ class SparkDelivery(NamedTuple):
     schema: str | None
 
 
+class SinkStep(NamedTuple):
+    """A sink that writes each batch of a topic; plans do not know what a sink is."""
+
+    name: str
+    sink: Any
+
+
 @dataclass(slots=True)
 class Draft:
     """Nodes in the order in which the user's verbs created them."""
 
     app: str = ""
     nodes: list[Node] = field(default_factory=list)
-    deliveries: dict[str, SparkDelivery] = field(default_factory=dict)
-    """What the driver does with topics for Spark; it stays in the driver and is never sent to workers."""
+    deliveries: dict[str, SparkDelivery | SinkStep] = field(default_factory=dict)
+    """What the driver does with topics for Spark and for sinks; it stays in the driver, workers never get it."""
+    sources: dict[str, Any] = field(default_factory=dict)
+    """What fills topics from other systems, by name; it stays in the driver too."""
+
+    def check_connector_name(self, name: str) -> str:
+        """Return a valid name that no other source or sink of the app has."""
+        if name in self.sources or any(delivery.name == name for delivery in self.deliveries.values()):
+            raise DefinitionError(f"two sources or sinks are named {name!r}", hint="give them different names")
+        return check_name("connector", name)
 
     def add(self, node: N) -> N:
         """Add a node to the topology."""
@@ -61,6 +77,7 @@ class Plan:
     def of(cls, draft: Draft) -> Plan:
         """Return the plan of the nodes defined so far."""
         nodes: Nodes = tuple(draft.nodes)
+        check_depth(nodes)
         for rule in RULES:
             nodes = rule(nodes)
         check_topology(nodes)

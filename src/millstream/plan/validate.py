@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from millstream.errors import DefinitionError
+from millstream.foundation.recursion import allow_steps
 from millstream.plan.key_types import check_key_types
-from millstream.plan.node import Nodes
+from millstream.plan.node import Nodes, fold
 from millstream.plan.sharing import check_stores
 from millstream.plan.sources import Source
+
+MAX_STEPS = 500
+"""The longest chain of steps: each step calls the next one, and drawing one needs as much of the stack."""
+
+
+def check_depth(nodes: Nodes) -> None:
+    """Reject a chain of steps that is too long to run; for shorter ones, make room on the stack."""
+    depths = fold(nodes, lambda _node, sources: 1 + max(sources, default=0))
+    deepest = max(depths, key=depths.__getitem__, default=None)
+    if deepest is None:
+        return
+    if depths[deepest] > MAX_STEPS:
+        raise DefinitionError(
+            f"a chain of {depths[deepest]:,} steps is too long; at most {MAX_STEPS} are possible",
+            hint="combine functions of neighbouring steps, or write to a topic in between and read it in another app",
+        )
+    allow_steps(depths[deepest])
 
 
 def check_topology(nodes: Nodes) -> None:

@@ -5,6 +5,7 @@ When time advances without records, it must not advance for these nodes: records
 
 from __future__ import annotations
 
+from millstream.plan.batched import BATCHED
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, fold, inputs
 from millstream.plan.stateful import StreamTableJoin, WindowedAggregate
@@ -26,4 +27,4 @@ def _holds_back(node: Node) -> bool:
         return node.final
     if isinstance(node, StreamStreamJoin):
         return node.kind != "inner"
-    return isinstance(node, Suppress) or (isinstance(node, StreamTableJoin) and node.grace is not None)
+    return isinstance(node, (Suppress, *BATCHED)) or (isinstance(node, StreamTableJoin) and node.grace is not None)
