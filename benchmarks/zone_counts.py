@@ -67,7 +67,11 @@ def zone_count(window: Windowed, count: int) -> tuple[int, ZoneCount]:
 
 app = App(
     os.environ.get("ZONE_COUNTS_APP", "zone-counts"),
-    config=Config(caching=os.environ.get("ZONE_COUNTS_CACHING", "1") == "1", partitions=PARTITIONS),
+    config=Config(
+        caching=os.environ.get("ZONE_COUNTS_CACHING", "1") == "1",
+        changelogs=os.environ.get("ZONE_COUNTS_CHANGELOGS", "1") == "1",
+        partitions=PARTITIONS,
+    ),
 )
 SOURCE, TARGET = os.environ.get("ZONE_COUNTS_TOPICS", "rides,zone-counts").split(",")
 (

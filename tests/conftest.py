@@ -1,8 +1,8 @@
 """Fixtures shared by tests in several folders, and the rules for markers and parallel runs.
 
-``./dev test`` runs the tests in several processes. Tests that share a Spark session, a Kafka broker or a browser form
-a group that runs in one process, so that each of these is started once. A test that starts one of them or kills a
-process has the marker for it; ``./dev test --fast`` leaves out the tests with such a marker.
+``./dev test`` runs the tests in several processes. Tests that share a Spark session, a Kafka broker, another server or
+a browser form a group that runs in one process, so that each of these is started once. A test that starts one of them
+or kills a process has the marker for it; ``./dev test --fast`` leaves out the tests with such a marker.
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ from millstream.foundation.storage import close_environments
 hypothesis.settings.register_profile("millstream", deadline=None)  # a busy machine is not a failure
 hypothesis.settings.load_profile("millstream")
 
-SLOW = ("crash", "kafka", "spark", "browser")
+pytest_plugins = ["tests.servers.fixtures"]
+
+SLOW = ("crash", "kafka", "spark", "browser", "server")
 STARTS = {
-    "java": ("kafka", "spark"),
-    "mvn": ("kafka",),
+    "java": ("kafka", "spark", "server"),
+    "mvn": ("kafka", "server"),
     "spark-submit": ("spark",),
     "chromedriver": ("browser",),
+    "postgres": ("server",),
+    "redis-server": ("server",),
 }
 """A test needs one of these markers to start the program."""
-STARTED_BY = {"artifacts": "kafka", "browser": "browser"}
+STARTED_BY = {"artifacts": "kafka", "browser": "browser", "postgres": "server"}
 """Fixtures that imply a marker."""
 
 _allowed: set[str] | None = None
@@ -67,6 +71,12 @@ def _group(item: pytest.Item) -> str | None:
         return f"kafka {shared}"
     if "browser" in markers:
         return "browser"
+    if "server" in markers:
+        server = next(
+            (fixture for fixture, marker in STARTED_BY.items() if marker == "server" and fixture in fixtures),
+            item.path.stem,
+        )
+        return f"server {server}"
     return "spark" if markers == {"spark"} else None
 
 
@@ -102,7 +112,7 @@ def _restricted(markers: set[str]) -> Iterator[None]:
     global _allowed  # noqa: PLW0603 - an audit hook belongs to the process
     _allowed = markers
     with pytest.MonkeyPatch.context() as patch:
-        if markers.isdisjoint({"kafka", "spark"}):
+        if markers.isdisjoint({"kafka", "spark", "server"}):
             patch.setenv("JAVA_HOME", os.devnull)  # so that subprocesses of the test cannot start Spark either
         try:
             yield

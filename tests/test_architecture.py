@@ -29,9 +29,14 @@ FOUNDATION = frozenset(
 )
 ENGINE = FOUNDATION | {"broker", "plan", "state", "operators", "task", "batch"}
 BROKERS = frozenset({"log", "kafka"})
-CLIENTS = frozenset({"producer", "consumer"})
-FRONT = ENGINE | BROKERS | CLIENTS | {"broker_urls", "tables", "dsl", "sql", "spark", "app"}
-ABOVE_TABLES = frozenset({"views", "admin", "metrics"})
+CLIENTS = frozenset({"producer", "consumer", "queues"})
+FRONT = (
+    ENGINE
+    | BROKERS
+    | CLIENTS
+    | {"broker_urls", "tables", "connect", "connectors", "dsl", "schemas", "sql", "spark", "app"}
+)
+ABOVE_TABLES = frozenset({"views", "admin", "metrics", "queries"})
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
@@ -48,9 +53,12 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "views": ENGINE,
     "admin": ENGINE | {"broker_urls", "tables", "views"},
     "metrics": ENGINE | {"views"},
-    "dsl": FOUNDATION | {"broker", "plan"},
-    "sql": FOUNDATION | {"plan", "dsl"},
-    "spark": ENGINE | BROKERS | {"broker_urls", "tables", "admin", "metrics"},
+    "connect": ENGINE | {"broker_urls", "views"},
+    "connectors": FOUNDATION | {"broker", "connect"},
+    "queries": ENGINE | CLIENTS | {"tables", "views", "dsl", "sql"},
+    "dsl": FOUNDATION | {"broker", "plan", "connect"},
+    "sql": FOUNDATION | {"plan", "dsl", "schemas"},
+    "spark": ENGINE | BROKERS | {"broker_urls", "tables", "admin", "metrics", "connect"},
     "app": FRONT - {"app"},
     "__init__": FRONT,
     **dict.fromkeys(("testing", "serve"), FRONT | ABOVE_TABLES | {"__init__"}),
@@ -68,25 +76,42 @@ ONLY_IN: dict[str, str] = {
     "uvicorn": "serve",
     "click": "cli",
     "rich": "cli",
+    "prompt_toolkit": "cli",
     "lmdb": "foundation",
     "IPython": "notebook",
+    **dict.fromkeys(("redis", "deltalake", "pyiceberg", "duckdb", "psycopg"), "connectors"),
 }
 
 # (importing unit, imported unit): why the import must be inside a function
 LAZY: dict[tuple[str, str], str] = {
     **dict.fromkeys(
-        [("app", unit) for unit in ("batch", "sql", "spark", "broker_urls", "tables", "producer", "consumer")],
+        [
+            ("app", unit)
+            for unit in ("batch", "sql", "spark", "broker_urls", "tables", "producer", "consumer", "queues")
+        ],
         "`import millstream` must not import Spark, Arrow or LMDB",
     ),
     **dict.fromkeys(
         [("app", "notebook"), ("dsl", "notebook"), ("tables", "notebook")],
         "Jupyter asks an object how it looks; the answer imports upwards, so that nothing else imports the web",
     ),
+    ("queues", "queues"): "`import millstream` must not import Arrow",
     ("app", "cli"): "app.main() is the command line; it imports upwards, so that a script needs only one import",
     ("broker_urls", "kafka"): "confluent-kafka is an optional extra",
 }
 
-HEAVY = ("pyspark", "pyarrow", "numpy", "lmdb", "starlette", "uvicorn", "click", "rich", "confluent_kafka")
+HEAVY = (
+    "prompt_toolkit",
+    "pyspark",
+    "pyarrow",
+    "numpy",
+    "lmdb",
+    "starlette",
+    "uvicorn",
+    "click",
+    "rich",
+    "confluent_kafka",
+)
 IMPORT_SECONDS = 0.5
 
 MAX_LINES = {"src": 400, "examples": 400, "benchmarks": 400, "docs": 400, "tests": 600}

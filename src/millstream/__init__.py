@@ -33,6 +33,7 @@ from millstream.processors import (
     versioned_store,
     window_store,
 )
+from millstream.queues.worker import Reject
 from millstream.records import Record, Windowed
 from millstream.secret import Secret
 from millstream.suppression import until_time_limit, until_window_closes
@@ -49,6 +50,7 @@ __all__ = [
     "Processor",
     "ProcessorContext",
     "Record",
+    "Reject",
     "Secret",
     "Stream",
     "Table",

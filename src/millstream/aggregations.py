@@ -16,6 +16,7 @@ from millstream.foundation.aggregation import Aggregation as Aggregation  # noqa
 from millstream.foundation.aggregation import identity as _identity
 from millstream.foundation.ordered_aggregations import Attr, CollectUpTo, Earliest, Latest, TopDistinct
 from millstream.foundation.statistics import Correlation, Histogram, Moments
+from millstream.foundation.user_code import RemovableUserAggregation, UserAggregation
 
 QUANTILE_ERROR = 0.01
 """The maximum relative error of a quantile."""
@@ -288,6 +289,7 @@ class Several(Aggregation, frozen=True):
 AnyAggregation: TypeAlias = (
     Count | Sum | Mean | Min | Max | First | Last | Collect | CollectSet | CountDistinct | Top | Quantile | Counted
     | Several | Attr | CollectUpTo | Earliest | Latest | TopDistinct | Correlation | Histogram | Moments
+    | UserAggregation | RemovableUserAggregation
 )  # fmt: skip
 
 

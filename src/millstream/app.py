@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+
+import msgspec
 
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.trigger import Trigger, TriggerMode
@@ -17,9 +20,10 @@ from millstream.durations import Duration
 from millstream.foundation.loading import check_not_loading, importable_app, reference_to
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import DEFAULT_DATA_DIR
-from millstream.foundation.type_variables import Key, TextKey, Value
+from millstream.foundation.type_variables import Key, R, TextKey, Value
 from millstream.plan.describe import Format, describe
-from millstream.plan.topology import Plan, SparkDelivery
+from millstream.plan.topology import Plan, SinkStep, SparkDelivery
+from millstream.queues.app_queues import AppQueues
 from millstream.serdes import SerdeLike
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from millstream.spark.run import SparkRun
     from millstream.spark.session import DataFrame, DataFrameReader, SparkSession
     from millstream.sql.program import SqlProgram
+    from millstream.sql.published import Published
     from millstream.tables.rows import TableReader
 
 
@@ -61,7 +66,7 @@ _runs: dict[tuple[Path, str], SparkRun] = {}
 """The last run of each app that this process has started: a cell of a notebook can define its app again."""
 
 
-class App(Sources):
+class App(Sources, AppQueues):
     """A named topology; its state and its output belong to that name.
 
     >>> app = App("shout")
@@ -84,6 +89,7 @@ class App(Sources):
         config: Config | None = None,
     ) -> None:
         super().__init__(check_name("app", id))
+        self.workers = []
         self.id = id
         self.broker_url = broker or os.environ.get("MILLSTREAM_BROKER") or None
         self.data_dir = Path(data_dir or os.environ.get("MILLSTREAM_DATA_DIR") or DEFAULT_DATA_DIR).absolute()
@@ -108,8 +114,8 @@ class App(Sources):
         return Plan.of(self._draft)
 
     @property
-    def deliveries(self) -> dict[str, SparkDelivery]:
-        """The ``to_spark`` steps by topic."""
+    def deliveries(self) -> dict[str, SparkDelivery | SinkStep]:
+        """The ``to_spark`` steps and the sinks, by topic."""
         return self._draft.deliveries
 
     def describe(self, format: Format = "text") -> str:
@@ -129,11 +135,57 @@ class App(Sources):
         >>> long = app.sql("SELECT zone, km * 1000 AS meters FROM rides WHERE km > 10;")
         >>> long.map_values(lambda row: row["METERS"]).to("out")
         """
+        return self._program().execute(text, handles, name)
+
+    @overload
+    def function(self, code: R) -> R: ...
+    @overload
+    def function(
+        self, *, name: str | None = None, takes: Sequence[str] | None = None, returns: str | None = None
+    ) -> Callable[[R], R]: ...
+    def function(
+        self,
+        code: Any = None,
+        *,
+        name: str | None = None,
+        takes: Sequence[str] | None = None,
+        returns: str | None = None,
+    ) -> Any:
+        """Make Python code a function of this app's SQL: ``@app.function``, or with options ``@app.function(name=…)``.
+
+        A function is a scalar function, a generator function a table function, and a class with ``start``, ``add``,
+        ``merge`` and ``finish`` (and ``remove``, for tables) an aggregate function. Types are those of annotations, or
+        ``takes`` and ``returns`` give SQL types instead. A null argument makes the result null, unless its type is
+        ``… | None``.
+
+        >>> app = App("doc")
+        >>> @app.function
+        ... def shout(text: str) -> str:
+        ...     return text.upper() + "!"
+        >>> app.sql("CREATE STREAM s (k INT KEY, v STRING) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');")
+        >>> loud = app.sql("SELECT k, SHOUT(v) AS loud FROM s;")
+        """
+        if code is None:
+            return partial(self._define, name=name, takes=takes, returns=returns)
+        return self._define(code, name, takes, returns)
+
+    def _define(self, code: Any, name: str | None, takes: Sequence[str] | None, returns: str | None) -> Any:
+        self._program().define(code, name or str(getattr(code, "__name__", code)), takes, returns)
+        return code
+
+    def _program(self) -> SqlProgram:
         from millstream.sql.program import SqlProgram
 
         if self._sql is None:
             self._sql = SqlProgram(self)
-        return self._sql.execute(text, handles, name)
+        return self._sql
+
+    @property
+    def published_sql(self) -> Published:
+        """The streams, tables and queries that SQL has defined so far, as data for queries (docs/sql/queries.md)."""
+        from millstream.sql.published import Published
+
+        return Published() if self._sql is None else self._sql.published()
 
     # Running
 
@@ -226,7 +278,9 @@ class App(Sources):
             broker_url=self.broker_url,
             plan=self.plan,
             deliveries=self.deliveries,
+            sources=self._draft.sources,
             reference=reference_to(self),
+            sql=None if self._sql is None else msgspec.to_builtins(self.published_sql),
         )
 
     # Tables and topics
@@ -263,10 +317,16 @@ class App(Sources):
 
     @property
     def tables(self) -> Mapping[str, TableReader]:
-        """The app's tables by name; they can be read while the app runs and afterwards."""
+        """The app's tables by name; they can be read while the app runs and afterwards.
+
+        On Kafka with changelogs they can be read on any host. Where the app does not run, a copy is read; its
+        ``copied_at`` says how old it may be.
+        """
+        from millstream.broker_urls import KAFKA
         from millstream.tables.opening import open_tables
 
-        return open_tables(self.data_dir, self.id, self.plan)
+        is_remote = self.broker_url is not None and self.broker_url.startswith(KAFKA)
+        return open_tables(self.data_dir, self.id, self.plan, self.broker if is_remote else None)
 
     def producer(
         self, *, key: SerdeLike[Key] = None, value: SerdeLike[Value] = None, **options: Unpack[ProducerOptions]

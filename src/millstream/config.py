@@ -58,6 +58,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Serve Prometheus metrics at ``http://127.0.0.1:PORT/metrics`` while the app runs; 0: any free port."""
     changelogs: bool = True
     """On Kafka, keep the journal and all state in topics too, so that any host can continue; no effect elsewhere."""
+    changelog_names: Literal["dotted", "kafka-streams"] = "dotted"
+    """How new changelogs are called: ``APP.STAGE.changelog``, or ``APP-STORE-changelog`` as in Kafka Streams."""
     checkpoint: str | None = None
     """Path or URI, reachable from all hosts, to which state is replicated so that several hosts can run the app."""
     snapshot_every: int = 100

@@ -15,6 +15,7 @@
     │   ├── RecordTooLargeError (ValueError)  a record exceeds the topic's limit
     │   ├── BufferFullError                   a producer's buffer is full and configured to raise (retryable)
     │   ├── RebalancedError                   a commit for partitions that another group member owns now
+    │   ├── LockLostError                     an answer for a record of a share group came after its lock had ended
     │   ├── AccessDeniedError                 authentication or authorization failed
     │   └── BrokerUnavailableError            the broker cannot be reached (retryable)
     ├── StorageError (OSError)                the data directory cannot be read or written
@@ -27,9 +28,13 @@
     │   ├── UpgradeError                      the topology has changed incompatibly with its state
     │   ├── PartitionsAddedError              a source topic has partitions that no task reads
     │   └── UnknownTableError (LookupError)   the table does not exist
+    ├── QueryLimitError                       a SQL query reads, returns or takes more than it may
     ├── EngineError                           Spark could not run the batch (retryable)
     │   ├── EngineStoppedError                Spark's JVM has ended (retryable)
-    │   └── DeliveryError                     a function of to_spark raised (retryable)
+    │   └── DeliveryError                     a function of to_spark or a sink raised (retryable)
+    │       └── DeliveryFunctionError         it raised an error of its own, which an end of an outage will not mend
+    ├── ConnectorError                        a connector cannot continue without a change; names the connector
+    │   └── TargetUnavailableError            the other system cannot be reached (retryable)
     └── InternalError                         an unexpected error ended the run
 
 A message is one lower-case sentence with the offending value, then ``; `` and what to do. Facts are attributes, so
@@ -158,6 +163,12 @@ class RebalancedError(BrokerError):
     code = "rebalanced"
 
 
+class LockLostError(BrokerError):
+    """The lock on a record of a share group ended before this answer; the record is delivered again."""
+
+    code = "lock_lost"
+
+
 class AccessDeniedError(BrokerError):
     """Authentication with the broker failed, its certificate is not trusted, or the user lacks an ACL."""
 
@@ -235,6 +246,12 @@ class UnknownTableError(StateError, LookupError):
     code = "unknown_table"
 
 
+class QueryLimitError(MillstreamError):
+    """A SQL query reads, returns or takes more than its limits allow; ``facts`` has the limit."""
+
+    code = "query_limit"
+
+
 class EngineError(MillstreamError):
     """Spark could not run the batch for a reason outside user code."""
 
@@ -252,6 +269,25 @@ class DeliveryError(EngineError):
     """The function of a delivery raised, for example because its target is down; it is called again."""
 
     code = "delivery"
+
+
+class DeliveryFunctionError(DeliveryError):
+    """The function of a delivery raised an error of its own, not one of its target; it is called again, less often."""
+
+    code = "delivery_function"
+
+
+class ConnectorError(MillstreamError):
+    """A source or sink cannot continue until its settings, its system or its position are changed."""
+
+    code = "connector"
+
+
+class TargetUnavailableError(ConnectorError):
+    """The system of a source or sink cannot be reached or is overloaded; it is tried again."""
+
+    code = "target_unavailable"
+    retryable = True
 
 
 class InternalError(MillstreamError):

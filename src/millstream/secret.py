@@ -80,6 +80,12 @@ class Secret:
         return Secret, (self.reference,)
 
 
+def is_reference(text: str) -> bool:
+    """Return whether a text that may be a plain value or a secret refers to a secret; a ``file://`` URI does not."""
+    source, _, location = text.partition(":")
+    return source in _SOURCES and not location.startswith("//")
+
+
 def _read_environment(name: str) -> Any:
     return os.environ[name]
 

@@ -39,7 +39,8 @@ def run_to_end(
         journal = Journal(journal_dir(app.data_dir, app.id))
         new_topic = TopicConfig(partitions=2)
         assembly = assemble(app, log, lineage=journal.lineage(), durable=durable, new_topic=new_topic)
-        changes = upgrade(journal, state_dir(app.data_dir, app.id), catalog_of(assembly.layout), reset)
+        catalog = {**catalog_of(assembly.layout), "sql": app._spec().sql}
+        changes = upgrade(journal, state_dir(app.data_dir, app.id), catalog, reset)
         env = assembly.environment()
         if measured:
             env.sampling = Sampling(count(step=1000).__next__)

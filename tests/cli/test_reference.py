@@ -5,11 +5,19 @@ from pathlib import Path
 import click
 import pytest
 
-from millstream.cli.command import Command
+from millstream.cli.command import Command, Group
 from millstream.cli.main import root
 from millstream.cli.reference import markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def groups(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Group]]:
+    yield ctx.command_path, group
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if isinstance(command, click.Group):
+            yield from groups(command, click.Context(command, info_name=name, parent=ctx))
 
 
 def commands(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
@@ -24,6 +32,7 @@ def commands(group: click.Group, ctx: click.Context) -> Iterator[tuple[str, clic
 
 
 COMMANDS = dict(commands(root, click.Context(root, info_name="millstream")))
+GROUPS = dict(groups(root, click.Context(root, info_name="millstream")))
 EXAMPLES = [example for command in COMMANDS.values() if isinstance(command, Command) for example in command.examples]
 
 
@@ -41,7 +50,16 @@ def test_every_command_has_help_and_examples(path: str) -> None:
     assert all(param.help for param in command.params if isinstance(param, click.Option))
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("path", GROUPS)
+def test_the_help_of_a_group_has_examples(path: str) -> None:
+    group = GROUPS[path]
+    assert isinstance(group, Group)
+    help_text = group.get_help(click.Context(group, info_name=path))
+    assert f"\nExamples:\n  {group.examples[0]}" in help_text
+    assert all(path in example for example in group.examples)
+
+
+@pytest.mark.parametrize("example", [*EXAMPLES, *root.examples[1:]])
 def test_every_example_can_be_parsed(example: str) -> None:
     words = shlex.split(example.replace("$(", "").replace(')"', '"'), posix=True)
     words = [inner for word in words for inner in (word.split() if word.startswith("millstream ") else [word])]

@@ -155,3 +155,10 @@ def test_a_run_goes_on_without_its_dashboard_unless_an_address_was_given(
     address = WebAddress(port=0)
     with pytest.raises(StorageError), _served(app, address, partial(WebServer, tmp_path, None, address), quiet=True):
         raise AssertionError("must not be served")
+
+
+def test_a_dashboard_that_is_open_to_all_is_refused_before_spark_starts(call: Call, file: Path) -> None:
+    refused = call("run", str(file), "--web", "0.0.0.0:0", "--no-token")
+    assert refused.exit_code != 0
+    assert "requires a token" in refused.stderr
+    assert "starting Spark" not in refused.stderr

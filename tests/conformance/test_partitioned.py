@@ -89,6 +89,14 @@ def test_stream_time_behind_a_shuffle_is_that_of_a_task() -> None:
     assert isinstance(guarantee_of(case, 1, large=False), Guarantee)
 
 
+def test_invalid_timestamps_depend_on_the_records_that_share_a_partition() -> None:
+    case = counted()
+    source = {**case.topology[0], "timestamp": "value_field:1", "on_invalid": "partition_time"}
+    case = msgspec.structs.replace(case, topology=[source, *case.topology[1:]])
+    assert "invalid timestamp" in reason(case, 3, large=False)
+    assert isinstance(guarantee_of(case, 1, large=False), Guarantee)
+
+
 def test_a_single_sub_topology_is_compared_with_each_partition_alone() -> None:
     """Its tasks share nothing, so stream time is that of the partition, and lateness too."""
     case = counted()

@@ -9,9 +9,9 @@ from millstream import App
 from millstream.broker import Output, TopicConfig
 from millstream.config import Config
 from millstream.consumer import Consumer
-from millstream.errors import ProcessingError, SerdeError
+from millstream.errors import DefinitionError, ProcessingError, SerdeError
 from millstream.foundation.blocks import block_of
-from millstream.foundation.headers import InvalidHeaders, header_pairs, headers_size
+from millstream.foundation.headers import MAX_HEADERS, InvalidHeaders, header_pairs, headers_size
 from millstream.log import EmbeddedLog
 from millstream.processors import Processor
 from millstream.records import Headers, Record, TopicPartition
@@ -34,6 +34,20 @@ def test_headers_that_do_not_fit_are_a_dead_letter_and_their_neighbours_are_proc
         headers = dict(letter.headers)
         assert b"headers are invalid" in (headers["__streams.errors.message"] or b"")
         assert headers["__millstream.invalid_headers"] == b"\x91\x92\xa7attempt\x03"  # what is stored
+
+
+def test_the_number_of_headers_is_bounded_on_write_and_on_read() -> None:
+    many = [("h", b"")] * (MAX_HEADERS + 1)
+    assert len(header_pairs(many[1:])) == MAX_HEADERS
+    with pytest.raises(DefinitionError, match="a record has 1,001 headers; at most 1,000 are allowed"):
+        header_pairs(many)
+    app = App("test")
+    app.stream("n", value=int).to("out")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe_raw(b"1", headers=tuple(many * 2))  # from another program
+        driver.topic("n").pipe(2)
+        assert driver.topic("out").read_values() == [2]
+        assert [letter.value for letter in driver.topic("test.dead-letters").read_raw()] == [b"1"]
 
 
 def test_a_consumer_can_seek_past_headers_that_do_not_fit(tmp_path: Path) -> None:

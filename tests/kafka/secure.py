@@ -15,10 +15,24 @@ PASSWORD = "canary-pw-7c41e0"
 _JAAS = "org.apache.kafka.common.security"
 
 
+EXPIRIES: list[int] = []
+"""When each short token ends, in seconds since 1970."""
+
+
 def token() -> str:
     """Return an unsigned token, as accepted by a broker without an identity provider."""
+    return _token(60)
+
+
+def short_token() -> str:
+    """Return a token that ends after a few seconds."""
+    EXPIRIES.append(int(time.time()) + 4)
+    return _token(4)
+
+
+def _token(seconds: int) -> str:
     now = int(time.time())
-    parts = ({"alg": "none"}, {"sub": "carol", "iat": now, "exp": now + 60})
+    parts = ({"alg": "none"}, {"sub": "carol", "iat": now, "exp": now + seconds})
     encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
     return ".".join([*encoded, ""])
 
@@ -39,6 +53,7 @@ def secure_cluster(certificates: Certificates) -> Cluster:
         f"{sasl}scram-sha-512.sasl.jaas.config": scram,
         f"{sasl}oauthbearer.sasl.jaas.config": f"{_JAAS}.oauthbearer.OAuthBearerLoginModule required "
         'unsecuredLoginStringClaim_sub="broker";',
+        f"{sasl}oauthbearer.connections.max.reauth.ms": 3_600_000,  # a connection ends with its token
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:alice;User:carol;User:dora",
         "ssl.principal.mapping.rules": "RULE:^.*CN=([^,]*).*$/$1/,DEFAULT",

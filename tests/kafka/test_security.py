@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import time
 from pathlib import Path
 from time import monotonic
 
@@ -22,7 +23,7 @@ from tests.kafka.certificates import Certificates
 from tests.kafka.conftest import settle
 from tests.kafka.hosts import Host
 from tests.kafka.running import run_to_end
-from tests.kafka.secure import PASSWORD, sasl_url
+from tests.kafka.secure import EXPIRIES, PASSWORD, sasl_url
 
 from millstream import App, Config
 from millstream.admin.standby import Presence
@@ -70,6 +71,21 @@ def test_every_mechanism_allows_all_operations(secure: Cluster, url: str, name: 
         assert broker.wait({TopicPartition(name, 0): 0}, 20)
         broker.commit(name, {TopicPartition(name, 0): end})
         assert PASSWORD not in broker.url
+
+
+def test_a_connection_goes_on_after_the_end_of_its_token(
+    secure: Cluster, certificates: Certificates, name: str
+) -> None:
+    EXPIRIES.clear()
+    url = sasl_url(secure, certificates.ca, "OAUTHBEARER", "call:tests.kafka.secure:short_token")
+    written = 0
+    with KafkaBroker(url) as broker:
+        broker.create_topic(name, TopicConfig(partitions=1))
+        while len(EXPIRIES) < 3 or time.time() < EXPIRIES[1]:
+            broker.append([Output(name, 0, block_of([b"k"], [b"v"], [1]))])
+            written += 1
+        assert broker.offsets(name)[0].end == written
+        assert sum(len(chunk.offsets) for chunk in broker.read(name, 0, 0, written)) == written
 
 
 @pytest.mark.parametrize("listener", ["WRONGHOST", "EXPIRED", "STRANGER"])
@@ -127,7 +143,7 @@ def test_the_listed_acls_are_sufficient_for_an_app_with_changelogs(
     secure: Cluster, certificates: Certificates, name: str, tmp_path: Path
 ) -> None:
     topics = [f"{name}-in", f"{name}-out"]
-    acls = required_acls(name, topics[:1], [topics[1]], creates=True, changelogs=True)
+    acls = required_acls(name, topics[:1], [topics[1]], creates=True, own_prefixes=[f"{name}."])
     _grant(AdminClient({"bootstrap.servers": secure.bootstrap}), acls)
     app = App(name, config=Config(partitions=1))
     app.stream(topics[0], value=str).group_by_key().count(name="counts").to_stream().to(topics[1])

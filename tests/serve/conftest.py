@@ -18,6 +18,7 @@ from millstream.broker import TopicConfig
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
+from millstream.queries.session import Session
 from millstream.serve.alert_watch import AlertWatch
 from millstream.serve.data_directory import DataDirectory
 from millstream.serve.guard import Credentials
@@ -59,6 +60,19 @@ def words_app(data_dir: Path) -> App:
     words = app.stream("lines", value=str).flat_map_values(lambda line: line.split("|"))
     words.group_by(lambda word: word).count(name="words").to_stream().to("counts")
     return app
+
+
+def run_taxi_app(data_dir: Path, name: str = "taxi") -> None:
+    """Run an app that is written in SQL over three rides."""
+    app = App(name, data_dir=data_dir)
+    app.sql("""CREATE STREAM rides (id INT KEY, zone STRING, km DOUBLE)
+            WITH (KAFKA_TOPIC = 'rides', VALUE_FORMAT = 'JSON');
+        CREATE TABLE zones AS SELECT zone, COUNT(*) AS n FROM rides GROUP BY zone;""")
+    session = Session(lambda: app.broker, published=app.published_sql)
+    for zone in ("Mitte", "Tegel", "Mitte"):
+        list(session.execute(f"INSERT INTO rides (id, zone) VALUES (1, '{zone}');"))
+    session.close()
+    run_to_end(app)
 
 
 def fill(data_dir: Path) -> None:

@@ -9,10 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.cli.running import run_to_end
 from tests.serve.conftest import Served, fill, rides_app, serving
 
+from millstream.batch.connector_status import ConnectorStatus, write_status
+from millstream.batch.history import FailureReport
+from millstream.foundation.file_lock import FileLock
+from millstream.foundation.paths import lock_file
 from millstream.serve.alert_watch import AlertWatch
 from millstream.serve.notify import SMTP_VARIABLE
 
@@ -90,6 +95,28 @@ def test_late_records_dead_letters_and_numbers_in_tables_raise_alerts(served: Se
     ):
         assert served.post("/api/alerts", rule).status_code == 200
     assert {event.rule for event in served.site.watch.check_rules()} == {"late", "letters", "table"}
+
+
+def test_a_sink_that_fails_again_and_again_raises_an_alert_while_the_app_runs(served: Served) -> None:
+    served.post("/api/alerts", {"name": "failed", "app": "rides-app", "what": "failure"})
+    failure = FailureReport(
+        at=1, batch=1, kind="user code", attempts=2, code="delivery_function", message="KeyError", hint=None, stack="",
+        goes_on=True,
+    )  # fmt: skip
+    sink = ConnectorStatus(
+        name="lake", direction="sink", system="Spark", guarantee="", at=1, state="running", batch=0, failure=failure
+    )
+    lock = FileLock(lock_file(served.data_dir, "rides-app"))
+    assert lock.acquire()
+    try:
+        write_status(served.data_dir, "rides-app", sink)
+        assert served.site.watch.check_rules() == []
+        third = msgspec.structs.replace(failure, attempts=3)
+        write_status(served.data_dir, "rides-app", msgspec.structs.replace(sink, failure=third))
+        (event,) = served.site.watch.check_rules()
+        assert (event.is_raised, event.message) == (True, "lake of rides-app fails: KeyError")
+    finally:
+        lock.release()
 
 
 def test_one_server_of_a_directory_checks_rules_and_another_takes_over(served: Served) -> None:

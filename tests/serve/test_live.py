@@ -121,7 +121,7 @@ def test_a_client_that_disconnects_before_the_first_event_frees_its_stream() -> 
 
     scope = {"type": "http", "method": "GET", "headers": [], "asgi": {"spec_version": "2.4"}}
     for _ in range(live._MAX_STREAMS + 1):
-        response = live._stream(events())
+        response = live.stream_response(events())
         assert response.status_code == 200
         with suppress(ClientDisconnect):
             anyio.run(response, scope, receive, send)

@@ -49,9 +49,9 @@ def paths(name: str) -> list[str]:
     raw, quoted = name.replace("\x00", "%00").replace("\n", "%0a").replace(" ", "%20"), quote(name, safe="")
     patterns = [
         "/static/{}", "/topics/{}", "/tables/{}/{}", "/groups/{}", "/dead-letters?app={}", "/time?app={}",
-        "/topology?app={}", "/api/topics/{}", "/api/topics/{}/records", "/api/topics/{}/table", "/api/tables/{}",
-        "/api/tables/{}/key", "/api/tables/per_zone/x?app={}", "/api/export/{}", "/api/apps/{}", "/api/apps/{}/time",
-        "/api/apps/{}/topology", "/api/apps/{}/dead-letters", "/api/groups/{}",
+        "/topology?app={}", "/sql?app={}", "/api/topics/{}", "/api/topics/{}/records", "/api/topics/{}/table",
+        "/api/tables/{}", "/api/tables/{}/key", "/api/tables/per_zone/x?app={}", "/api/export/{}", "/api/apps/{}",
+        "/api/apps/{}/time", "/api/apps/{}/topology", "/api/apps/{}/dead-letters", "/api/groups/{}",
     ]  # fmt: skip
     return [pattern.replace("{}", text) for pattern in patterns for text in (raw, quoted)]
 

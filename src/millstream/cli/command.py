@@ -66,19 +66,33 @@ class Command(click.Command):
         return [param for param in params if param.name != TARGET]
 
     def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Examples"):
-            for example in self.examples:
-                formatter.write(f"{' ' * formatter.current_indent}{example}\n")
+        _write_examples(formatter, self.examples)
+
+
+def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"{' ' * formatter.current_indent}{example}\n")
 
 
 class Group(click.Group):
-    """A group of commands with the common options."""
+    """A group of commands with the common options; its help has an example of each command unless it has its own."""
 
     command_class = Command
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self._examples = tuple(examples)
         self.params.extend(common_options())
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """What the help shows."""
+        commands = (command for command in self.commands.values() if isinstance(command, Command))
+        return self._examples or tuple(command.examples[0] for command in commands)
+
+    def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(formatter, self.examples)
 
     def list_commands(self, _: click.Context) -> list[str]:
         return list(self.commands)  # in the order of definition, not alphabetically

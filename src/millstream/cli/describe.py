@@ -88,7 +88,8 @@ def _show_acls(app: App) -> None:
     plan = app.plan
     writes = {*plan.sink_topics, letters}
     config = app.config
-    for acl in required_acls(
-        app.id, plan.source_topics, writes, creates=config.create_topics, changelogs=config.changelogs
-    ):
+    prefixes = [f"{app.id}."] if config.changelogs else []
+    if config.changelogs and config.changelog_names == "kafka-streams":
+        prefixes.append(f"{app.id}-")
+    for acl in required_acls(app.id, plan.source_topics, writes, creates=config.create_topics, own_prefixes=prefixes):
         click.echo(acl.command)

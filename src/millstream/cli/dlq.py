@@ -20,6 +20,7 @@ from millstream.views.dead_letters import DeadLetter, read_dead_letter, read_dea
 from millstream.views.status import check_has_run
 
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; optional if only one has run.")
+topic_option = click.option("--topic", "topic", metavar="TOPIC", help="The topic of dead letters, as of a share group.")
 
 
 @click.group(cls=Group)
@@ -35,11 +36,12 @@ def dlq() -> None:
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of dead letters to list."
 )
 @app_option
+@topic_option
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per dead letter.")
 @pass_settings
-def list_(settings: Settings, limit: int, app_id: str | None, as_json: bool) -> None:
+def list_(settings: Settings, limit: int, app_id: str | None, topic: str | None, as_json: bool) -> None:
     """List the newest dead letters of an app with time, origin, node and error."""
-    topic = _topic(settings, app_id)
+    topic = topic or _topic(settings, app_id)
     with connected(settings) as broker:
         exists = topic in broker.topic_names()
         letters = deque(read_dead_letters(broker, topic, newest=limit), limit) if exists else deque()
@@ -63,12 +65,13 @@ def list_(settings: Settings, limit: int, app_id: str | None, as_json: bool) -> 
 @dlq.command(examples=["millstream dlq show 0@17", "millstream dlq show 0@17 --app orders --json"])
 @click.argument("position")
 @app_option
+@topic_option
 @json_option
 @pass_settings
-def show(settings: Settings, position: str, app_id: str | None, as_json: bool) -> None:
+def show(settings: Settings, position: str, app_id: str | None, topic: str | None, as_json: bool) -> None:
     """Show a dead letter: key, value, headers, the error and its stack trace."""
     with connected(settings) as broker:
-        letter = read_dead_letter(broker, _topic(settings, app_id), position)
+        letter = read_dead_letter(broker, topic or _topic(settings, app_id), position)
     if as_json:
         show_json({**_fields(letter), "stacktrace": letter.stacktrace})
         return
@@ -84,18 +87,27 @@ def show(settings: Settings, position: str, app_id: str | None, as_json: bool) -
         click.echo(f"  {printable(line)}")
 
 
-@dlq.command(examples=["millstream dlq replay", "millstream dlq replay 0@17 0@18 --app orders"])
+@dlq.command(
+    examples=[
+        "millstream dlq replay",
+        "millstream dlq replay 0@17 0@18 --app orders",
+        "millstream dlq replay --topic mailers.dead-letters",
+    ]
+)
 @click.argument("positions", metavar="[POSITION]...", nargs=-1)
 @app_option
+@topic_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be replayed.")
 @pass_settings
-def replay(settings: Settings, positions: tuple[str, ...], app_id: str | None, dry_run: bool) -> None:
+def replay(
+    settings: Settings, positions: tuple[str, ...], app_id: str | None, topic: str | None, dry_run: bool
+) -> None:
     """Send dead letters back to the topic and partition they came from, unchanged.
 
     Without a POSITION, all dead letters that were not replayed yet are sent, each exactly once, even if this command is
     killed and started again. A given POSITION is always sent. A record that fails again becomes a new dead letter.
     """
-    topic = _topic(settings, app_id)
+    topic = topic or _topic(settings, app_id)
     with connected(settings) as broker:
         if topic not in broker.topic_names():
             show_message(f"there are no dead letters in {topic}")

@@ -19,8 +19,10 @@ INTERRUPTED = 130
 
 COMMANDS = {
     "run": LazyCommand("millstream.cli.run:run", "Run an app on Spark and show its progress."),
-    "sql": LazyCommand("millstream.cli.sql:sql", "Show what a file of SQL statements defines."),
+    "work": LazyCommand("millstream.cli.work:work", "Run the workers of an app, without Spark."),
+    "sql": LazyCommand("millstream.cli.sql:sql", "Query streams and tables with SQL."),
     "ui": LazyCommand("millstream.cli.ui:ui", "Serve the dashboard and the REST API."),
+    "connect": LazyCommand("millstream.cli.connect:connect", "Run sources and sinks, and steer those that run."),
     "describe": LazyCommand("millstream.cli.describe:describe", "Show the topology of an app."),
     "topics": LazyCommand("millstream.cli.topics:topics", "List, create, change and delete topics."),
     "produce": LazyCommand("millstream.cli.produce:produce", "Write lines from standard input to a topic."),
@@ -32,6 +34,7 @@ COMMANDS = {
     "reset": LazyCommand("millstream.cli.reset:reset", "Delete the state of an app, so that it starts over."),
     "rescale": LazyCommand("millstream.cli.rescale:rescale", "Change the number of partitions of an app."),
     "replay": LazyCommand("millstream.cli.replay:replay", "Run a new version of an app beside the old one."),
+    "adopt": LazyCommand("millstream.cli.adopt:adopt", "Continue where a Kafka Streams application has stopped."),
     "savepoints": LazyCommand("millstream.cli.savepoints:savepoints", "Copy and restore the state of an app."),
     "doctor": LazyCommand("millstream.cli.doctor:doctor", "Check the files of a data directory."),
     "dlq": LazyCommand("millstream.cli.dlq:dlq", "Show and replay dead letters."),
@@ -90,13 +93,26 @@ def _with_option_names(error: MillstreamError) -> str:
     return "\n".join(map(printable, lines))
 
 
-@click.command(cls=Root, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Root,
+    lazy_commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples=[
+        "millstream init shop && cd shop",
+        "millstream run examples/word_count.py",
+        'echo "all streams lead to kafka" | millstream produce lines',
+        "millstream consume word-counts --from-beginning",
+        "millstream tables get words kafka --app word-count",
+        "millstream status",
+    ],
+)
 @click.version_option(package_name="millstream", message="%(prog)s %(version)s")
 def root() -> None:
     """Run streaming apps, and inspect their topics, groups and tables.
 
-    Start with `millstream run FILE`, where FILE is a Python file with an App. Every command has --help. All data is
-    stored in one data directory, which commands can read from any terminal.
+    Start with `millstream init NAME`, or with `millstream run FILE`, where FILE is a Python file with an App. Leave it
+    running, and use the other commands in a second terminal: all data is stored in one data directory, which every
+    command can read. Every command has --help with examples.
     """
 
 

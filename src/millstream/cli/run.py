@@ -55,7 +55,7 @@ from millstream.task.policy import Policies
     type=click.Choice(["auto", "realtime"]),
     default="auto",
     show_default=True,
-    help="When small batches use a resident task: if Spark has a spare slot, or always.",
+    help="auto: a resident task runs small batches if Spark has a spare slot; realtime: always.",
 )
 @click.option(
     "--master", metavar="URL", help="The Spark master, for example spark://head:7077.  [env: MILLSTREAM_MASTER]"
@@ -63,7 +63,12 @@ from millstream.task.policy import Policies
 @click.option("--every", metavar="DURATION", help='Minimum interval between batches, for example "10 s".')
 @click.option("--no-progress", is_flag=True, help="Print progress as lines, at most one per second.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
-@click.option("--reset", multiple=True, metavar="STAGE", help="Start a stage with empty state; can be repeated.")
+@click.option(
+    "--reset",
+    multiple=True,
+    metavar="STAGE",
+    help="Start a stage with empty state; `millstream describe` lists the stages. Can be repeated.",
+)
 @click.option(
     "--fill",
     multiple=True,
@@ -108,7 +113,7 @@ def run(
     """
     app = settings.load(target)
     app.id = app.id if name is None else check_name("app", name)
-    Trigger.of(trigger, every)  # reports invalid options before Spark starts
+    _check_options(trigger, every, address, no_token=no_token)
     _replace_settings(app, metrics_port=metrics_port, master=master)
     if log is not None:
         log_to_stderr(log)
@@ -139,6 +144,13 @@ def run(
         serve = partial(WebServer, app.data_dir, app.broker_url, address, hosts=hosts, requires_token=not no_token)
         with _served(app, address, serve, quiet=style == "quiet") if is_served else nullcontext():
             running.wait(handle_signals=True)
+
+
+def _check_options(trigger: TriggerMode, every: str | None, address: WebAddress | None, *, no_token: bool) -> None:
+    """Report invalid options before Spark starts."""
+    Trigger.of(trigger, every)
+    if address is not None:
+        address.check_access(requires_token=not no_token)
 
 
 def _replace_settings(app: App, **options: Any) -> None:

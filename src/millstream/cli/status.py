@@ -84,7 +84,7 @@ def _lines(status: AppStatus) -> list[tuple[str, str]]:
     lines = [
         ("app", f"{status.app}, {_activity(status)}"),
         ("failure", _failure(status)),
-        ("deliveries", "; ".join(map(str, status.deliveries))),
+        ("connectors", "; ".join(map(str, status.connectors))),
         ("fill", "" if status.fill is None else str(status.fill)),
         ("batches", _batches(status)),
         ("records", f"{totals.records_in:,} in, {totals.records_out:,} out, {status.rate:,.0f}/s now"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
 
+from millstream.broker import Broker
+from millstream.broker_urls import KAFKA, open_broker
 from millstream.cli.command import Group
 from millstream.cli.connection import require_data_dir
 from millstream.cli.option_types import parse_time
@@ -110,6 +113,7 @@ def get(
         )
     for row in rows:
         click.echo(json_line(row) if as_json else _line(row))
+    _show_age(_tables(settings, settings.app_id(app_id))[table])
 
 
 def _wait_for(find: Callable[[], Sequence[Row]], data_dir: Path) -> Sequence[Row]:
@@ -146,9 +150,10 @@ def scan(
 ) -> None:
     """Print keys and values, separated by a tab, in key order within each partition."""
     require_data_dir(settings)
-    rows = _tables(settings, settings.app_id(app_id))[table].scan(prefix=prefix)
-    for row in islice(rows, limit):
+    reader = _tables(settings, settings.app_id(app_id))[table]
+    for row in islice(reader.scan(prefix=prefix), limit):
         click.echo(json_line(row) if as_json else f"{format_value(row.key)}\t{format_value(row.value)}")
+    _show_age(reader)
 
 
 def _line(row: Row) -> str:
@@ -161,4 +166,16 @@ def _line(row: Row) -> str:
 def _tables(settings: Settings, app: str) -> Mapping[str, TableReader]:
     """Open the tables of an app; rows of the bound app have its own types."""
     plan = settings.app.plan if settings.app is not None and settings.app.id == app else None
-    return open_tables(settings.data_dir, app, plan)
+    return open_tables(settings.data_dir, app, plan, _remote_broker(settings.broker_url, settings.data_dir))
+
+
+@cache
+def _remote_broker(url: str | None, data_dir: Path) -> Broker | None:
+    """Return the broker of an app that may run on another host; it stays open until the command ends."""
+    return open_broker(url, data_dir) if url is not None and url.startswith(KAFKA) else None
+
+
+def _show_age(reader: TableReader) -> None:
+    """Print how old rows may be that were not read from the state itself."""
+    if reader.copied_at is not None:
+        show_message(f"copied from the changelogs at {format_timestamp(reader.copied_at)}")

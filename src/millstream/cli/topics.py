@@ -37,7 +37,11 @@ _SETTINGS = (
         help='How much is kept per partition, for example "512MB"; the default, "none", keeps all.',
     ),
     click.option("--compact/--no-compact", default=None, help="Keep the last record of each key."),
-    click.option("--timestamps", type=click.Choice(["create", "append"]), help="Set by the producer or by the log."),
+    click.option(
+        "--timestamps",
+        type=click.Choice(["create", "append"]),
+        help="Who sets the time of records: the producer (create) or the log (append).",
+    ),
     click.option("--max-record-bytes", type=parse_size, metavar="SIZE", help="Maximum size of a record."),
 )
 names_argument = click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topic)

@@ -36,7 +36,11 @@ web_option = click.option(
     help="Address of the dashboard.  [default: 127.0.0.1, the first free port from 8484]",
 )
 host_option = click.option(
-    "--allow-host", "hosts", multiple=True, metavar="NAME", help="Additional name of this host; can be repeated."
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Another name under which browsers reach the dashboard; can be repeated.",
 )
 
 token_option = click.option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.batch.connector_status import ConnectorStatus, connector_apps, connector_statuses
 from millstream.errors import DefinitionError, MillstreamError
 from millstream.foundation.paths import app_names
 from millstream.views.status import AppStatus, StageStatus, status_of
@@ -36,8 +37,13 @@ _METRICS = {
     ),
     "last_batch_timestamp_seconds": ("gauge", "Time at which the last batch completed."),
     "lag_records": ("gauge", "Unread records as of the last batch."),
-    "delivery_lag_records": ("gauge", "Records that wait to be delivered by a to_spark step."),
-    "delivery_failing": ("gauge", "Whether the last call of a to_spark step failed."),
+    "connector_waiting": ("gauge", "Records that wait to be written by a sink, or what a source counts as unread."),
+    "connector_failing": ("gauge", "Whether the last attempt of a source or sink failed."),
+    "connector_paused": ("gauge", "Whether a source or sink is paused."),
+    "connector_records_total": ("counter", "Records of a source or sink since its run started."),
+    "connector_rejected_total": ("counter", "Records of a sink that the error policy was applied to."),
+    "connector_behind_seconds": ("gauge", "How far a source is behind the clock of its system."),
+    "connector_gauge": ("gauge", "What a source or sink reports itself, by name."),
     "stage_records_in_total": ("counter", "Records processed by the tasks of a stage."),
     "stage_seconds_total": ("counter", "Total time of the tasks of a stage."),
     "stream_time_seconds": ("gauge", "Stream time of a task."),
@@ -54,8 +60,10 @@ def grafana_dashboard() -> bytes:
 def metrics_text(data_dir: Path) -> str:
     """Return the metrics of all apps that have run on a data directory."""
     samples: dict[str, list[str]] = {name: [] for name in _METRICS}
-    for app in app_names(data_dir):
-        for name, labels, value in _samples(status_of(data_dir, app)):
+    apps, connect = app_names(data_dir), connector_apps(data_dir)
+    for app in sorted({*apps, *connect}):
+        of_app = _samples(status_of(data_dir, app)) if app in apps else ()
+        for name, labels, value in (*of_app, *_connector_samples(connector_statuses(data_dir, app))):
             pairs = ",".join(f"{label}={_quoted(text)}" for label, text in {"app": app, **labels}.items())
             samples[_metric_of(name)].append(f"millstream_{name}{{{pairs}}} {value:.15g}")
     lines: list[str] = []
@@ -90,11 +98,23 @@ def _samples(status: AppStatus) -> Iterator[Sample]:
     for name, count in status.lag.items():
         topic, _, partition = name.rpartition("/")
         yield "lag_records", {"topic": topic, "partition": partition}, count
-    for delivery in status.deliveries:
-        yield "delivery_lag_records", {"delivery": delivery.name}, delivery.lag
-        yield "delivery_failing", {"delivery": delivery.name}, delivery.failure is not None
     for stage in status.stages:
         yield from _stage_samples(stage)
+
+
+def _connector_samples(connectors: Iterable[ConnectorStatus]) -> Iterator[Sample]:
+    for connector in connectors:
+        labels: dict[str, object] = {"connector": connector.name}
+        yield "connector_failing", labels, connector.failure is not None
+        yield "connector_paused", labels, connector.state == "paused"
+        yield "connector_records_total", labels, connector.records
+        yield "connector_rejected_total", labels, connector.rejected
+        if connector.waiting is not None:
+            yield "connector_waiting", labels, connector.waiting
+        if connector.behind_ms is not None:
+            yield "connector_behind_seconds", labels, connector.behind_ms / 1000
+        for gauge, value in connector.gauges.items():
+            yield "connector_gauge", {**labels, "gauge": gauge}, value
 
 
 def _stage_samples(stage: StageStatus) -> Iterator[Sample]:

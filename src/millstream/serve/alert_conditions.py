@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from millstream.batch.connector_status import connector_statuses
 from millstream.errors import MillstreamError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import lock_file
@@ -15,6 +16,8 @@ from millstream.serve.lag import lag_of
 from millstream.tables.typed_keys import find_row
 
 _MINUTE_MS = 60_000
+_ATTEMPTS = 3
+"""After this many attempts, a source or sink that goes on trying counts as failed."""
 
 
 def rule_value(directory: DataDirectory, rule: Rule) -> tuple[float | None, str]:
@@ -40,11 +43,7 @@ def _value(directory: DataDirectory, rule: Rule) -> tuple[float | None, str]:
         lag = sum(lag_of(directory, journal).values())
         return lag, f"{rule.app} has a lag of {lag:,} records"
     if rule.what == "failure":
-        failure = journal.history.failure()
-        is_running = FileLock(lock_file(directory.path, rule.app)).is_held()
-        if failure is None or is_running:
-            return 0, f"{rule.app} has not failed"
-        return 1, f"{rule.app} failed: {failure.message}"
+        return _failure(directory, rule.app)
     since = time.time_ns() // 1_000_000 - _MINUTE_MS
     recent = [batch for batch in journal.history.batches(1000) if batch.ended_at >= since]
     if rule.what == "late":
@@ -52,6 +51,17 @@ def _value(directory: DataDirectory, rule: Rule) -> tuple[float | None, str]:
         return late, f"{rule.app} had {late:,} late records in the last minute"
     dead_letters = sum(batch.dead_letters for batch in recent)
     return dead_letters, f"{rule.app} had {dead_letters:,} dead letters in the last minute"
+
+
+def _failure(directory: DataDirectory, app: str) -> tuple[float, str]:
+    """Return 1 if an app has ended with an error, or one of its sources and sinks fails again and again."""
+    if not FileLock(lock_file(directory.path, app)).is_held():
+        failure = directory.journal(app).history.failure()
+        return (0, f"{app} has not failed") if failure is None else (1, f"{app} failed: {failure.message}")
+    for connector in connector_statuses(directory.path, app):
+        if connector.failure is not None and connector.failure.attempts >= _ATTEMPTS:
+            return 1, f"{connector.name} of {app} fails: {connector.failure.message}"
+    return 0, f"{app} has not failed"
 
 
 def _row_value(directory: DataDirectory, rule: Rule) -> tuple[float | None, str]:

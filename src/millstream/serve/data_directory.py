@@ -26,8 +26,8 @@ class DataDirectory:
     def __init__(self, path: Path, broker_url: str | None = None) -> None:
         self.path = path
         self.broker_url = broker_url
-        is_remote = broker_url is not None and broker_url.startswith(KAFKA)
-        self._link = BrokerLink(lambda: open_broker(broker_url, path), broker_url or "", is_remote=is_remote)
+        self._is_remote = broker_url is not None and broker_url.startswith(KAFKA)
+        self._link = BrokerLink(lambda: open_broker(broker_url, path), broker_url or "", is_remote=self._is_remote)
         self._pool = ThreadPoolExecutor(_POOL_THREADS, "millstream-web-topics")
 
     @property
@@ -81,7 +81,10 @@ class DataDirectory:
 
     def tables(self, app: str) -> Mapping[str, TableReader]:
         """Return the tables of an app, with plain data in their rows."""
-        return open_tables(self.path, self.check_app(app))
+        broker: Broker | None = None
+        if self._is_remote:
+            broker = self.query_broker(lambda broker: broker, None)  # without it, state on this host can be read
+        return open_tables(self.path, app, broker=broker)
 
     def close(self) -> None:
         """Close the broker."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-from millstream.foundation.text import UNSAFE_CHARACTERS, printable
+from millstream.foundation.text import UNSAFE_CHARACTERS, printable_lines
 
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
@@ -52,15 +52,10 @@ def _text(content: Content) -> str:
     if content is None:
         return ""
     if isinstance(content, str):
-        return escape(_visible(content), quote=False)
+        return escape(printable_lines(content), quote=False)
     if isinstance(content, int | float):
         return str(content)
     return "".join(_text(item) for item in content)
-
-
-def _visible(text: str) -> str:
-    r"""Escape invisible characters and those that change the text direction; line breaks stay."""
-    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def _attribute(name: str, value: Attribute) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
 from millstream.errors import (
@@ -11,8 +12,10 @@ from millstream.errors import (
     InvalidNameError,
     MillstreamError,
     OffsetOutOfRangeError,
+    QueryLimitError,
     RecordTooLargeError,
     SerdeError,
+    SqlError,
     StateError,
     StorageError,
     StorageFullError,
@@ -20,13 +23,14 @@ from millstream.errors import (
     UnknownTableError,
     UnknownTopicError,
 )
-from millstream.foundation.text import printable
+from millstream.foundation.text import printable_lines
 
 _STATUS: tuple[tuple[type[MillstreamError], int], ...] = (  # the first match wins
     (UnknownTopicError, 404),
     (UnknownTableError, 404),
     (TopicExistsError, 409),
     (RecordTooLargeError, 413),
+    (QueryLimitError, 413),
     (StateError, 409),
     (InvalidNameError, 400),
     (DefinitionError, 400),
@@ -39,11 +43,13 @@ _STATUS: tuple[tuple[type[MillstreamError], int], ...] = (  # the first match wi
 
 
 class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong and what to do about it; ``code`` is stable."""
+    """What went wrong and what to do about it; ``code`` is stable; ``line`` and ``column`` are those of SQL."""
 
     code: str
     message: str
     hint: str | None = None
+    line: int | UnsetType = UNSET
+    column: int | UnsetType = UNSET
 
 
 class ErrorResponse(msgspec.Struct, frozen=True):
@@ -57,9 +63,10 @@ def json_response(value: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value, enc_hook=repr), status, media_type="application/json")
 
 
-def error_response(status: int, code: str, message: str, hint: str | None = None) -> Response:
-    """Return an error as JSON."""
-    detail = ErrorDetail(code=code, message=printable(message), hint=None if hint is None else printable(hint))
+def error_response(status: int, code: str, message: str, hint: str | None = None, **location: int) -> Response:
+    """Return an error as JSON; ``location`` is its line and column in SQL, if known."""
+    shown_hint = None if hint is None else printable_lines(hint)
+    detail = ErrorDetail(code=code, message=printable_lines(message), hint=shown_hint, **location)
     return Response(msgspec.json.encode(ErrorResponse(detail)), status, media_type="application/json")
 
 
@@ -72,4 +79,5 @@ def http_status(error: MillstreamError, *, is_read: bool) -> int:
 
 def response_to(error: MillstreamError, *, is_read: bool) -> Response:
     """Return the response that reports an error."""
-    return error_response(http_status(error, is_read=is_read), error.code, error.message, error.hint)
+    location = error.facts if isinstance(error, SqlError) else {}
+    return error_response(http_status(error, is_read=is_read), error.code, error.message, error.hint, **location)

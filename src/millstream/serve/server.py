@@ -62,6 +62,21 @@ class WebAddress(NamedTuple):
         except ValueError:
             return False
 
+    def check_access(self, *, requires_token: bool) -> None:
+        """Raise if the dashboard would be open to the network without a token, or with one that can be guessed."""
+        token = os.environ.get(TOKEN_VARIABLE)
+        if self.is_loopback:
+            return
+        if token and len(token) < _MIN_TOKEN_LENGTH:
+            raise DefinitionError(
+                f"the token in {TOKEN_VARIABLE} has {len(token)} characters, and {self.host} is open to the network",
+                hint=f"use at least {_MIN_TOKEN_LENGTH}, for example the output of: openssl rand -hex 32",
+            )
+        if not token and not requires_token:
+            raise DefinitionError(
+                f"{self.host} is open to the network and requires a token", hint="leave out --no-token"
+            )
+
 
 class WebServer:
     """The dashboard and API of one data directory, served by a thread until ``close``."""
@@ -104,19 +119,11 @@ class WebServer:
 
     def _token(self, address: WebAddress) -> str | None:
         """Return the required token: from the environment, else a new one in a file; None if all users have access."""
+        address.check_access(requires_token=self._requires_token)
         token = os.environ.get(TOKEN_VARIABLE)
-        if token and not address.is_loopback and len(token) < _MIN_TOKEN_LENGTH:
-            raise DefinitionError(
-                f"the token in {TOKEN_VARIABLE} has {len(token)} characters, and {address.host} is open to the network",
-                hint=f"use at least {_MIN_TOKEN_LENGTH}, for example the output of: openssl rand -hex 32",
-            )
         if token:
             return token
         if not self._requires_token:
-            if not address.is_loopback:
-                raise DefinitionError(
-                    f"{address.host} is open to the network and requires a token", hint="leave out --no-token"
-                )
             return None
         self.token_file = self._directory.path / TOKEN_FILE
         with translate_storage_errors(self.token_file.parent):

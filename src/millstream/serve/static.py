@@ -11,7 +11,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-NAMES = ("style.css", "live.js", "actions.js", "tables.js", "charts.js", "records.js", "topology.js", "icon.svg")
+NAMES = (
+    *("style.css", "icon.svg", "live.js", "actions.js", "tables.js"),
+    *("charts.js", "records.js", "topology.js", "sql.js"),
+)
 
 
 @cache

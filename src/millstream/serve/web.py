@@ -15,7 +15,19 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from millstream.serve.api import alerts, apps, dead_letters, groups, live, records, tables, timing, topics, topology
+from millstream.serve.api import (
+    alerts,
+    apps,
+    dead_letters,
+    groups,
+    live,
+    records,
+    sql,
+    tables,
+    timing,
+    topics,
+    topology,
+)
 from millstream.serve.guard import Credentials, Guard, LoginLimit, cookie_name
 from millstream.serve.login import login_page
 from millstream.serve.openapi import openapi_document
@@ -36,6 +48,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *dead_letters.OPERATIONS,
     *alerts.OPERATIONS,
     *live.OPERATIONS,
+    *sql.OPERATIONS,
 )
 _LOGIN_BYTES = 4096
 

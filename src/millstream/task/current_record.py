@@ -10,6 +10,7 @@ from millstream.task.inputs import DecodedChunk
 from millstream.task.merging import Interleaved
 
 Suspended: TypeAlias = tuple[DecodedChunk | Interleaved | None, bool, Headers | None, int | None]
+Bookmark: TypeAlias = tuple[Suspended, int, int]
 
 
 class CurrentRecord:
@@ -76,6 +77,16 @@ class CurrentRecord:
     def resume(self, suspended: Suspended) -> None:
         """Return to the record before ``suspend``."""
         self.chunk, self.has_headers, self._headers_override, self._timer_time = suspended
+
+    def bookmark(self) -> Bookmark:
+        """Return what ``return_to`` takes to make the current record, its headers and its time current again."""
+        here = self.chunk, self.has_headers, self._headers_override, self._timer_time
+        return here, self.row, self.stream_time
+
+    def return_to(self, bookmark: Bookmark) -> None:
+        """Continue as if an earlier record of the batch were the current one."""
+        here, self.row, self.stream_time = bookmark
+        self.resume(here)
 
     def record(self, key: Any, value: Any, timestamp: int) -> Record:
         """Return a record with this key, value and timestamp, and the topic, offset and headers of the current one."""

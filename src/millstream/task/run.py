@@ -11,6 +11,7 @@ from typing import Any
 
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
 from millstream.foundation.blocks import rows_of
+from millstream.foundation.error_headers import error_headers
 from millstream.foundation.headers import headers_size
 from millstream.foundation.text import error_text, shown
 from millstream.foundation.transactions import Transaction
@@ -39,7 +40,7 @@ from millstream.task.inputs import Decode, DecodedChunk, Decoder, Reject
 from millstream.task.merging import merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
-from millstream.task.policy import FailedRecordError, OnError, error_headers, late_headers
+from millstream.task.policy import FailedRecordError, OnError, late_headers
 from millstream.task.record_loop import RecordLoop
 from millstream.task.shuffle_format import shuffle_rows
 from millstream.task.task_input import TaskInput

@@ -15,6 +15,7 @@ from millstream.batch.execute import run_batch, task_names
 from millstream.batch.planner import BatchSize
 from millstream.batch.timers import SharedTime
 from millstream.broker import Output, TopicConfig
+from millstream.connect.protocols import SinkBatch
 from millstream.durations import Duration, milliseconds
 from millstream.errors import UnknownTableError
 from millstream.foundation.blocks import block_of, headers_of
@@ -34,6 +35,7 @@ from millstream.tables.rows import TableReader
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 from millstream.testing.bench import scratch_directory
+from millstream.testing.connected import TestSink, TestSource
 from millstream.testing.filling import fill
 from millstream.testing.topic import Piped, TestTopic
 
@@ -87,6 +89,7 @@ class TestDriver:
         self._shared_time = SharedTime(layout) if one_stream_time else None
         self._progress = Progress()
         self._read: dict[str, list[int]] = {}
+        self._sink_batches: dict[str, list[SinkBatch]] = {}
         self._is_holding = False
         self._start()
         try:
@@ -129,6 +132,14 @@ class TestDriver:
         """
         return TestTopic(self, name, key=key, value=value, start=start, advance=advance)
 
+    def sink(self, name: str) -> TestSink:
+        """Return what the app sends to a sink: ``driver.sink("cache").batches``; the sink itself is not called."""
+        return TestSink(self, name)
+
+    def source(self, name: str) -> TestSource:
+        """Return a source to change rows of: ``driver.source("shop").insert("orders", row, key=7)``."""
+        return TestSource(self, name)
+
     def table(self, name: str) -> TableReader:
         """Return a table of the app or a store of a processor: ``driver.table("words")["a"]``."""
         tables = self.tables
@@ -150,6 +161,11 @@ class TestDriver:
     def metrics(self) -> dict[str, int]:
         """Totals of all batches so far; the attribute ``dropped`` counts dropped records by reason."""
         return {**self._metrics, "dropped": self.dropped.total()}
+
+    @property
+    def broker(self) -> EmbeddedLog:
+        """The log that the app reads and writes; what else writes to it is processed with the next piped record."""
+        return self._log
 
     @property
     def topics(self) -> list[str]:

@@ -13,7 +13,7 @@ from millstream.errors import DefinitionError, OffsetOutOfRangeError
 from millstream.records import Record, TopicPartition
 from millstream.views.records import beginning_offsets, end_offsets, read_rounds, topic_partitions
 
-_ERROR_HEADER = re.compile(r"__(?:streams|millstream)\.errors\.(\w+)")
+_ERROR_HEADER = re.compile(r"__(?:streams|millstream|dlq)\.errors\.(\w+)")
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):

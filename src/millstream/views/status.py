@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from millstream.batch.activity import Heartbeat, HeartbeatFile
-from millstream.batch.delivery import DeliveryStatus, delivery_statuses
+from millstream.batch.connector_status import ConnectorStatus, connector_statuses
 from millstream.batch.fill import FillProgress, fill_progress
 from millstream.batch.history import FailureReport
 from millstream.batch.journal import Journal
@@ -83,8 +83,8 @@ class AppStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The last failure, unless a batch has succeeded since."""
     storage: str
     """Where the state is kept."""
-    deliveries: list[DeliveryStatus] = []
-    """The ``to_spark`` steps."""
+    connectors: list[ConnectorStatus] = []
+    """The sources and sinks, including ``to_spark`` steps."""
     fill: FillProgress | None = None
     """The progress of tables that are filled from the past."""
 
@@ -111,7 +111,7 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
         stages=_stages(journal, totals),
         sign=HeartbeatFile(activity_file(data_dir, app)).read(),
         failure=journal.history.failure(),
-        deliveries=delivery_statuses(data_dir, app),
+        connectors=connector_statuses(data_dir, app),
         fill=fill_progress(data_dir, app),
         storage=_storage(journal),
     )

@@ -9,6 +9,7 @@ from tests.typing.rides import Ride
 from millstream import App, Record
 from millstream.consumer import Consumer
 from millstream.producer import Producer
+from millstream.queues.share_consumer import ShareConsumer
 from millstream.tables.rows import Row, TableReader
 from millstream.testing import TestDriver
 from millstream.testing.topic import TestTopic
@@ -36,6 +37,21 @@ def consume() -> None:
             assert_type(record, Record[int, int])
         assert_type(consumer.poll("1 s"), list[Record[int, int]])
     assert_type(app.consumer(topics=["rides"]), Consumer[str, Any])
+
+
+def share() -> None:
+    """Take jobs."""
+    with app.share_consumer("drivers", topics="rides", value=Ride, lock="1 min") as queue:
+        assert_type(queue, ShareConsumer[str, Ride])
+        for job in queue:
+            assert_type(job, Record[str, Ride])
+        assert_type(queue.poll(max_records=5), list[Record[str, Ride]])
+
+
+@app.worker("rides", group="drivers", value=Ride, concurrency=4)
+def drive(job: Record[str, Ride]) -> int:
+    """Do a job."""
+    return job.value.zone
 
 
 def read() -> None:

@@ -36,6 +36,19 @@ assert_type(rides.peek(lambda key, ride: print(key, ride.price)), Stream[str, Ri
 rides.foreach(lambda ride: print(ride.price))
 rides.foreach(lambda key, ride, context: print(ride.price, context.headers))
 
+
+async def price(ride: Ride) -> float:
+    return ride.price
+
+
+async def label(key: str, ride: Ride) -> str:
+    return f"{key} {ride.zone}"
+
+
+assert_type(rides.map_async(price), Stream[str, float])
+assert_type(rides.map_async(label, value=str, concurrency=10, rate=50), Stream[str, str])
+assert_type(rides.map_batches(lambda table: table, value=Ride), Stream[str, Ride])
+
 assert_type(rides.merge(app.stream("rides-2", value=Ride)), Stream[str, Ride])
 assert_type(rides.merge(app.stream("numbers", key=int, value=int)), Stream[str | int, Ride | int])
 assert_type(rides.repartition(4), Stream[str, Ride])

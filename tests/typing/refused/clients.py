@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.typing.rides import Ride
 
-from millstream import App
+from millstream import App, Record
 from millstream.serdes import INT64, Json
 from millstream.tables.rows import TableReader
 from millstream.testing import TestDriver
@@ -28,6 +28,18 @@ def consume() -> None:
         print(record.key + 1)  # refused: the key is text
     app.consumer("audit")  # refused: no topics
     app.consumer("audit", topics="rides", timeout="1 s", stop_at_the_end=True)  # refused: a misspelt option
+
+
+def share() -> None:
+    """Take jobs in a wrong way."""
+    app.share_consumer("drivers", topics="rides", locks="1 min")  # refused: a misspelt option
+    queue = app.share_consumer("drivers", topics="rides", value=Ride)
+    queue.accept(5)  # refused: a number is not a record
+
+
+@app.worker("rides", group="drivers", value=Ride)  # refused: the function takes numbers
+def drive(job: Record[str, int]) -> None:
+    """Do a job."""
 
 
 def read(driver: TestDriver) -> None:

@@ -142,21 +142,31 @@ async def _events(poll: Poll, seconds: float) -> AsyncIterator[bytes]:
         await anyio.sleep(_POLL_SECONDS)
 
 
-def _stream(events: AsyncIterator[bytes]) -> Response:
+def stream_response(
+    events: AsyncIterator[bytes], media_type: str = "text/event-stream", close: Callable[[], None] | None = None
+) -> Response:
+    """Return a response that sends events as they come, unless too many are open; ``close`` is called at its end."""
     if not _open_streams.acquire(blocking=False):
+        if close is not None:
+            close()
         return error_response(429, "too_many", f"{_MAX_STREAMS} streams are already open", "close some, or retry later")
-
-    return _CountedStream(events, media_type="text/event-stream")
+    response = _CountedStream(events, media_type=media_type)
+    response.close = close
+    return response
 
 
 class _CountedStream(StreamingResponse):
     """Counts as open until it ends, also if the client disconnects before the first event."""
+
+    close: Callable[[], None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
             _open_streams.release()
+            if self.close is not None:  # it may wait for a thread that still reads
+                threading.Thread(target=self.close, daemon=True).start()
 
 
 def _operation(path: str, summary: str, handler: Any, params: type[msgspec.Struct]) -> Operation:
@@ -167,7 +177,7 @@ def _operation(path: str, summary: str, handler: Any, params: type[msgspec.Struc
         handler=handler,
         params=params,
         media_types=("text/event-stream",),
-        respond=_stream,
+        respond=stream_response,
     )
 
 

@@ -55,7 +55,11 @@ class RowView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TablePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of a table; ``has_more`` if these are not all."""
+    """Rows of a table; ``has_more`` if these are not all.
+
+    ``copied_at`` is null if the state itself was read. If the app runs on other hosts, a copy was read, which contains
+    everything that was committed before that time.
+    """
 
     app: str
     table: str
@@ -63,6 +67,7 @@ class TablePage(msgspec.Struct, frozen=True, kw_only=True):
     has_history: bool
     rows: list[RowView]
     has_more: bool
+    copied_at: int | None = None
 
 
 class ScanParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,6 +178,7 @@ def _page(app: str, reader: TableReader, rows: Sequence[Row], limit: int) -> Tab
         has_history=isinstance(reader, VersionedTableReader),
         rows=[row_view(row) for row in rows[:limit]],
         has_more=len(rows) > limit,
+        copied_at=reader.copied_at,
     )
 
 

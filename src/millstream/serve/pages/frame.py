@@ -18,6 +18,7 @@ _PAGES = (
     ("History", ("history",)),
     ("Topics", ("topics",)),
     ("Tables", ("tables",)),
+    ("SQL", ("sql",)),
     ("Time", ("time",)),
     ("Groups", ("groups",)),
     ("Dead letters", ("dead-letters",)),

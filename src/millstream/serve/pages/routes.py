@@ -17,6 +17,7 @@ from millstream.foundation.text import printable
 from millstream.serve.api.apps import HistoryParams
 from millstream.serve.api.groups import GroupParams
 from millstream.serve.api.records import RecordParams
+from millstream.serve.api.sql import apps_with_sql
 from millstream.serve.api.tables import ScanParams
 from millstream.serve.guard import Credentials
 from millstream.serve.html import Content, element
@@ -27,6 +28,7 @@ from millstream.serve.pages.groups import group_page, groups_page
 from millstream.serve.pages.history import history_page
 from millstream.serve.pages.overview import overview
 from millstream.serve.pages.parts import command, empty, url
+from millstream.serve.pages.sql import sql_page
 from millstream.serve.pages.tables import KeyQuery, table_page, tables_page
 from millstream.serve.pages.time import time_page
 from millstream.serve.pages.topics import topic_page, topics_page
@@ -101,15 +103,20 @@ def _for_app(
         return frame.page(section, section, empty("No app has run here yet", command("millstream run word_count.py")))
     app = site.directory.check_app(params["app"]) if "app" in params else apps[0]
     path = section.lower().replace(" ", "-")
-    tabs = [element("a", name, href=url(path, app=name), aria_current="true" if name == app else None) for name in apps]
     return frame.page(
         section,
         f"{section}: {app}",
-        element("p", *tabs, class_="tabs") if len(apps) > 1 else None,
+        _tabs(path, apps, app),
         *show(app),
         lead=lead,
         scripts=scripts,
     )
+
+
+def _tabs(path: str, apps: list[str], app: str | None) -> Content:
+    """Return the links to a page about other apps, if there are any."""
+    tabs = [element("a", name, href=url(path, app=name), aria_current="true" if name == app else None) for name in apps]
+    return element("p", *tabs, class_="tabs") if len(apps) > 1 else None
 
 
 def _overview(site: Site, frame: Frame, _: Params) -> HTMLResponse:
@@ -149,6 +156,16 @@ def _table(site: Site, frame: Frame, params: Params) -> HTMLResponse:
     return frame.page("Tables", scan.table, *table_page(site, scan, query), lead=f"A table of {scan.app}.")
 
 
+def _sql(site: Site, frame: Frame, params: Params) -> HTMLResponse:
+    """Return the page for the requested app, or else the first one that has SQL; topics can be queried without one."""
+    apps = apps_with_sql(site)
+    app = site.directory.check_app(params["app"]) if "app" in params else next(iter(apps), None)
+    lead = "Query the tables and streams of an app. Reads never block an app."
+    tabs = _tabs("sql", apps, app)
+    title = "SQL" if app is None else f"SQL: {app}"
+    return frame.page("SQL", title, tabs, *sql_page(site, app), lead=lead, scripts=("sql.js",))
+
+
 def _time(site: Site, frame: Frame, params: Params) -> HTMLResponse:
     query = (params.get("table"), params.get("key"), params.get("time"))
     lead = "The event time of the app, and what it means for windows."
@@ -182,6 +199,7 @@ _PAGES: dict[str, Show] = {
     "/topics/{topic}": _topic,
     "/tables": _tables,
     "/tables/{app}/{table}": _table,
+    "/sql": _sql,
     "/time": _time,
     "/groups": _groups,
     "/groups/{group}": _group,

@@ -54,6 +54,8 @@ def guarantee_of(case: Case, partitions: int, *, large: bool) -> Guarantee | str
         layout = Layout.of(plan, dict.fromkeys(plan.source_topics, partitions), otherwise=partitions)
     except MillstreamError:
         return "its repartition() has a fixed number of partitions, and a join needs that of its topics"
+    if partitions > 1 and any(source.on_invalid == "partition_time" for source in plan.sources):
+        return "an invalid timestamp is replaced by the latest one of its partition, and there are others"
     is_one_stage = len(plan.stages) == 1
     if not is_one_stage and any(isinstance(node, PROCESSORS) for node in plan.nodes):
         return "a processor sees the stream time of its sub-topology, which in the case all share"
