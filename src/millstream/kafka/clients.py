@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 from millstream.errors import BrokerUnavailableError
 from millstream.foundation.kafka_acls import READER_GROUP
 from millstream.kafka.address import KafkaAddress
-from millstream.kafka.failures import is_authentication_error, is_late_renewal, to_millstream_error
+from millstream.kafka.failures import is_authentication_error, is_ended_session, to_millstream_error
 from millstream.kafka.tokens import token_callback
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ class Clients:
         if self._authentication_error is None:
             return
         error, self._authentication_error = self._authentication_error, None
-        if self._has_connected and is_late_renewal(error):
+        if self._has_connected and is_ended_session(error):
             return  # the client connects again by itself, with the new token
         secrets = _fingerprints(self.address)
         if secrets != self._secrets:

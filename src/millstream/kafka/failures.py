@@ -53,9 +53,17 @@ def is_authentication_error(error: KafkaError) -> bool:
     return error.code() in _AUTHENTICATION_ERRORS
 
 
-def is_late_renewal(error: KafkaError) -> bool:
-    """Whether a session ended before the client renewed its token; a listener without SASL responds in the same way."""
-    return error.code() == KafkaError.ILLEGAL_SASL_STATE or "not valid in current SASL state" in error.str()
+def is_ended_session(error: KafkaError) -> bool:
+    """Whether the broker ended a session whose token was renewed late, possibly during the handshake of a new session.
+
+    A listener without SASL responds in the same way, so this says nothing about a client that never connected.
+    """
+    message = error.str()
+    return (
+        error.code() == KafkaError.ILLEGAL_SASL_STATE
+        or "not valid in current SASL state" in message
+        or "handshake failed: Local: Broker transport failure" in message
+    )
 
 
 def is_group_authorization_error(error: KafkaError) -> bool:
