@@ -34,13 +34,14 @@ FRONT = (
     ENGINE
     | BROKERS
     | CLIENTS
-    | {"broker_urls", "tables", "connect", "connectors", "dsl", "schemas", "sql", "spark", "app"}
+    | {"alerts", "broker_urls", "tables", "connect", "connectors", "dsl", "schemas", "sql", "spark", "app"}
 )
 ABOVE_TABLES = frozenset({"views", "admin", "metrics", "queries"})
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     "broker": FOUNDATION,
+    "alerts": FOUNDATION,
     "schemas": FOUNDATION,
     "plan": FOUNDATION | {"broker"},
     "state": FOUNDATION,
@@ -56,7 +57,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "connect": ENGINE | {"broker_urls", "views"},
     "connectors": FOUNDATION | {"broker", "connect"},
     "queries": ENGINE | CLIENTS | {"tables", "views", "dsl", "sql"},
-    "dsl": FOUNDATION | {"broker", "plan", "connect"},
+    "dsl": FOUNDATION | {"alerts", "broker", "plan", "connect"},
     "sql": FOUNDATION | {"plan", "dsl", "schemas"},
     "spark": ENGINE | BROKERS | {"broker_urls", "tables", "admin", "metrics", "connect"},
     "app": FRONT - {"app"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from millstream.app import App
 from millstream.config import Config
+from millstream.dsl.alerts import Alerts
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.measures import (
     collect_of,
@@ -42,6 +43,7 @@ from millstream.windowed_serdes import session_windowed, time_windowed
 from millstream.windows import JoinWindow, hopping, join_window, session, sliding, tumbling, unlimited
 
 __all__ = [
+    "Alerts",
     "App",
     "Config",
     "GroupedStream",

@@ -5,6 +5,7 @@ import pytest
 from millstream.operators import build
 from millstream.operators.runtime import operator
 from millstream.plan import (
+    alerts,
     declared,
     foreign_keys,
     joins,
@@ -18,10 +19,10 @@ from millstream.plan import (
 )
 from millstream.plan.node import Node
 
-FAMILIES = (sources, stateless, stateful, tables, joins, foreign_keys, processors, suppress, sinks)
+FAMILIES = (sources, stateless, stateful, tables, joins, foreign_keys, processors, alerts, suppress, sinks)
 KINDS = (
     *(*sources.SOURCES, *stateless.STATELESS, *stateful.STATEFUL, *tables.TABLES, *joins.JOINS),
-    *(*foreign_keys.FOREIGN_KEYS, *processors.PROCESSORS, *suppress.SUPPRESSIONS, *sinks.SINKS),
+    *(*foreign_keys.FOREIGN_KEYS, *processors.PROCESSORS, *alerts.ALERTS, *suppress.SUPPRESSIONS, *sinks.SINKS),
 )
 WITHOUT_OPERATOR = {sources.StreamSource, sources.GlobalTableSource, foreign_keys.ForeignKeyJoin}
 """Nodes without an operator: their records go directly to the readers, or a rule replaces the node."""

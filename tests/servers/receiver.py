@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,8 @@ class Received(NamedTuple):
     path: str
     headers: Mapping[str, str]
     body: bytes
+    at: float
+    """The time of its arrival, in seconds."""
 
 
 class Receiver:
@@ -31,10 +34,11 @@ def receiver(port: int = 0) -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            target.received.append(Received(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-            status, headers = target.answers.pop(0) if target.answers else (204, {})
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            target.received.append(Received(self.path, headers, body, time.time()))
+            status, answered = target.answers.pop(0) if target.answers else (204, {})
             self.send_response(status)
-            for name, value in headers.items():
+            for name, value in answered.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", "0")
             self.end_headers()

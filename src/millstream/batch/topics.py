@@ -50,8 +50,9 @@ def create_topics(app: AppSpec, broker: Broker) -> list[str]:
     of_sources: dict[str, TopicConfig] = {}
     for source in app.sources.values():
         of_sources.update(source.topics())
+    compacted = {f"{app.config.output_prefix}{topic}" for topic in app.plan.compacted_topics}
     declared = {
-        topic: TopicConfig(partitions=app.config.partitions, timestamps=timestamps)
+        topic: TopicConfig(partitions=app.config.partitions, timestamps=timestamps, compact=topic in compacted)
         for topic, timestamps in _declared_topics(app).items()
     }
     return create_missing_topics(broker, {**declared, **of_sources})

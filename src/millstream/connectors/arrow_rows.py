@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from millstream.connect.protocols import Rejected
-from millstream.connectors.rendering import fields_of, key_text, rejected
+from millstream.connectors.rendering import fields_of, rejected
 from millstream.errors import DefinitionError, SerdeError
+from millstream.foundation.json_text import key_text
 from millstream.foundation.text import error_text
 from millstream.records import Record
 

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 from millstream.connect.protocols import ConnectorContext, Guarantee, Rejected, SinkBatch
 from millstream.connectors.arrow_rows import declared_columns, row_of, to_table
 from millstream.connectors.lineage import OtherLineage, check_choice, other_lineage
-from millstream.connectors.rendering import json_bytes, rejected
+from millstream.connectors.rendering import rejected
 from millstream.errors import ConnectorError, DefinitionError, SerdeError, TargetUnavailableError
 from millstream.foundation.file_systems import open_file_system, write_whole_file
+from millstream.foundation.json_text import json_bytes
 from millstream.foundation.text import error_text, printable
 
 Format = Literal["parquet", "jsonl"]

@@ -11,8 +11,9 @@ import msgspec
 from millstream.connect.protocols import ConnectorContext, Guarantee, Rejected, SinkBatch
 from millstream.connectors.http_requests import AGAIN, Answer, send
 from millstream.connectors.network import check_plain_text, checked_url
-from millstream.connectors.rendering import check_template, fields_of, fill, json_bytes, key_text, rejected
+from millstream.connectors.rendering import check_template, fields_of, fill, rejected
 from millstream.errors import ConnectorError, DefinitionError, SerdeError, TargetUnavailableError
+from millstream.foundation.json_text import json_bytes, key_text
 from millstream.foundation.text import printable
 from millstream.records import Record
 from millstream.secret import Secret

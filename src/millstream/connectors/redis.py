@@ -10,9 +10,10 @@ from millstream.connect.protocols import ConnectorContext, Guarantee, Rejected, 
 from millstream.connectors.extras import missing_package
 from millstream.connectors.lineage import OtherLineage, check_choice, other_lineage
 from millstream.connectors.network import check_plain_text, checked_url
-from millstream.connectors.rendering import check_template, fields_of, fill, json_bytes, rejected
+from millstream.connectors.rendering import check_template, fields_of, fill, rejected
 from millstream.durations import Duration, milliseconds
 from millstream.errors import ConnectorError, SerdeError, TargetUnavailableError
+from millstream.foundation.json_text import json_bytes
 from millstream.foundation.text import error_text, printable
 from millstream.records import Record
 from millstream.secret import Secret

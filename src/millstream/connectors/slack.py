@@ -6,9 +6,10 @@ from typing import Any
 
 from millstream.connect.protocols import ConnectorContext, Guarantee, SinkBatch
 from millstream.connectors.network import checked_url
-from millstream.connectors.rendering import check_template, fill, json_bytes
+from millstream.connectors.rendering import check_template, fill
 from millstream.connectors.sending import Message, MessageWriter
 from millstream.errors import SerdeError
+from millstream.foundation.json_text import json_bytes
 from millstream.records import Record
 from millstream.secret import Secret
 

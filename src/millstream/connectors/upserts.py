@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.connect.protocols import Rejected
-from millstream.connectors.rendering import key_text, rejected
+from millstream.connectors.rendering import rejected
 from millstream.errors import SerdeError
+from millstream.foundation.json_text import key_text
 from millstream.records import Record
 
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from millstream.connect.protocols import ConnectorContext, Guarantee, SinkBatch
 from millstream.connectors.lineage import check_choice
 from millstream.connectors.network import check_plain_text, checked_url
-from millstream.connectors.rendering import json_bytes, key_text
 from millstream.connectors.sending import Message, MessageWriter
 from millstream.errors import DefinitionError
+from millstream.foundation.json_text import json_bytes, key_text
 from millstream.records import Record
 from millstream.secret import Secret
 

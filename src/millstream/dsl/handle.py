@@ -11,6 +11,7 @@ from millstream.plan.node import Node
 from millstream.plan.topology import Draft
 
 if TYPE_CHECKING:
+    from millstream.dsl.alerts import Alerts
     from millstream.dsl.stream import Stream
     from millstream.dsl.table import Table
 
@@ -53,6 +54,7 @@ class Handle(Verbs, Generic[K, V]):
 
     _stream: ClassVar[type[Stream]]
     _table: ClassVar[type[Table]]
+    _alerts: ClassVar[type[Alerts]]
     """Set by the modules of these handles: verbs elsewhere return them, and imports must not be circular."""
 
     def __init__(self, draft: Draft, node: Node) -> None:

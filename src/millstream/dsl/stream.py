@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
+from millstream.dsl.alert_verbs import AlertVerbs
 from millstream.dsl.batched_verbs import BatchedVerbs
 from millstream.dsl.grouped import GroupedStream
 from millstream.dsl.handle import Handle
@@ -17,6 +18,7 @@ from millstream.errors import DefinitionError
 from millstream.foundation.type_variables import K2, V2, K, R, V
 from millstream.functions import AnyFunction, ContextFunction, PairFunction, Partitioner, ValueFunction, by_arity
 from millstream.plan.histories import checked_history
+from millstream.plan.node import Node
 from millstream.plan.processors import Process, ProcessValues
 from millstream.plan.sinks import ConnectorSink, Sink, SparkSink
 from millstream.plan.stateful import ToTable
@@ -38,11 +40,14 @@ class SinkOptions(TypedDict, total=False):
     name: str | None
 
 
-class Stream(StatelessVerbs[K, V], BatchedVerbs[K, V], StreamJoins[K, V]):
+class Stream(StatelessVerbs[K, V], BatchedVerbs[K, V], StreamJoins[K, V], AlertVerbs[K, V]):
     """Records as independent facts.
 
     Functions take ``(value)``, ``(key, value)`` or ``(key, value, context)``; null keys and values are None.
     """
+
+    def _changes(self) -> Node:
+        return self._node
 
     def split(self) -> Splitter[K, V]:
         """Split the stream by predicates: ``.branch(predicate, use).default(use)``.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
+from millstream.dsl.alert_verbs import AlertVerbs
 from millstream.dsl.grouped_table import GroupedTable
 from millstream.dsl.handle import Handle
 from millstream.dsl.table_joins import TableJoins
 from millstream.foundation.type_variables import V2, K, R, V
 from millstream.functions import AnyFunction, ContextFunction, PairFunction, ValueFunction, by_arity
+from millstream.plan.node import Node
 from millstream.plan.processors import TransformValues
 from millstream.plan.stateful import ToStream
 from millstream.plan.suppress import Suppress
@@ -22,8 +24,12 @@ if TYPE_CHECKING:
     from millstream.dsl.stream import Stream
 
 
-class Table(TableJoins[K, V]):
+class Table(TableJoins[K, V], AlertVerbs[K, V]):
     """The current row of each key; a new record replaces the row, a tombstone deletes it."""
+
+    def _changes(self) -> Node:
+        """Return the changes of the table; a deleted row resolves its alert."""
+        return self.to_stream()._node
 
     @overload
     def to_stream(self, key: None = None) -> Stream[K, V]: ...

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from millstream.operators import (
     aggregates,
+    alerts,
     batched,
     foreign_keys,
     global_joins,
@@ -44,7 +45,7 @@ from millstream.plan.stateful import ToStream
 from millstream.plan.stateless import Branch, Repartition, Split
 
 FAMILIES = (
-    aggregates, batched, foreign_keys, global_joins, processors, select, sessions, sinks, sliding, stateless,
+    aggregates, alerts, batched, foreign_keys, global_joins, processors, select, sessions, sinks, sliding, stateless,
     stateless_columns, stream_joins, suppress, table_joins, table_steps, tables, time_windows, transformers, windows,
 )  # fmt: skip
 """Importing a family registers its operators."""

@@ -205,7 +205,8 @@ def _call_user_code(
 
 @operator.register(Process)
 @operator.register(ProcessValues)
-def _process(node: Process | ProcessValues, children: Children, runtime: Runtime) -> Forward:
+def process_of(node: Process | ProcessValues, children: Children, runtime: Runtime) -> Forward:
+    """Return what passes each record to the user's processor."""
     context = StepContext(node, children, runtime)
     handle: Callable[[Record], Any] = start_step(node, context, runtime).process  # type: ignore[attr-defined]
     record, handle_error = runtime.context.record, runtime.handle_error

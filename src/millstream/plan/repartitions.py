@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from millstream.errors import DefinitionError
+from millstream.plan.alerts import ALERTS
 from millstream.plan.declared import Declared, declared_serdes
 from millstream.plan.joins import StreamStreamJoin
 from millstream.plan.node import Node, Nodes, fold, inputs, rewrite
@@ -121,7 +122,7 @@ def _with_input(node: Node, number: int, edge: Repartition) -> Node:
 
 def _inputs_by_key(node: Node) -> Nodes:
     """Return the inputs that must be partitioned by key; they are the node's first ones."""
-    if isinstance(node, (*AGGREGATIONS, ToTable, TableAggregate, StreamStreamJoin)):
+    if isinstance(node, (*AGGREGATIONS, *ALERTS, ToTable, TableAggregate, StreamStreamJoin)):
         return inputs(node)
     return (node.stream,) if isinstance(node, StreamTableJoin) else ()
 

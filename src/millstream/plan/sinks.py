@@ -15,7 +15,7 @@ class Sink(Node):
     """Write each record to a topic, fixed or computed from the record.
 
     ``partitioner`` chooses the partitions of a record; by default its key does. ``timestamp`` computes the time of the
-    record in the topic; by default it is that of the record.
+    record in the topic; by default it is that of the record. With ``compact`` the topic is created as a compacted one.
     """
 
     source: Node
@@ -24,6 +24,7 @@ class Sink(Node):
     value: Serde | None = None
     partitioner: Function | None = None
     timestamp: Function | None = None
+    compact: bool | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.topic, str):

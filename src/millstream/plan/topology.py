@@ -143,5 +143,12 @@ class Plan:
         return tuple(dict.fromkeys((*fixed, *late)))
 
     @property
+    def compacted_topics(self) -> frozenset[str]:
+        """Output topics that are created as compacted ones."""
+        return frozenset(
+            node.topic for node in self.nodes if isinstance(node, Sink) and node.compact and isinstance(node.topic, str)
+        )
+
+    @property
     def levels(self) -> int:
         return 1 + max((stage.level for stage in self.stages), default=0)

@@ -6,7 +6,8 @@ from typing import Any, assert_type
 
 from tests.typing.rides import Ride
 
-from millstream import App, GroupedStream, Processor, Record, Stream, Table
+from millstream import Alerts, App, GroupedStream, Processor, Record, Stream, Table
+from millstream.alerts.events import AlertEvent
 
 app = App("streams")
 rides = app.stream("rides", value=Ride)
@@ -91,3 +92,10 @@ assert_type(rides.process(Priced), Stream[int, float])
 assert_type(rides.process_values(Priced), Stream[str, float])
 assert_type(rides.process(Anything), Stream[Any, Any])
 assert_type(rides.process(lambda: Priced(), name="priced"), Stream[int, float])
+
+# Alerts: conditions take the value, or the key and the value.
+hot = rides.alert("expensive", when=lambda ride: ride.price > 90, until=lambda ride: ride.price < 85, lasting="2 min")
+assert_type(hot, Alerts)
+assert_type(rides.alert("named", when=lambda key, ride: len(key) > 3 and ride.zone == 1), Alerts)
+assert_type(hot.merge(hot), Alerts)
+assert_type(hot.to_stream(), Stream[str, AlertEvent | None])

@@ -36,6 +36,8 @@ rides.group_by(lambda ride: ride.zone).aggregate(0, lambda n, ride: n + 1)  # re
 rides.foreach(lambda ride: print(ride.prize))  # refused: a misspelt field
 rides.to(lambda ride: ride.zone)  # refused: a topic is text
 rides.split().branch(lambda ride: ride.prize > 40)  # refused: a misspelt field
+rides.alert("dear", when=lambda ride: ride.prize > 40)  # refused: a misspelt field
+rides.alert("dear", when=lambda ride: ride.price > 40, lasting=5)  # refused: a number is not a duration
 zones.filter(lambda zone: zone.zone)  # refused: a misspelt field
 zones.map_values(lambda number, zone: number + zone.name)  # refused: a number and text
 zones.to_stream(lambda zone: zone.number)  # refused: a misspelt field
