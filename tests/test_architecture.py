@@ -80,7 +80,7 @@ ONLY_IN: dict[str, str] = {
     "prompt_toolkit": "cli",
     "lmdb": "foundation",
     "IPython": "notebook",
-    **dict.fromkeys(("redis", "deltalake", "pyiceberg", "duckdb", "psycopg"), "connectors"),
+    **dict.fromkeys(("redis", "deltalake", "pyiceberg", "duckdb", "psycopg", "pymysql"), "connectors"),
 }
 
 # (importing unit, imported unit): why the import must be inside a function

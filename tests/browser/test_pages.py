@@ -101,6 +101,7 @@ def test_an_empty_directory_shows_what_to_do(browser: Browser, tmp_path_factory:
         "/tables": "count(name=",
         "/time": "millstream run",
         "/groups": "millstream consume",
+        "/connectors": "millstream connect run",
         "/dead-letters": "millstream run",
         "/alerts": "There are no alerts yet",
     }.items():

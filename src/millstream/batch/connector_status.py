@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -14,6 +15,8 @@ from millstream.foundation.small_file import read_file, replace_file
 
 Direction: TypeAlias = Literal["source", "sink"]
 ConnectorState: TypeAlias = Literal["running", "paused", "failed", "stopped"]
+
+_SILENT_SECONDS = 10.0
 
 
 class ConnectorStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +51,12 @@ class ConnectorStatus(msgspec.Struct, frozen=True, kw_only=True):
             return text
         kind = " (user code)" if self.failure.kind == "user code" else ""
         return f"{text}; attempt {self.failure.attempts} failed{kind}: {self.failure.message}"
+
+
+def current_state(status: ConnectorStatus) -> str:
+    """Return the state; a process that has died no longer writes it."""
+    is_silent = status.state == "running" and time.time() - status.at / 1000 > _SILENT_SECONDS
+    return "no heartbeat" if is_silent else status.state
 
 
 def write_status(data_dir: Path, app: str, status: ConnectorStatus) -> None:

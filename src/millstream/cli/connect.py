@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from millstream.batch.connector_status import ConnectorStatus, connector_apps, connector_statuses
+from millstream.batch.connector_status import connector_apps, connector_statuses, current_state
 from millstream.cli.command import Group
 from millstream.cli.output import json_option, show_json, show_message, show_table
 from millstream.cli.settings import Settings, pass_settings
@@ -25,7 +24,6 @@ from millstream.connect.worker import check_connectors, run_connect_file
 from millstream.errors import DefinitionError, MillstreamError
 from millstream.foundation.text import format_count
 
-_SILENT_SECONDS = 10.0
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 name_argument = click.argument("name", metavar="NAME")
 app_option = click.option(
@@ -84,11 +82,11 @@ def run(settings: Settings, file: Path, until: Any) -> None:
 def check(ctx: click.Context, file: Path) -> None:
     """Check a file, connect to its systems without changing anything, and say what is missing.
 
-    Databases and caches are connected to. Of other kinds only the settings are checked, which the output says.
+    Connections, rights and the shape of tables are checked. A class of your own without check() is only named.
     """
     problems = check_connectors(read_connect_file(file))
     for name, missing in problems.items():
-        text = "valid, but not checked: it connects with its first batch" if missing is None else "; ".join(missing)
+        text = "valid, but not checked: its class has no check()" if missing is None else "; ".join(missing)
         click.echo(f"{name}: {text or 'ok'}")
     if any(problems.values()):
         ctx.exit(1)
@@ -112,7 +110,7 @@ def status(settings: Settings, app_id: str | None, as_json: bool) -> None:
             [
                 app,
                 *(getattr(item, field) for field in header[1:5]),
-                _state(item),
+                current_state(item),
                 item.batch,
                 item.waiting,
                 item.records,
@@ -124,12 +122,6 @@ def status(settings: Settings, app_id: str | None, as_json: bool) -> None:
     for app, item in listed:
         if item.failure is not None:
             click.echo(f"{app} {item.name}: attempt {item.failure.attempts} failed: {item.failure.message}")
-
-
-def _state(item: ConnectorStatus) -> str:
-    """Return the state; a process that has died no longer writes it."""
-    is_silent = item.state == "running" and time.time() - item.at / 1000 > _SILENT_SECONDS
-    return "no heartbeat" if is_silent else item.state
 
 
 @connect.command("pause", examples=["millstream connect pause search"])

@@ -43,6 +43,7 @@ KINDS: dict[str, Kind] = {
     "sqlite-table": Kind("sink", "millstream.connectors.sql_tables.sqlite:SqliteTable"),
     "duckdb-table": Kind("sink", "millstream.connectors.sql_tables.duckdb:DuckdbTable", "duckdb"),
     "postgres-table": Kind("sink", "millstream.connectors.sql_tables.postgres:PostgresTable", "postgres"),
+    "mysql-table": Kind("sink", "millstream.connectors.sql_tables.mysql:MysqlTable", "mysql"),
     "redis": Kind("sink", "millstream.connectors.redis:Redis", "redis"),
     "opensearch": Kind("sink", "millstream.connectors.opensearch:OpenSearch"),
     "files": Kind("sink", "millstream.connectors.files:Files"),

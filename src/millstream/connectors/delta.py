@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
@@ -11,6 +13,7 @@ import pyarrow.compute as pc
 
 from millstream.connect.protocols import ConnectorContext, Guarantee, Rejected, SinkBatch
 from millstream.connectors.arrow_rows import DELETED, KEY, OWN_COLUMNS, declared_columns, to_table
+from millstream.connectors.checking import column_problems, directory_problems
 from millstream.connectors.extras import missing_package
 from millstream.connectors.lineage import OtherLineage, check_choice, other_lineage
 from millstream.connectors.upserts import latest_by_key
@@ -63,6 +66,13 @@ class Delta:
         """Prepare; the table is opened by the first batch."""
         return DeltaWriter(self, context.app, context.name)
 
+    def check(self) -> Sequence[str]:
+        """Read the table, if it exists, and return what would stop the sink."""
+        try:
+            return DeltaWriter(self, "check", "check").problems()
+        except ConnectorError as error:
+            return [str(error)]
+
 
 class DeltaWriter:
     """Writes the batches of one sink."""
@@ -81,9 +91,24 @@ class DeltaWriter:
 
     def write(self, batch: SinkBatch) -> Sequence[Rejected]:
         """Commit the rows of a batch, unless the table has them."""
+        with self._translated():
+            return self._write(batch)
+
+    def problems(self) -> list[str]:
+        """Return what would stop a first batch."""
+        with self._translated():
+            table = self._table()
+        if table is not None:
+            needed = (KEY, DELETED) if self._sink.mode == "upsert" else ()
+            declared = declared_columns(self._sink.columns)
+            return column_problems(f"table {self._sink.uri!r}", _columns_of(table), declared, needed)
+        return [] if "://" in self._sink.uri else directory_problems(Path(self._sink.uri))
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
         errors = self._delta.exceptions
         try:
-            return self._write(batch)
+            yield
         except errors.CommitFailedError as error:  # another writer was faster
             raise TargetUnavailableError(self._text(error), sink=self._name) from error
         except (errors.DeltaError, pa.ArrowException, ValueError) as error:

@@ -83,6 +83,18 @@ class Email:
         assert parts is not None
         return EmailWriter(self, parts, context)
 
+    def check(self) -> Sequence[str]:
+        """Connect and log in without sending a mail, and return what would stop the sink."""
+        parts = mail_server(self.server)
+        assert parts is not None
+        try:
+            connection = connected(parts, self)
+        except ConnectorError as error:
+            return [str(error)]
+        with suppress(smtplib.SMTPException, OSError):
+            connection.quit()
+        return []
+
     def message(self, record: Record[Any, Any], id: str) -> EmailMessage:
         """Return the mail for a record, or raise a SerdeError."""
         if record.value is None:
@@ -165,17 +177,7 @@ class EmailWriter:
 
     def _connected(self) -> smtplib.SMTP:
         if self._connection is None:
-            secret = self._sink.password
-            password = "" if secret is None else secret.reveal()
-            try:
-                self._connection = connect(self._server, self._sink.user, password, timeout=_TIMEOUT_SECONDS)
-            except (smtplib.SMTPAuthenticationError, ssl.SSLCertVerificationError) as error:
-                text = f"{self._server.hostname!r} cannot be used: {printable(error_text(error))[:300]}"
-                raise ConnectorError(
-                    text, hint="check user=, password= and the certificate", sink=self._name
-                ) from error
-            except (smtplib.SMTPException, OSError) as error:
-                raise self._unavailable(error) from error
+            self._connection = connected(self._server, self._sink)
         return self._connection
 
     def _refused(self, code: int, reply: bytes | str) -> str:
@@ -188,5 +190,21 @@ class EmailWriter:
         return answer
 
     def _unavailable(self, error: Exception) -> TargetUnavailableError:
-        reason = printable(error_text(error))[:300]
-        return TargetUnavailableError(f"{self._server.hostname!r} cannot be reached: {reason}", sink=self._name)
+        return _unreachable(self._server, error)
+
+
+def connected(server: SplitResult, sink: Email) -> smtplib.SMTP:
+    """Return a connection to the server of a sink, logged in."""
+    password = "" if sink.password is None else sink.password.reveal()
+    try:
+        return connect(server, sink.user, password, timeout=_TIMEOUT_SECONDS)
+    except (smtplib.SMTPAuthenticationError, ssl.SSLCertVerificationError) as error:
+        text = f"{server.hostname!r} cannot be used: {printable(error_text(error))[:300]}"
+        raise ConnectorError(text, hint="check user=, password= and the certificate") from error
+    except (smtplib.SMTPException, OSError) as error:
+        raise _unreachable(server, error) from error
+
+
+def _unreachable(server: SplitResult, error: Exception) -> TargetUnavailableError:
+    reason = printable(error_text(error))[:300]
+    return TargetUnavailableError(f"{server.hostname!r} cannot be reached: {reason}")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from millstream.connect.protocols import ConnectorContext, Guarantee, Rejected, SinkBatch
 from millstream.connectors.arrow_rows import declared_columns, row_of, to_table
+from millstream.connectors.checking import directory_problems
 from millstream.connectors.lineage import OtherLineage, check_choice, other_lineage
 from millstream.connectors.rendering import rejected
 from millstream.errors import ConnectorError, DefinitionError, SerdeError, TargetUnavailableError
@@ -71,6 +74,13 @@ class Files:
         """Open the file system; the directory is created by the first batch."""
         return FilesWriter(self, context.name)
 
+    def check(self) -> Sequence[str]:
+        """Look at the directory without writing to it, and return what would stop the sink."""
+        try:
+            return FilesWriter(self, "check").problems()
+        except ConnectorError as error:
+            return [str(error)]
+
 
 class FilesWriter:
     """Writes the batches of one sink."""
@@ -95,6 +105,21 @@ class FilesWriter:
         except (OSError, pa.ArrowException) as error:
             raise self._failed(error) from error
         return problems
+
+    def problems(self) -> list[str]:
+        """Return what would stop a first batch; of a remote directory, whether it can be read."""
+        if self._file_system.type_name == "local":
+            return directory_problems(Path(self._root))
+        try:
+            kind = self._file_system.get_file_info(self._root).type
+            bucket = self._file_system.get_file_info(self._root.partition("/")[0]).type
+        except (OSError, pa.ArrowException) as error:
+            raise self._failed(error) from error
+        if kind == fs.FileType.File:
+            return [f"{self._sink.uri!r} is a file; choose another path"]
+        if self._file_system.type_name == "s3" and bucket == fs.FileType.NotFound:
+            return [f"the bucket of {self._sink.uri!r} does not exist; create it"]
+        return []
 
     def close(self) -> None:
         """There is nothing to close: no file is open between batches."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from millstream.connect.protocols import ConnectorContext, Guarantee, Rejected, SinkBatch
 from millstream.connectors.arrow_rows import DELETED, KEY, OWN_COLUMNS, declared_columns, to_table
+from millstream.connectors.checking import column_problems
 from millstream.connectors.extras import missing_package
 from millstream.connectors.lineage import OtherLineage, check_choice, other_lineage
 from millstream.connectors.upserts import latest_by_key
@@ -67,6 +69,13 @@ class Iceberg:
         """Prepare; the catalog is called by the first batch."""
         return IcebergWriter(self, context.app, context.name)
 
+    def check(self) -> Sequence[str]:
+        """Ask the catalog for the table, and return what would stop the sink."""
+        try:
+            return IcebergWriter(self, "check", "check").problems()
+        except ConnectorError as error:
+            return [str(error)]
+
 
 class IcebergWriter:
     """Writes the batches of one sink."""
@@ -89,13 +98,28 @@ class IcebergWriter:
 
     def write(self, batch: SinkBatch) -> Sequence[Rejected]:
         """Commit the rows of a batch, unless the table has them."""
+        with self._translated():
+            return self._write(batch)
+
+    def problems(self) -> list[str]:
+        """Return what would stop a first batch."""
+        with self._translated():
+            table = self._opened()
+        if table is None:
+            return []
+        needed = (KEY, DELETED) if self._sink.mode == "upsert" else ()
+        declared = declared_columns(self._sink.columns)
+        return column_problems(f"table {self._sink.table!r}", _columns_of(table), declared, needed)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
         errors = self._errors
         temporary = (
             *(errors.CommitFailedException, errors.CommitStateUnknownException, errors.ServerError),
             *(errors.ServiceUnavailableError, errors.TooManyRequestsError, errors.WaitingForLockException, OSError),
         )
         try:
-            return self._write(batch)
+            yield
         except temporary as error:
             if isinstance(error, PermissionError):
                 raise ConnectorError(self._text(error), hint="check its permissions") from error

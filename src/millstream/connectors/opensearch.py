@@ -72,6 +72,13 @@ class OpenSearch:
         """Prepare; the server is called by the first batch."""
         return OpenSearchWriter(self, context.name)
 
+    def check(self) -> Sequence[str]:
+        """Ask the server for the index, and return what would stop the sink."""
+        try:
+            return OpenSearchWriter(self, "check").problems()
+        except ConnectorError as error:
+            return [str(error)]
+
 
 class _Operation(NamedTuple):
     record: Record[Any, Any]
@@ -95,6 +102,14 @@ class OpenSearchWriter:
         for chunk in _chunks(operations):
             problems += self._bulk(chunk)
         return problems
+
+    def problems(self) -> list[str]:
+        """Return what would stop a first batch; an index that does not exist is created by it."""
+        for path in ("/", *([] if "{" in self._sink.index else [f"/{self._sink.index}/_mapping"])):
+            answer = self._call("GET", path, None, "application/json")
+            if not answer.is_success and answer.status != _NOT_FOUND:
+                raise self._refused(answer)
+        return []
 
     def close(self) -> None:
         """There is nothing to close: each request has its own connection."""
@@ -140,7 +155,7 @@ class OpenSearchWriter:
             raise self._refused(answer)
         self._has_index = True
 
-    def _call(self, method: str, path: str, body: bytes, kind: str = "application/x-ndjson") -> Answer:
+    def _call(self, method: str, path: str, body: bytes | None, kind: str = "application/x-ndjson") -> Answer:
         sink = self._sink
         answer = send(
             sink.host,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from millstream.connect.protocols import ConnectorContext, Guarantee, SinkBatch
+from millstream.connectors.checking import connection_problems
 from millstream.connectors.network import checked_url
 from millstream.connectors.rendering import check_template, fill
 from millstream.connectors.sending import Message, MessageWriter
@@ -51,6 +53,11 @@ class Slack:
             return Message(url, json_bytes({"text": text}), {"Content-Type": "application/json"})
 
         return MessageWriter(context, host, render, max_bytes=8 * _MAX_CHARACTERS, ca_file=self.ca_file)
+
+    def check(self) -> Sequence[str]:
+        """Connect without posting anything, and return what would stop the sink."""
+        url = self.url.reveal() if isinstance(self.url, Secret) else self.url
+        return connection_problems(checked_url(url, ("https", "http")), self.ca_file)
 
 
 def _escape(text: str) -> str:

@@ -8,10 +8,11 @@ import datetime as dt
 import hashlib
 import hmac
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from millstream.connect.protocols import ConnectorContext, Guarantee, SinkBatch
+from millstream.connectors.checking import connection_problems
 from millstream.connectors.lineage import check_choice
 from millstream.connectors.network import check_plain_text, checked_url
 from millstream.connectors.sending import Message, MessageWriter
@@ -75,6 +76,12 @@ class Webhook:
             return Message(self.url, body, headers)
 
         return MessageWriter(context, self.host, render, max_bytes=self.max_bytes, ca_file=self.ca_file)
+
+    def check(self) -> Sequence[str]:
+        """Connect without sending a request, and return what would stop the sink."""
+        if self.secret is not None:
+            _signing_key(self.secret.reveal())
+        return connection_problems(checked_url(self.url, ("https", "http")), self.ca_file)
 
     def _body(self, record: Record[Any, Any]) -> bytes:
         if self.body == "value":

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from millstream.serve.api import (
     alerts,
     apps,
+    connectors,
     dead_letters,
     groups,
     live,
@@ -45,6 +46,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *tables.OPERATIONS,
     *timing.OPERATIONS,
     *groups.OPERATIONS,
+    *connectors.OPERATIONS,
     *dead_letters.OPERATIONS,
     *alerts.OPERATIONS,
     *live.OPERATIONS,

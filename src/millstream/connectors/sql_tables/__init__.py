@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from millstream.connectors.sql_tables.duckdb import DuckdbTable
+from millstream.connectors.sql_tables.mysql import MysqlTable
 from millstream.connectors.sql_tables.postgres import PostgresTable
 from millstream.connectors.sql_tables.sqlite import SqliteTable
 
-__all__ = ["DuckdbTable", "PostgresTable", "SqliteTable"]
+__all__ = ["DuckdbTable", "MysqlTable", "PostgresTable", "SqliteTable"]

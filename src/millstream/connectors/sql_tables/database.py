@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeAlias
 
 from millstream.connectors.sql_tables.rows import ColumnKind
+from millstream.errors import ConnectorError
 
 MARKERS = "millstream_sinks"
 Row: TypeAlias = tuple[Any, ...]
@@ -55,6 +56,12 @@ class Database(Protocol):
     def listed(self, names: Sequence[str]) -> str:
         """Return names of columns as identifiers."""
 
+    def creations(self) -> list[str]:
+        """Return statements that try whether tables can be created."""
+
+    def trials(self, table: str, keys: Sequence[str], columns: Iterable[str]) -> list[str]:
+        """Return statements that try to write to a table, without any row."""
+
     def close(self) -> None: ...
 
 
@@ -91,6 +98,18 @@ class Dialect:
         condition = " AND ".join(f"{self.listed([key])} = {self.placeholder}" for key in keys)
         return f"DELETE FROM {self.quoted(table)} WHERE {condition}"
 
+    def creations(self) -> list[str]:
+        """Return statements that try whether tables can be created; to be rolled back."""
+        return [f"CREATE TABLE {MARKERS}_trial (n integer)"]
+
+    def trials(self, table: str, keys: Sequence[str], columns: Iterable[str]) -> list[str]:
+        """Return statements that need the rights and the key that a sink needs, and change no row."""
+        name, listed = self.quoted(table), self.listed(list(columns))
+        none = f"INSERT INTO {name} ({listed}) SELECT {listed} FROM {name} WHERE 1 = 0"
+        if not keys:
+            return [none]
+        return [f"{none}{self.on_conflict(keys, list(columns))}", f"DELETE FROM {name} WHERE 1 = 0"]
+
     def marker_query(self, suffix: str = "") -> str:
         """Return a query of lineage and number of the last batch of a sink."""
         return f"SELECT lineage, batch FROM {MARKERS} WHERE sink = {self.placeholder}{suffix}"
@@ -100,6 +119,23 @@ class Dialect:
         values = ", ".join([self.placeholder] * 3)
         statement = f"INSERT INTO {MARKERS} (sink, lineage, batch) VALUES ({values})"
         return f"{statement} ON CONFLICT (sink) DO UPDATE SET lineage = excluded.lineage, batch = excluded.batch"
+
+
+class RollbackError(Exception):
+    """Ends a transaction without a commit."""
+
+
+def refusal_of(database: Database, statements: Sequence[str]) -> str | None:
+    """Run statements in a transaction that is rolled back; return why one is refused."""
+    try:
+        with database.transaction():
+            for statement in statements:
+                database.execute(statement)
+            raise RollbackError
+    except RollbackError:
+        return None
+    except (ConnectorError, RefusedRowsError) as error:
+        return str(error)
 
 
 @contextmanager

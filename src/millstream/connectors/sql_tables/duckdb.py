@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from millstream.connectors.checking import directory_problems
 from millstream.connectors.extras import missing_package
 from millstream.connectors.sql_tables.database import (
     Dialect,
@@ -45,6 +46,10 @@ class DuckdbTable(SqlTable):
     def connect(self) -> Duckdb:
         """Open the file."""
         return Duckdb(self.path)
+
+    def check(self) -> Sequence[str]:
+        """Open the file, and say what is missing; a file that does not exist is not created."""
+        return super().check() if Path(self.path).exists() else directory_problems(Path(self.path).parent)
 
 
 class Duckdb(Dialect):

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+from millstream.connectors.checking import directory_problems
 from millstream.connectors.sql_tables.database import (
     Dialect,
     RefusedRowsError,
@@ -43,6 +44,10 @@ class SqliteTable(SqlTable):
     def connect(self) -> Sqlite:
         """Open the file."""
         return Sqlite(self.path)
+
+    def check(self) -> Sequence[str]:
+        """Open the file, and say what is missing; a file that does not exist is not created."""
+        return super().check() if Path(self.path).exists() else directory_problems(Path(self.path).parent)
 
 
 class Sqlite(Dialect):

@@ -7,7 +7,14 @@ from typing import Any, Literal, TypeAlias
 
 from millstream.connect.protocols import ConnectorContext, Guarantee, RecordsRejectedError, Rejected, SinkBatch
 from millstream.connectors.lineage import OtherLineage, check_choice, other_lineage
-from millstream.connectors.sql_tables.database import MARKERS, Database, RefusedRowsError, Row
+from millstream.connectors.sql_tables.database import (
+    MARKERS,
+    Database,
+    RefusedRowsError,
+    RollbackError,
+    Row,
+    refusal_of,
+)
 from millstream.connectors.sql_tables.rows import (
     ColumnKind,
     RowError,
@@ -69,13 +76,27 @@ class SqlTable:
             raise
 
     def check(self) -> Sequence[str]:
-        """Connect, and say what is missing."""
+        """Connect, try statements without rows or that are rolled back, and say what is missing."""
         database = self.connect()
         try:
-            has_table = bool(database.columns(self.table))
+            return table_problems(self, database)
         finally:
             database.close()
-        return [] if has_table or self.create else [f"table {self.table!r} does not exist; create it, or use create"]
+
+
+def table_problems(settings: SqlTable, database: Database) -> list[str]:
+    """Return which rights are missing, and how the table differs from what the sink needs, a sentence each."""
+    name, columns, problems = settings.table, database.columns(settings.table), []
+    if not columns and not settings.create:
+        return [f"table {name!r} does not exist; create it, or leave create=False out"]
+    if missing := [column for column in settings.columns if columns and column not in columns and not settings.evolve]:
+        problems.append(f"table {name!r} has no column {missing[0]!r}; add it, or leave evolve=False out")
+    if (not columns or not database.columns(MARKERS)) and (reason := refusal_of(database, database.creations())):
+        problems.append(f"tables cannot be created: {reason}; grant the right, or create {name!r} and {MARKERS!r}")
+    is_keyed = settings.mode == "upsert" and settings.key in columns
+    if columns and (reason := refusal_of(database, database.trials(name, [settings.key] if is_keyed else [], columns))):
+        problems.append(f"table {name!r} cannot be written to: {reason}; check its key and your rights")
+    return problems
 
 
 class TableWriter:
@@ -207,18 +228,14 @@ class TableWriter:
         try:
             with self._database.transaction():
                 self._apply(rows)
-                raise _RollbackError
-        except _RollbackError:
+                raise RollbackError
+        except RollbackError:
             return []
         except RefusedRowsError as error:
             if len(rows) == 1:
                 return [Rejected(rows[0].record, str(error))]
         middle = len(rows) // 2
         return [*self._refused(rows[:middle]), *self._refused(rows[middle:])]
-
-
-class _RollbackError(Exception):
-    """Ends a transaction without a commit."""
 
 
 class _Row:

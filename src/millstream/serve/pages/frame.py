@@ -21,6 +21,7 @@ _PAGES = (
     ("SQL", ("sql",)),
     ("Time", ("time",)),
     ("Groups", ("groups",)),
+    ("Connectors", ("connectors",)),
     ("Dead letters", ("dead-letters",)),
     ("Alerts", ("alerts",)),
 )

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from millstream.errors import BrokerUnavailableError, MillstreamError
 from millstream.foundation.text import printable
 from millstream.serve.api.apps import HistoryParams
+from millstream.serve.api.connectors import ConnectorParams
 from millstream.serve.api.groups import GroupParams
 from millstream.serve.api.records import RecordParams
 from millstream.serve.api.sql import apps_with_sql
@@ -22,6 +23,7 @@ from millstream.serve.api.tables import ScanParams
 from millstream.serve.guard import Credentials
 from millstream.serve.html import Content, element
 from millstream.serve.pages.alerts import alerts_page
+from millstream.serve.pages.connectors import connector_page, connectors_page
 from millstream.serve.pages.dead_letters import dead_letters_page
 from millstream.serve.pages.frame import Frame
 from millstream.serve.pages.groups import group_page, groups_page
@@ -181,6 +183,17 @@ def _group(site: Site, frame: Frame, params: Params) -> HTMLResponse:
     return frame.page("Groups", group.group, *group_page(site, group))
 
 
+def _connectors(site: Site, frame: Frame, _: Params) -> HTMLResponse:
+    lead = "What is read from other systems, and written to them."
+    return frame.page("Connectors", "Connectors", *connectors_page(site), lead=lead)
+
+
+def _connector(site: Site, frame: Frame, params: Params) -> HTMLResponse:
+    connector = msgspec.convert(params, ConnectorParams, strict=False)
+    lead = f"A connector of {connector.app}."
+    return frame.page("Connectors", connector.connector, *connector_page(site, connector), lead=lead)
+
+
 def _dead_letters(site: Site, frame: Frame, params: Params) -> HTMLResponse:
     lead = "Records that could not be processed, and why."
     return _for_app(site, frame, params, "Dead letters", lambda app: dead_letters_page(site, app), lead)
@@ -203,6 +216,8 @@ _PAGES: dict[str, Show] = {
     "/time": _time,
     "/groups": _groups,
     "/groups/{group}": _group,
+    "/connectors": _connectors,
+    "/connectors/{app}/{connector}": _connector,
     "/dead-letters": _dead_letters,
     "/alerts": _alerts,
 }

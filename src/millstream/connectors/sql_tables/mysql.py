@@ -1,0 +1,239 @@
+"""Tables of MySQL and MariaDB."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+from urllib.parse import unquote
+
+from millstream.connectors.extras import missing_package
+from millstream.connectors.network import checked_url, is_loopback
+from millstream.connectors.sql_tables.database import MARKERS, Dialect, RefusedRowsError, Row, explicit_transaction
+from millstream.connectors.sql_tables.rows import ColumnKind
+from millstream.connectors.sql_tables.table import SqlTable
+from millstream.errors import ConnectorError, DefinitionError, TargetUnavailableError
+from millstream.foundation.text import printable
+from millstream.secret import Secret
+
+_PORT = 3306
+_TIMEOUT_SECONDS = 60
+_MAX_STATEMENT_BYTES = 1 << 20
+_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO"
+_KINDS: dict[str, ColumnKind] = {
+    "tinyint(1)": "boolean",
+    "bigint": "integer",
+    "double": "number",
+    "longtext": "text",
+    "json": "json",
+}
+_REFUSED = frozenset({3140, 3819, 4025, 1366, 1367, 1292})
+"""Codes of values that are not JSON, against a check, or not of the type; PyMySQL knows the others."""
+_TEMPORARY = frozenset({1021, 1040, 1041, 1053, 1114, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1317, 1836, 1927})
+"""Codes of a server that is full, overloaded, stopping or read-only, of deadlocks and of connections that ended."""
+_CLIENT_CODES = range(2000, 3000)
+
+
+class MysqlTable(SqlTable):
+    """Write records to a table of MySQL or MariaDB; the options are those of ``SqlTable``.
+
+    The URL has no password; pass a ``Secret``. Connections to other hosts use TLS with a valid certificate, unless
+    ``allow_plain_text``; ``ca_file`` adds an authority. Tables must be of InnoDB, since others have no transactions.
+
+    >>> MysqlTable("mysql://app@db/shop", "totals", password=Secret.env("MYSQL_PASSWORD")).table
+    'totals'
+    """
+
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        *,
+        password: Secret | None = None,
+        ca_file: str | None = None,
+        allow_plain_text: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(table, **options)
+        self.url = url
+        self.password = password
+        self.ca_file = ca_file
+        self.allow_plain_text = allow_plain_text
+        _connection_settings(url)
+
+    def connect(self) -> Mysql:
+        """Connect to the server."""
+        settings = _connection_settings(self.url)
+        if self.password is not None:
+            settings["password"] = self.password.reveal()
+        if is_loopback(settings["host"]) or self.allow_plain_text:
+            settings["ssl_disabled"] = True
+        else:
+            settings["ssl"] = ssl.create_default_context(cafile=self.ca_file)
+        return Mysql(settings)
+
+
+def _connection_settings(url: str) -> dict[str, Any]:
+    """Return what a URL says, as the driver names it."""
+    scheme, _, address = url.partition("://")
+    user, at, rest = address.rpartition("@")
+    if ":" in user:
+        raise DefinitionError("the URL contains a password", hint="use password=Secret.env(...)")
+    parts = checked_url(f"{scheme}://{rest}", ("mysql",))
+    database = unquote(parts.path.strip("/"))
+    if not at or not database:
+        raise DefinitionError("the URL of MySQL is not valid", hint="write mysql://USER@HOST:PORT/DATABASE")
+    return {"host": parts.hostname, "port": parts.port or _PORT, "user": unquote(user), "database": database}
+
+
+class Mysql(Dialect):
+    """A connection to MySQL or MariaDB."""
+
+    quote = "`"
+    types: Mapping[ColumnKind, str] = {
+        "boolean": "boolean",
+        "integer": "bigint",
+        "number": "double",
+        "text": "longtext CHARACTER SET utf8mb4",
+        "json": "json",
+    }
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        try:
+            import pymysql
+        except ImportError as error:
+            raise missing_package("pymysql", "mysql") from error
+        self._errors: Any = pymysql.err
+        with self._translated():
+            self._connection: Any = pymysql.connect(
+                **settings,
+                charset="utf8mb4",
+                autocommit=True,
+                sql_mode=_MODE,
+                connect_timeout=10,
+                read_timeout=_TIMEOUT_SECONDS,
+                write_timeout=_TIMEOUT_SECONDS,
+                init_command="SET SESSION default_storage_engine = InnoDB",
+            )
+        self._is_mariadb = "MariaDB" in self._connection.get_server_info()
+        collation = "utf8mb4_nopad_bin" if self._is_mariadb else "utf8mb4_0900_bin"
+        self.key_text = (
+            f"varchar(255) CHARACTER SET utf8mb4 COLLATE {collation}"  # others take "a" and "A " for one key
+        )
+        packet = int(self._query("SELECT @@max_allowed_packet")[0][0])
+        self._max_bytes = min(_MAX_STATEMENT_BYTES, packet // 2)
+
+    def columns(self, table: str) -> dict[str, ColumnKind]:
+        schema, _, name = table.rpartition(".")
+        where = f"table_schema = {self._literal(schema) if schema else 'DATABASE()'} AND table_name = "
+        where += self._literal(name)
+        engines = self._query(f"SELECT engine FROM information_schema.tables WHERE {where}")
+        if engines and engines[0][0] != "InnoDB":
+            raise ConnectorError(
+                f"table {table!r} is stored by {engines[0][0]}, which has no transactions",
+                hint=f"ALTER TABLE {self.quoted(table)} ENGINE = InnoDB",
+            )
+        rows = self._query(
+            "SELECT column_name, column_type, data_type FROM information_schema.columns "
+            f"WHERE {where} ORDER BY ordinal_position"
+        )
+        kinds = {column: _KINDS.get(full, _KINDS.get(kind, "other")) for column, full, kind in rows}
+        if self._is_mariadb:  # its JSON is text with a check
+            constraints = where.replace("table_schema", "constraint_schema")
+            checks = self._query(
+                "SELECT constraint_name, check_clause FROM information_schema.check_constraints "
+                f"WHERE {constraints} AND level = 'Column'"
+            )
+            kinds |= {column: "json" for column, clause in checks if clause.startswith("json_valid(")}
+        return kinds
+
+    def execute(self, statement: str) -> None:
+        self._query(statement)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return explicit_transaction(self.execute)
+
+    def marker(self, sink: str) -> tuple[str, int] | None:
+        query = f"SELECT lineage, batch FROM {MARKERS} WHERE sink = {self._literal(sink)} FOR UPDATE"
+        rows = self._query(query)
+        return (str(rows[0][0]), int(rows[0][1])) if rows else None
+
+    def set_marker(self, sink: str, lineage: str, batch: int) -> None:
+        self.upsert(MARKERS, ["sink"], ["sink", "lineage", "batch"], [(sink, lineage, batch)])
+
+    def upsert(self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._insert(table, columns, rows, self.on_conflict(keys, columns))
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._insert(table, columns, rows, "")
+
+    def on_conflict(self, keys: Sequence[str], columns: Sequence[str]) -> str:
+        """Return what replaces a row that has the same key."""
+        others = [self.listed([column]) for column in columns if column not in keys] or [self.listed(keys[:1])]
+        return " ON DUPLICATE KEY UPDATE " + ", ".join(f"{name} = VALUES({name})" for name in others)
+
+    def delete(self, table: str, keys: Sequence[str], rows: Sequence[Row]) -> None:
+        for values in self._value_lists(rows):
+            self.execute(f"DELETE FROM {self.quoted(table)} WHERE ({self.listed(keys)}) IN ({values})")
+
+    def creations(self) -> list[str]:
+        """Return nothing: a table that is created cannot be rolled back."""
+        return []
+
+    def _insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], suffix: str) -> None:
+        start = f"INSERT INTO {self.quoted(table)} ({self.listed(columns)}) VALUES "
+        for values in self._value_lists(rows):
+            self.execute(f"{start}{values}{suffix}")
+
+    def _value_lists(self, rows: Iterable[Row]) -> Iterator[str]:
+        """Yield rows as lists of literals, each short enough for one statement."""
+        literal, parts, size = self._literal, list[str](), 0
+        for row in rows:
+            part = f"({', '.join([literal(value) for value in row])})"
+            if parts and size + 4 * len(part) > self._max_bytes:
+                yield ", ".join(parts)
+                parts, size = [], 0
+            parts.append(part)
+            size += 4 * len(part) if not part.isascii() else len(part)
+        if parts:
+            yield ", ".join(parts)
+
+    def _literal(self, value: Any) -> str:
+        try:
+            return str(self._connection.escape(value))
+        except self._errors.ProgrammingError as error:  # not a number, or infinite
+            raise RefusedRowsError(str(error)) from error
+
+    def _query(self, statement: str) -> list[tuple[Any, ...]]:
+        with self._translated(), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        errors = self._errors
+        try:
+            yield
+        except (errors.DataError, errors.IntegrityError) as error:
+            raise RefusedRowsError(_text(error)) from error
+        except errors.Error as error:
+            code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+            if code in _REFUSED:
+                raise RefusedRowsError(_text(error)) from error
+            is_lost = isinstance(error, errors.InterfaceError | errors.InternalError)
+            if is_lost or code in _TEMPORARY or code in _CLIENT_CODES:
+                raise TargetUnavailableError(
+                    f"MySQL cannot be used now: {_text(error)}", hint="it is tried again"
+                ) from error
+            raise ConnectorError(
+                f"MySQL refuses a statement: {_text(error)}", hint="check the table, its columns and your rights"
+            ) from error
+
+    def close(self) -> None:
+        with suppress(self._errors.Error):  # it is closed already
+            self._connection.close()
+
+
+def _text(error: Exception) -> str:
+    return printable(str(error.args[-1] if error.args else error))[:300]
