@@ -164,3 +164,20 @@ def test_options_out_of_range_and_plain_functions_are_refused() -> None:
         stream.map_async(double, concurrency=0)
     with pytest.raises(DefinitionError, match=r"retries=-1"):
         stream.map_async(double, retries=-1)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+def test_a_function_that_ends_its_own_task_fails_for_its_record_only(error: type[BaseException]) -> None:
+    async def stop_at_two(n: int) -> int:
+        if n == 2:
+            raise error
+        return n
+
+    app = App("test", config=Config(on_error="dead_letter"))
+    app.stream("n", value=int).map_async(stop_at_two, concurrency=1, retries=0).to("out")
+    with TestDriver(app) as driver:
+        with driver.holding():
+            driver.topic("n").pipe(1, 2, 3)
+        assert driver.topic("out").read_values() == [1, 3]
+        letters = driver.topic("test.dead-letters").read_raw()
+    assert [letter.value for letter in letters] == [b"2"]

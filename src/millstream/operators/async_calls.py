@@ -73,9 +73,12 @@ class AsyncCalls:
             try:
                 async with timeout:
                     return await call(*arguments)
-            except Exception as error:
+            except BaseException as error:
+                if _is_cancelled(error):
+                    raise
                 if attempt == self._retries:
-                    return Failure(TimeoutError(f"no result after {self._timeout:g} s") if timeout.expired() else error)
+                    no_result = TimeoutError(f"no result after {self._timeout:g} s")
+                    return Failure(no_result if timeout.expired() else _as_exception(error))
             # random, so that calls that failed together are not repeated together
             await asyncio.sleep(self._backoff * 2**attempt * random.uniform(0.5, 1.0))
         raise AssertionError("the last attempt returns")
@@ -87,6 +90,21 @@ class AsyncCalls:
             start = max(now, self._next_start)
             self._next_start = start + self._interval
             await asyncio.sleep(start - now)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether an error ends all calls; a function may also raise ``CancelledError`` because of a task of its own."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """Return an error of a record: one such as ``SystemExit`` would end the event loop, and with it all later calls."""
+    if isinstance(error, Exception):
+        return error
+    exception = RuntimeError(f"the function raised {type(error).__name__}: {error}")
+    exception.__cause__ = error
+    return exception
 
 
 @cache
