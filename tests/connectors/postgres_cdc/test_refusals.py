@@ -12,8 +12,10 @@ from tests.connectors.postgres_cdc.reading import Reading
 from tests.servers.postgres import Postgres
 
 from millstream.connectors.postgres_cdc import PostgresCdc
+from millstream.connectors.postgres_cdc.connection import Address
 from millstream.connectors.postgres_cdc.position import parse_position
 from millstream.errors import ConnectorError, DefinitionError, TargetUnavailableError
+from millstream.secret import Secret
 from millstream.testing.kafka.node import free_port
 
 Sql = Callable[[str], list[Any]]
@@ -103,6 +105,19 @@ def test_an_invalid_url_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(DefinitionError) as raised:
         PostgresCdc(url, tables=["t"])
     assert "secret" not in str(raised.value)
+
+
+def test_tables_that_would_share_a_topic_are_refused() -> None:
+    tables = ["a.orders", "b.orders"]
+    with pytest.raises(DefinitionError, match=r"a\.orders and b\.orders have the same topic 'orders'"):
+        PostgresCdc("postgresql://u@h/db", tables=tables)
+    assert sorted(PostgresCdc("postgresql://u@h/db", tables=tables, topic="{schema}.{table}").topics()) == tables
+
+
+def test_a_password_without_a_user_does_not_become_part_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PG_SECRET", "p@ss")
+    address = Address("postgresql://h:5433/db", Secret.env("PG_SECRET"))
+    assert address.connection_string().startswith("postgresql://:p%40ss@h:5433/db?")
 
 
 def test_an_idle_source_lets_the_server_forget_its_log(shop: Reading, sql: Sql, database: str) -> None:

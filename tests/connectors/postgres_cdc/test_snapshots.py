@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.connectors.postgres_cdc.reading import Reading
 from tests.connectors.postgres_cdc.writer import Writer, prepare
@@ -124,6 +125,36 @@ def test_a_table_can_be_read_again(sql: Sql, reading: MakeReading) -> None:
     shop.close()  # the request is part of the position
     shop.until(lambda: shop.count("t") == 4)
     assert shop.values("t") == [{"id": 1}, {"id": 2}] * 2
+
+
+def test_a_row_that_moves_to_where_the_snapshot_has_passed_is_not_lost(sql: Sql, reading: MakeReading) -> None:
+    sql("CREATE TABLE t (id int PRIMARY KEY, v int, body text); ALTER TABLE t ALTER body SET STORAGE EXTERNAL")
+    sql("INSERT INTO t SELECT i, 0, repeat(md5(i::text), 100) FROM generate_series(1, 6) i")
+    shop = reading("t", chunk_rows=2)
+    shop.until(lambda: b"2" in shop.table("t"))
+    assert b"6" not in shop.table("t")
+    sql("UPDATE t SET id = 0 WHERE id = 6; UPDATE t SET v = 1 WHERE id = 0")
+    shop.until(lambda: bool(shop.position and parse_position(shop.position).tables))
+    shop.until(lambda: shop.table("t").get(b"0", {}).get("v") == 1)
+    assert sorted(shop.table("t")) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_transactions_from_before_a_table_was_published_are_part_of_its_snapshot(
+    sql: Sql, reading: MakeReading, postgres: Postgres, database: str
+) -> None:
+    """Also if slot and publication are there already, and only the position was lost."""
+    sql("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY)")
+    first = reading("a")
+    first.step()
+    first.close()
+    with psycopg.connect(postgres.url(database)) as writer:
+        writer.execute("INSERT INTO b VALUES (1)")
+        both = reading("a", "b", directory="other")
+        for _ in range(5):  # enough to read the table without waiting for the transaction
+            both.step()
+        assert both.count("b") == 0
+        writer.commit()
+    both.until(lambda: both.count("b") == 1)
 
 
 def test_nothing_is_read_without_a_snapshot_but_changes(sql: Sql, reading: MakeReading) -> None:

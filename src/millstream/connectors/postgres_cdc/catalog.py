@@ -75,6 +75,10 @@ class Catalog:
     def create_slot(self, name: str) -> None:
         self.rows("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (name,))
 
+    def new_transaction(self) -> int:
+        """Return an id above those of all transactions so far; the end of a snapshot is only above those that ended."""
+        return int(self.rows("SELECT pg_current_xact_id()::text")[0][0])
+
     def published_tables(self, publication: str) -> dict[str, dict[str, Any]] | None:
         """Return the tables of a publication with their row filters and columns; None if it does not exist."""
         if not self.rows("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)):

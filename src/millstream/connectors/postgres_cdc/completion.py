@@ -78,7 +78,7 @@ class Completion:
                 if operation == DELETE:
                     continue
                 if not self._fill(cells, row, names, last):
-                    if is_awaited:
+                    if is_awaited and known is None and old_key == key:  # a new key may be one that it has passed
                         omitted.append(row)
                         continue
                     self.unknown += 1

@@ -58,8 +58,8 @@ class Address:
         parts = urlsplit(self.url)
         host = parts.netloc
         if self._password is not None:
-            user, separator, rest = host.rpartition("@")
-            host = f"{user}:{quote(self._password.reveal(), safe='')}{separator}{rest}"
+            user, _, rest = host.rpartition("@")  # without a user, libpq takes PGUSER or that of the system
+            host = f"{user}:{quote(self._password.reveal(), safe='')}@{rest}"
         query = "&".join(f"{name}={quote(value)}" for name, value in {**_SETTINGS, **settings}.items())
         return urlunsplit(parts._replace(netloc=host, query=f"{parts.query}&{query}" if parts.query else query))
 

@@ -9,7 +9,6 @@ from millstream.connectors.postgres_cdc.catalog import START_OVER, Catalog, Slot
 from millstream.connectors.postgres_cdc.connection import ReplicationStream
 from millstream.connectors.postgres_cdc.position import Position, SnapshotProgress, parse_lsn
 from millstream.connectors.postgres_cdc.row_store import RowStore
-from millstream.connectors.postgres_cdc.visibility import SNAPSHOT_QUERY, parse_snapshot
 from millstream.errors import ConnectorError
 
 
@@ -21,16 +20,17 @@ class Names(msgspec.Struct, frozen=True):
     database: str
 
 
-def first_position(stream: ReplicationStream, catalog: Catalog, names: Names) -> Position:
-    """Return where a new source begins; its slot is created if it does not exist."""
+def first_position(stream: ReplicationStream, catalog: Catalog, names: Names) -> tuple[Position, bool]:
+    """Return where a new source begins, and whether its slot was created for it."""
     system, timeline = stream.identify()
     slot = catalog.slot(names.slot)
+    is_new = slot is None
     if slot is None:
         catalog.create_slot(names.slot)
         slot = catalog.slot(names.slot)
     assert slot is not None
     refuse(slot_problems(names.slot, slot, names.database))
-    return Position(system=system, timeline=timeline, lsn=slot.confirmed or "0/0")
+    return Position(system=system, timeline=timeline, lsn=slot.confirmed or "0/0"), is_new
 
 
 def check_position(position: Position, stream: ReplicationStream, catalog: Catalog, names: Names) -> None:
@@ -61,8 +61,14 @@ def _is_behind(position: Position, slot: SlotInfo) -> bool:
     return slot.confirmed is not None and parse_lsn(slot.confirmed) > parse_lsn(position.lsn)
 
 
-def with_tables(position: Position, tables: list[str], catalog: Catalog, *, is_new: bool, reads_rows: bool) -> Position:
-    """Return the position with a snapshot of each table that was not read before."""
+def with_tables(
+    position: Position, tables: list[str], catalog: Catalog, *, is_new_slot: bool, reads_rows: bool
+) -> Position:
+    """Return the position with a snapshot of each table that was not read before.
+
+    A transaction that began before its table was published is not streamed. A new slot has waited for these to end;
+    otherwise the snapshot does.
+    """
     known = [table for table in position.tables if table in tables]
     left = [table for table in position.snapshot.tables if table in tables]
     added = [table for table in tables if table not in known and table not in left]
@@ -70,8 +76,8 @@ def with_tables(position: Position, tables: list[str], catalog: Catalog, *, is_n
         known, added = [*known, *added], []
     continues = position.snapshot.tables[:1] == tuple(left[:1])
     progress = position.snapshot if continues else SnapshotProgress(barrier=position.snapshot.barrier)
-    if added and not is_new:  # transactions that began before the table was published are not streamed
-        progress = msgspec.structs.replace(progress, barrier=parse_snapshot(catalog.rows(SNAPSHOT_QUERY)[0][0]).end)
+    if added and not is_new_slot:
+        progress = msgspec.structs.replace(progress, barrier=catalog.new_transaction())
     progress = msgspec.structs.replace(progress, tables=(*left, *added))
     return msgspec.structs.replace(position, tables=tuple(known), snapshot=progress)
 

@@ -95,8 +95,19 @@ class PostgresCdc:
             raise DefinitionError(
                 "format='debezium' needs all rows, for the rows before changes", hint="leave out keep_rows"
             )
+        self._check_topics()
         if not self._tables and not messages:
             raise DefinitionError("a source without tables reads nothing", hint="name tables, or messages to read")
+
+    def _check_topics(self) -> None:
+        owners: dict[str, str] = {}
+        for table in self._row_tables:
+            other = owners.setdefault(self._topics[table], table)
+            if other != table:
+                raise DefinitionError(
+                    f"tables {other} and {table} have the same topic {self._topics[table]!r}",
+                    hint="their rows would replace each other; set topic='{schema}.{table}'",
+                )
 
     def topics(self) -> Mapping[str, TopicConfig]:
         """Return the topics of tables, which are compacted, and those of messages."""
@@ -143,12 +154,13 @@ class PostgresCdc:
         if data is not None:
             check_position(parse_position(data), stream, catalog, names)
         catalog.publish(names.publication, self._tables)
-        start = first_position(stream, catalog, names) if data is None else parse_position(data)
+        start, is_new_slot = (parse_position(data), False) if data else first_position(stream, catalog, names)
         store = rows_directory(context, self._keep)
         try:
             position = recovered(start, store, reads_rows=self._reads_rows)
-            is_new = data is None
-            position = with_tables(position, self._row_tables, catalog, is_new=is_new, reads_rows=self._reads_rows)
+            position = with_tables(
+                position, self._row_tables, catalog, is_new_slot=is_new_slot, reads_rows=self._reads_rows
+            )
             parts = self._parts(position, context, names, chunks, stream, store)
             stream.start(names.slot, parse_lsn(position.lsn), names.publication)
         except BaseException:
