@@ -135,7 +135,11 @@ class App(Sources, AppQueues):
         >>> long = app.sql("SELECT zone, km * 1000 AS meters FROM rides WHERE km > 10;")
         >>> long.map_values(lambda row: row["METERS"]).to("out")
         """
-        return self._program().execute(text, handles, name)
+        program = self._program()
+        handle = program.execute(text, handles, name)
+        if program.logs_errors:
+            self.config = msgspec.structs.replace(self.config, processing_log=True)
+        return handle
 
     @overload
     def function(self, code: R) -> R: ...

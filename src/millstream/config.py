@@ -44,6 +44,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """What to do with a record that cannot be decoded."""
     dead_letter_topic: str | None = None
     """Topic for dead letters; by default ``<app>.dead-letters``."""
+    processing_log: bool = False
+    """Write errors of SQL expressions to the topic ``<app>.processing-log``, besides counting them."""
     output_prefix: str = ""
     """Prefix for the names of the topics that the app writes, so that a second version can run alongside the first."""
     max_batch_records: int = 500_000

@@ -28,6 +28,7 @@
     │   ├── UpgradeError                      the topology has changed incompatibly with its state
     │   ├── PartitionsAddedError              a source topic has partitions that no task reads
     │   └── UnknownTableError (LookupError)   the table does not exist
+    ├── SqlTestError (AssertionError)         a test that is written in SQL fails
     ├── QueryLimitError                       a SQL query reads, returns or takes more than it may
     ├── EngineError                           Spark could not run the batch (retryable)
     │   ├── EngineStoppedError                Spark's JVM has ended (retryable)
@@ -244,6 +245,12 @@ class UnknownTableError(StateError, LookupError):
     """The app has no table with that name."""
 
     code = "unknown_table"
+
+
+class SqlTestError(MillstreamError, AssertionError):
+    """A test that is written in SQL fails; the message shows the assertion, ``facts`` has its line and column."""
+
+    code = "sql_test"
 
 
 class QueryLimitError(MillstreamError):

@@ -96,6 +96,11 @@ def readers_of_a_computed_topic(stream: Stream) -> None:
 class RepeatedValues:
     """A selection that repeats values; some records get no key, and some of these fail."""
 
+    query = "repeated"
+
+    def expression_of(self, part: str) -> str:
+        return part
+
     def compile(self) -> CompiledSelection:
         return CompiledSelection(None, self._keys, None, self._explode, skips_null_keys=True)
 

@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeAlias
 from millstream.errors import DefinitionError
 from millstream.foundation.blocks import Column, binary_column
 from millstream.foundation.object_codec import decode_key, encode_key
+from millstream.foundation.value_errors import ValueErrors
 from millstream.functions import Context
 from millstream.operators.probe import Probe
-from millstream.operators.value_errors import ValueErrors
 from millstream.plan.node import Node
 from millstream.plan.topology import Plan
 from millstream.records import Headers, Record, Windowed

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from millstream.foundation.value_errors import Origin
 from millstream.operators.columns import ColumnBatch, ProcessColumns, column_operator
-from millstream.operators.runtime import Process, Runtime, operator
+from millstream.operators.runtime import Process, RecordContext, Runtime, operator
 from millstream.plan.select import CompiledSelection, NoteError, Select, SelectRekeyed
 
 
 @operator.register(Select)
 @operator.register(SelectRekeyed)
 def _select(node: Select, forward: Process, runtime: Runtime) -> Process:
-    compiled, note = node.selection.compile(), _note(node, runtime)
+    compiled, note = node.selection.compile(), _note(node, runtime, None)
     where, key_of, value_of, explode, skips = compiled
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -34,11 +35,13 @@ def _select(node: Select, forward: Process, runtime: Runtime) -> Process:
 @column_operator.register(Select)
 @column_operator.register(SelectRekeyed)
 def _select_columns(node: Select, forward: ProcessColumns, _single: Process, runtime: Runtime) -> ProcessColumns | None:
-    compiled, note = node.selection.compile(), _note(node, runtime)
+    compiled = node.selection.compile()
 
     def process_columns(batch: ColumnBatch) -> None:
+        note = _note(node, runtime, batch)
         if compiled.where is not None:
             batch = batch.filtered(compiled.where(batch.keys, batch.values, batch.timestamps, note))
+            note = _note(node, runtime, batch)
         if not batch.rows:
             return
         keys = batch.keys if compiled.key is None else compiled.key(batch.keys, batch.values, batch.timestamps, note)
@@ -46,6 +49,7 @@ def _select_columns(node: Select, forward: ProcessColumns, _single: Process, run
             for _ in range(keys.count(None)):
                 runtime.drop(node, "null_key")
             batch, keys = batch.filtered([key is not None for key in keys]), [key for key in keys if key is not None]
+            note = _note(node, runtime, batch)
         forward(_computed(batch, keys, compiled, note))
 
     return process_columns
@@ -62,10 +66,34 @@ def _computed(batch: ColumnBatch, keys: list[Any], compiled: CompiledSelection, 
     return batch.with_keys(keys).with_values(values)
 
 
-def _note(node: Select, runtime: Runtime) -> NoteError:
-    errors = runtime.context.errors
+def _note(node: Select, runtime: Runtime, batch: ColumnBatch | None) -> NoteError:
+    """Return what counts errors of the records of a batch, or of the current record."""
+    context, name = runtime.context, node.name or ""
 
-    def note(part: str, error: Exception, _row: int) -> None:
-        errors.note(f"{node.name}: {part}", error)
+    def note(part: str, error: Exception, row: int) -> None:
+        def origin() -> Origin:
+            topic, partition, offset = _position(batch, row, context)
+            return Origin(
+                query=node.selection.query,
+                step=name,
+                part=part,
+                expression=node.selection.expression_of(part),
+                topic=topic,
+                partition=partition,
+                offset=offset,
+            )
+
+        context.errors.note(f"{name}: {part}", error, origin)
 
     return note
+
+
+def _position(batch: ColumnBatch | None, row: int, context: RecordContext) -> tuple[str, int, int]:
+    """Return topic, partition and offset of a record; a row below 0 is not known."""
+    if batch is None:
+        return context.topic, context.partition, context.offset
+    locate = getattr(batch.chunk, "locate", None)
+    if locate is None or row < 0:
+        return "", -1, -1
+    chunk, row_of_chunk = locate(batch.rows[row])
+    return chunk.topic, chunk.partition, int(chunk.offsets[row_of_chunk])

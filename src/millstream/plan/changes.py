@@ -141,6 +141,7 @@ def _conflicts(name: str, old_stages: list[str], before: StoredPlan, now: Stored
 def _difference(store: str, before: Shape, now: Shape) -> str:
     """Return what makes the rows of a store unusable, empty if nothing does; the grace period does not matter."""
     verbs = {"op": "created by", "key": "keyed as", "windows": "windowed by", "ready": "aggregated by"}
+    verbs |= {"of": "aggregated of"} if "of" in before and "of" in now else {}  # of Python functions it is not known
     for property_, verb in verbs.items():
         old, new = (_without_grace(shape.get(property_)) for shape in (before, now))
         if old != new:

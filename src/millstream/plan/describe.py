@@ -109,12 +109,24 @@ def _stores(stage: Stage, plan: Plan) -> dict[str, Any]:
         windows, ready = getattr(node, "windows", None), getattr(node, "ready", None)
         options = {} if windows is None else {"windows": _setting(windows)}
         options |= {} if ready is None else {"ready": state_signature(ready)}
+        aggregated = _aggregated(node)
+        options |= {} if ready is None or aggregated is None else {"of": aggregated}
         for name in store_names(node):
             shapes[name] = {"op": node.verb, "key": key.name, "value": value, **options}
     for name, spec in stage.processor_stores.items():
         window = {} if spec.kept_for is None else {"windows": {"kept_for": spec.kept_for}}
         shapes[name] = {"op": spec.kind, "key": None, "value": spec.value and spec.value.name, **window}
     return shapes
+
+
+def _aggregated(node: Node) -> str | None:
+    """Return what a node aggregates where that is data: expressions of SQL, but not Python functions."""
+    source = inputs(node)[0] if inputs(node) else node
+    while isinstance(source, Repartition):
+        source = source.source
+    selection = getattr(source, "selection", None) or getattr(getattr(source, "value_of", None), "selection", None)
+    aggregated: str | None = getattr(selection, "aggregated", None)
+    return aggregated
 
 
 def _text(data: dict[str, Any]) -> str:

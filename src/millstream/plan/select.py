@@ -32,8 +32,15 @@ class CompiledSelection(NamedTuple):
 class Selection(Protocol):
     """What a ``Select`` does, as data that can be stored, compared and shown."""
 
+    @property
+    def query(self) -> str:
+        """The query that it is part of, for messages; not part of what it does."""
+
     def compile(self) -> CompiledSelection:
         """Return its functions."""
+
+    def expression_of(self, part: str) -> str:
+        """Return the text of one of its parts, as errors name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

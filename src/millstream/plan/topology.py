@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -65,6 +65,16 @@ class Draft:
                 )
         self.nodes.append(node)
         return node
+
+    def remove(self, nodes: Collection[Node]) -> None:
+        """Remove nodes, except those that a node that stays reads."""
+        kept: list[Node] = []
+        read: set[Node] = set()
+        for node in reversed(self.nodes):
+            if node not in nodes or node in read:
+                kept.append(node)
+                read.update(inputs(node))
+        self.nodes[:] = reversed(kept)
 
 
 @dataclass(frozen=True)

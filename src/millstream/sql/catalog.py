@@ -91,6 +91,8 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
     on_invalid: Literal["fail", "skip"] = "skip"
     """What happens to a record without a valid time in the timestamp column."""
     partitions: int | None = None
+    history: int | None = None
+    """For how many milliseconds old rows of a table are kept, for joins as of a time."""
     is_read_only: bool = False
     registry: RegistryAddress | None = None
     query: str | None = None

@@ -56,11 +56,11 @@ class _Nulls(dict[str, Any]):
 _NULLS = _Nulls()
 
 
-def _guard(note: Any, compute: Callable[..., Any], *arguments: Any) -> Any:
+def _guard(note: Any, row: int, compute: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return compute(*arguments)
     except Exception as error:
-        note("function", error, 0)
+        note("function", error, row)
         return None
 
 
@@ -121,16 +121,17 @@ def _source(codes: list[Code], guarded: list[Code], parts: Sequence[Part], shape
         rows = "zip(keys, values, times)"
     lines = [
         "def compute(keys, values, times, note):",
-        "    guard = partial(guard_of, note)",
+        "    guard = partial(guard_of, note, -1)",
         f"    rows = {rows}",
         "    try:",
         f"        return [{fast}]",
         "    except Exception:",
-        "        return guarded(keys, values, times, note, guard)",
+        "        return guarded(keys, values, times, note)",
         "",
-        "def guarded(keys, values, times, note, guard):",
+        "def guarded(keys, values, times, note):",
         "    results = []",
         "    for row, (k, v, t) in enumerate(zip(keys, values, times)):",
+        "        guard = partial(guard_of, note, row)",
         slow,
     ]
     for number, (code, part) in enumerate(zip(guarded, parts, strict=True)):

@@ -178,6 +178,8 @@ class Join(msgspec.Struct, frozen=True):
     within: tuple[int, int] | None
     grace: int | None
     offset: int
+    as_of: AnyExpression | None = None
+    """The time whose rows of a table are joined."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -215,6 +217,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     skip: int | None = None
     """OFFSET: how many rows are left out at the beginning."""
     offset: int = 0
+    unions: tuple[Query, ...] = ()
+    """The queries of UNION ALL."""
 
 
 class ColumnDefinition(msgspec.Struct, frozen=True):
@@ -262,10 +266,11 @@ class CreateAs(Statement, frozen=True):
 
 
 class InsertSelect(Statement, frozen=True):
-    """``INSERT INTO name SELECT …``."""
+    """``INSERT INTO name [WITH (QUERY_ID = …)] SELECT …``."""
 
     target: str
     query: Query
+    id: str | None = None
 
 
 class InsertValues(Statement, frozen=True):

@@ -11,7 +11,7 @@ from millstream.errors import DefinitionError
 from millstream.plan.node import Node
 from millstream.sql.catalog import Catalog
 from millstream.sql.compiled import parse_type
-from millstream.sql.nodes import CreateAs, InsertValues
+from millstream.sql.nodes import CreateAs, Drop, InsertValues
 from millstream.sql.published import Published, PublishedQuery, published_relation
 from millstream.sql.translate.binding import bind
 from millstream.sql.translate.reading import Readers
@@ -26,6 +26,7 @@ class SqlProgram:
         self._readers = Readers(sources)
         self._statements = Statements(self.catalog, lambda: self._readers)
         self._statements.allows_code = True
+        self._statements.ends_queries = True
         self._queries: dict[str, PublishedQuery] = {}
         self._results: dict[str, Node] = {}
         """The last step of the query of each stream and table."""
@@ -49,6 +50,12 @@ class SqlProgram:
             last = executed.handle or last
         return last
 
+    @property
+    def logs_errors(self) -> bool:
+        """Whether ``SET`` asks for a processing log."""
+        setting = self.catalog.settings.get("ksql.logging.processing.topic.auto.create", "")
+        return setting.lower() == "true"
+
     def define(self, target: Any, name: str, takes: Sequence[str] | None, returns: str | None) -> None:
         """Make Python code a function of SQL; types are written as in SQL, those not given are its annotations."""
         types = None if takes is None else [(parse_type(text), False) for text in takes]
@@ -71,6 +78,9 @@ class SqlProgram:
     def _note(self, executed: Executed, text: str) -> None:
         """Remember the query of a statement."""
         statement, relation = executed.statement, executed.relation
+        if isinstance(statement, Drop):
+            self._queries.pop(statement.name, None)
+            self._results.pop(statement.name, None)
         if executed.handle is None or relation is None:
             return
         name = relation.name

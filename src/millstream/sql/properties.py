@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from millstream.sql.catalog import REGISTRY_FORMATS, Columns, Format, SourceWindow
-from millstream.sql.nodes import Properties
+from millstream.sql.nodes import Kind, Properties
 from millstream.sql.parser.cursor import Cursor
 from millstream.sql.problems import Problem
 from millstream.sql.types import Type
@@ -19,7 +19,7 @@ _COMMON = (
     "KAFKA_TOPIC", "VALUE_FORMAT", "KEY_FORMAT", "FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP", "TIMESTAMP_FORMAT",
     "WRAP_SINGLE_VALUE", "VALUE_DELIMITER", "KEY_DELIMITER", "RETENTION_MS", "CLEANUP_POLICY", "KEY_SCHEMA_ID",
     "VALUE_SCHEMA_ID", "VALUE_AVRO_SCHEMA_FULL_NAME", "KEY_SCHEMA_FULL_NAME", "VALUE_SCHEMA_FULL_NAME",
-    "KEY_PROTOBUF_NULLABLE_REPRESENTATION", "VALUE_PROTOBUF_NULLABLE_REPRESENTATION",
+    "KEY_PROTOBUF_NULLABLE_REPRESENTATION", "VALUE_PROTOBUF_NULLABLE_REPRESENTATION", "HISTORY",
 )  # fmt: skip
 _ONLY_SOURCES = ("WINDOW_TYPE", "WINDOW_SIZE", "SOURCED_BY_CONNECTOR")
 _KAFKA_TYPES = ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES")
@@ -133,6 +133,15 @@ class With:
         if (size is None) is (name != "SESSION"):
             raise self.refuse(f"a {name} window {'needs' if name != 'SESSION' else 'has no'} WINDOW_SIZE")
         return SourceWindow(name, None if size is None else self._duration(size))
+
+    def history(self, kind: Kind, window: SourceWindow | None) -> int | None:
+        """Return for how long a table keeps old rows."""
+        given = self.text("HISTORY")
+        if given is None:
+            return None
+        if kind == "STREAM" or window is not None:
+            raise self.refuse("HISTORY is for tables without windows", "remove it")
+        return self._duration(given)
 
     def _duration(self, text: str) -> int:
         cursor = Cursor(text)

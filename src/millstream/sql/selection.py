@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.foundation.value_errors import Origin
 from millstream.functions import Context, Function
 from millstream.plan.select import CompiledSelection, Compute, NoteError
 from millstream.sql.compiled import CONDITION, Part, Scope, clause, key_shape, list_shape, parse_type, record_shape
@@ -32,6 +33,8 @@ class SqlSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Expressions for aggregates: the value becomes a list."""
     exploded: tuple[int, ...] = ()
     """The numbers of the columns that are lists and become one record for each item."""
+    query: str = ""
+    """The query that it is part of, for messages."""
 
     def compile(self) -> CompiledSelection:
         """Return its functions."""
@@ -44,6 +47,22 @@ class SqlSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             explode=_exploding(value, self) if self.exploded and value is not None else None,
             skips_null_keys=not self.keeps_null_keys and self.key is not None,
         )
+
+    def expression_of(self, part: str) -> str:
+        """Return the text of one of its parts, as errors name them; of an unknown part nothing."""
+        kind, _, number = part.rpartition(" ")
+        numbered = {"key": self.key, "argument": self.arguments}.get(kind)
+        if numbered is not None and number.isdigit():
+            return numbered[int(number) - 1]
+        return self.where or "" if part == "WHERE" else dict(self.columns or ()).get(part, "")
+
+    @property
+    def aggregated(self) -> str | None:
+        """What is grouped and aggregated, as text; None if it is not for aggregates."""
+        if self.arguments is None:
+            return None
+        groups = "" if self.key is None else f" by {', '.join(self.key)}"
+        return f"{', '.join(self.arguments)}{groups}"
 
     def compile_key(self) -> Compute | None:
         """Return the function of keys."""
@@ -101,7 +120,8 @@ class SqlFunction(Function):
 
     @property
     def name(self) -> str:
-        return f"sql:{self.clause}:{msgspec.json.encode(self.selection).decode()}"
+        meaning = msgspec.structs.replace(self.selection, query="")  # two queries can have the same step
+        return f"sql:{self.clause}:{msgspec.json.encode(meaning).decode()}"
 
     def computes_same_as(self, other: Function) -> bool:
         """Whether both are the same clause of the same selection."""
@@ -119,11 +139,22 @@ class SqlFunction(Function):
 
     def bind(self, context: Context) -> Callable[[Any, Any], Any]:
         """Return a function of key and value; errors in expressions are counted in the context."""
-        compute, errors = self._compute, getattr(context, "errors", None)
+        compute, errors, selection = self._compute, getattr(context, "errors", None), self.selection
 
         def note(part: str, error: Exception, _row: int) -> None:
             if errors is not None:
-                errors.note(part, error)
+                errors.note(
+                    part,
+                    error,
+                    lambda: Origin(
+                        query=selection.query,
+                        part=part,
+                        expression=selection.expression_of(part),
+                        topic=context.topic,
+                        partition=context.partition,
+                        offset=context.offset,
+                    ),
+                )
 
         return lambda key, value: compute([key], [value], [0], note)[0]
 

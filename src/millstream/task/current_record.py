@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from millstream.operators.value_errors import ValueErrors
+from millstream.foundation.value_errors import ValueErrors
 from millstream.records import Headers, Record
 from millstream.task.inputs import DecodedChunk
 from millstream.task.merging import Interleaved
@@ -18,11 +18,11 @@ class CurrentRecord:
 
     __slots__ = ("_headers_override", "_timer_time", "chunk", "errors", "has_headers", "row", "stream_time")
 
-    def __init__(self, stream_time: int) -> None:
+    def __init__(self, stream_time: int, *, logs_errors: bool = False) -> None:
         self.chunk: DecodedChunk | Interleaved | None = None
         self.row = 0
         self.has_headers = False
-        self.errors = ValueErrors()
+        self.errors = ValueErrors(is_logging=logs_errors)
         self.stream_time = stream_time
         self._headers_override: Headers | None = None
         self._timer_time: int | None = None

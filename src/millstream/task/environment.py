@@ -19,6 +19,7 @@ from millstream.state.copies import CopyVersion, TableCopy
 from millstream.state.task import TaskState
 from millstream.task.global_tables import advance_copy, global_tables_report, open_copy
 from millstream.task.policy import Policies
+from millstream.task.processing_log import RETENTION_BYTES, RETENTION_MS
 from millstream.task.report import TaskReport
 from millstream.task.sampling import Sampling
 from millstream.task.task_changelog import TaskChangelogs
@@ -102,6 +103,8 @@ class TaskEnvironment:
     def _create_topic(self, topic: str, config: TopicConfig) -> TopicConfig:
         if topic == self.policies.dead_letter_topic:  # the largest record must fit together with its error headers
             config = msgspec.structs.replace(config, max_record_bytes=_DEAD_LETTER_BYTES)
+        elif topic == self.policies.processing_log:
+            config = msgspec.structs.replace(config, retention_ms=RETENTION_MS, retention_bytes=RETENTION_BYTES)
         with contextlib.suppress(TopicExistsError):  # another task created it first
             self.broker.create_topic(topic, config)
         return self.broker.topic(topic).config

@@ -27,6 +27,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     """Prefix of the names of all other output topics."""
     dead_letter_on_fail: bool = False
     """Whether a record that makes the app fail becomes a dead letter too: yes if the user has named the topic."""
+    processing_log: str | None = None
+    """The topic for errors of SQL expressions; None: they are only counted."""
 
     @classmethod
     def of(cls, app: str, config: Config) -> Policies:
@@ -37,6 +39,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
             dead_letter_topic=config.dead_letter_topic or f"{app}.dead-letters",
             output_prefix=config.output_prefix,
             dead_letter_on_fail=config.dead_letter_topic is not None,
+            processing_log=f"{app}.processing-log" if config.processing_log else None,
         )
 
 

@@ -41,6 +41,7 @@ from millstream.task.merging import merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
 from millstream.task.policy import FailedRecordError, OnError, late_headers
+from millstream.task.processing_log import write_processing_log
 from millstream.task.record_loop import RecordLoop
 from millstream.task.shuffle_format import shuffle_rows
 from millstream.task.task_input import TaskInput
@@ -61,7 +62,7 @@ class TaskRun:
         self.continues_on_error = env.policies.on_error != "fail"
         self.probe = env.sampling.probe(task_input)
         self.wall_time = task_input.wall_time
-        self.context = CurrentRecord(stream_time)
+        self.context = CurrentRecord(stream_time, logs_errors=env.policies.processing_log is not None)
         self.outbox = Outbox()
         self.drops: Counter[str] = Counter()
         self.dead_letters = 0
@@ -231,6 +232,9 @@ class TaskRun:
             self._advance_time(self._input.tick)
             self._flush(last=True)
         self._flush_stores()
+        if self._env.policies.processing_log is not None and self.context.errors.logged:
+            log = self._outgoing(self._env.policies.processing_log)
+            write_processing_log(log, self.context.errors, self.wall_time)
 
     def close(self) -> None:
         """Close what was opened besides the task's own state; free rows without waiting for the garbage collector."""

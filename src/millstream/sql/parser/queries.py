@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import msgspec
+
 from millstream.sql.nodes import AnyExpression, Item, Join, Order, Query, Source, Star, Window
 from millstream.sql.parser.expressions import ExpressionParser
 from millstream.sql.tokens import refuse
@@ -22,15 +24,25 @@ class QueryParser(ExpressionParser):
     def query(self) -> Query:
         """Return the SELECT that is next; ``WITH name AS (SELECT …)`` before it names queries that FROM can use."""
         if not self.take_word("WITH"):
-            return self._select()
+            return self._selects()
         outer = self._named
         self._named = dict(outer)
         self._named_query()
         while self.take_symbol(","):
             self._named_query()
-        query = self._select()
+        query = self._selects()
         self._named = outer
         return query
+
+    def _selects(self) -> Query:
+        """Return a SELECT with those that UNION ALL adds to it."""
+        query = self._select()
+        unions: list[Query] = []
+        while self.is_word("UNION"):
+            if not self.take_word("UNION", "ALL"):
+                refuse(self.text, self.token.start, "UNION would remove duplicates of an endless stream", "UNION ALL")
+            unions.append(self._select())
+        return msgspec.structs.replace(query, unions=tuple(unions)) if unions else query
 
     def _named_query(self) -> None:
         name = self.name("the name of a query")
@@ -74,6 +86,8 @@ class QueryParser(ExpressionParser):
         return Item(expression, self._alias(), offset)
 
     def _alias(self) -> str | None:
+        if self._is_as_of():
+            return None
         if self.take_word("AS"):
             return self.name("an alias")
         token = self.token
@@ -89,6 +103,7 @@ class QueryParser(ExpressionParser):
             "GRACE",
             "OFFSET",
             "ORDER",
+            "UNION",
         }
         is_name = token.kind == "quoted" or (token.kind == "name" and token.text not in follows | _JOIN_WORDS)
         return self.name("an alias") if is_name else None
@@ -113,11 +128,15 @@ class QueryParser(ExpressionParser):
         while (kind := self._join_kind()) is not None:
             offset = self.token.start
             source = self._source()
+            as_of = self.expression() if self.take_word("AS", "OF") else None
             within = self._within()
             grace = self._grace() if self.is_word("GRACE") else None
             self.expect_word("ON")
-            joins.append(Join(kind, source, self.expression(), within, grace, offset))
+            joins.append(Join(kind, source, self.expression(), within, grace, offset, as_of))
         return tuple(joins)
+
+    def _is_as_of(self) -> bool:
+        return self.is_word("AS") and (self.ahead().kind, self.ahead().text) == ("name", "OF")
 
     def _join_kind(self) -> Literal["INNER", "LEFT", "RIGHT", "OUTER"] | None:
         kinds: dict[str, Literal["INNER", "LEFT", "RIGHT", "OUTER"]] = {

@@ -28,7 +28,7 @@ from millstream.sql.nodes import (
     Setting,
 )
 from millstream.sql.parser.commands import COMMANDS, CommandParser
-from millstream.sql.tokens import Token, tokens_of
+from millstream.sql.tokens import Token, refuse, tokens_of
 from millstream.sql.types import Type
 
 _BEGINNINGS = ["CREATE", "SELECT", "INSERT", "DROP", "ALTER", "SET", "UNSET", "DEFINE", "UNDEFINE", *COMMANDS]
@@ -219,16 +219,26 @@ class StatementParser(CommandParser):
     def _insert(self) -> AnyStatement:
         self.expect_word("INTO")
         target = self.name("the name of a stream or table")
-        if self.take_word("WITH"):
-            self._properties()  # the id of the query: queries have the names of their targets here
+        id = self._query_id() if self.is_word("WITH") and self.ahead().text == "(" else None
         if self.is_word("SELECT") or self.is_word("WITH"):
-            return InsertSelect(target=target, query=self.query())
+            return InsertSelect(target=target, query=self.query(), id=id)
         columns: tuple[str, ...] = ()
         if self.take_symbol("("):
             columns = self.list_of(lambda: self.name("a column"))
         self.expect_word("VALUES")
         self.expect_symbol("(")
         return InsertValues(target=target, columns=columns, values=self.list_of(self.expression))
+
+    def _query_id(self) -> str | None:
+        """Return the name of the query that ``WITH (QUERY_ID = 'name')`` gives."""
+        self.expect_word("WITH")
+        offset = self.token.start
+        properties = self._properties()
+        for name in properties:
+            if name != "QUERY_ID":
+                refuse(self.text, offset, f"property {name} is unknown", "INSERT INTO has QUERY_ID")
+        id = properties.get("QUERY_ID")
+        return None if id is None else str(id)
 
     def _drop(self) -> AnyStatement:
         if self.take_word("TYPE"):

@@ -46,6 +46,7 @@ def relation_of(statement: CreateSource, catalog: Catalog) -> Relation:
         timestamp_format=pattern,
         on_invalid="fail" if catalog.settings.get("ksql.timestamp.throw.on.invalid", "").lower() == "true" else "skip",
         partitions=properties.whole("PARTITIONS"),
+        history=properties.history(statement.kind, window),
         is_read_only=statement.is_source,
         registry=catalog.registry,
     )

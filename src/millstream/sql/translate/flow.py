@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.plan.select import Select, SelectRekeyed
@@ -25,6 +27,8 @@ class Flow(NamedTuple):
     key_types: tuple[Any, ...]
     window: SourceWindow | None = None
     key_serde: Serde | None = None
+    query: str = ""
+    """The name of the query, for messages."""
 
     @property
     def is_table(self) -> bool:
@@ -42,14 +46,19 @@ class Flow(NamedTuple):
     def selected(self, selection: SqlSelection, key: Serde | None = None) -> Any:
         """Return the handle after a selection of a stream."""
         kind = Select if selection.key is None else SelectRekeyed
+        selection = self.named(selection)
         return Stream(self.handle._draft, kind(source=self.handle._node, selection=selection, key=key))
+
+    def named(self, selection: SqlSelection) -> SqlSelection:
+        """Return a selection that knows its query."""
+        return msgspec.structs.replace(selection, query=self.query)
 
     def filtered(self, where: str) -> Flow:
         """Return the flow with a condition."""
         selection = SqlSelection(scope=self.scope, where=where)
         if not self.is_table:
             return self._replace(handle=self.selected(selection))
-        function = SqlFunction(selection, "where")
+        function = SqlFunction(self.named(selection), "where")
         return self._replace(
             handle=Table(self.handle._draft, TableFilter(source=self.handle._node, predicate=function))
         )
@@ -63,7 +72,6 @@ class Flow(NamedTuple):
         )
         if not self.is_table:
             return self.selected(selection)
-        node = TableMapValues(
-            source=self.handle._node, mapper=SqlFunction(selection, "value"), name=name, stored=name is not None
-        )
+        mapper = SqlFunction(self.named(selection), "value")
+        node = TableMapValues(source=self.handle._node, mapper=mapper, name=name, stored=name is not None)
         return Table(self.handle._draft, node)

@@ -118,6 +118,7 @@ class Grouping:
             key=None if self._keeps_key() else tuple(self._texts),
             keeps_null_keys=False,
             arguments=tuple(sql(use.argument) for _, use in uses),
+            query=self.flow.query,
         )
         build = self._of_table if self.flow.is_table else self._of_stream
         window = None if self.window is None else SourceWindow(self.window.kind, _size(self.window))
@@ -128,6 +129,7 @@ class Grouping:
             key_types=tuple(self.types),
             window=window,
             key_serde=key,
+            query=self.flow.query,
         )
 
     def _keeps_key(self) -> bool:

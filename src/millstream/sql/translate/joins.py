@@ -76,6 +76,7 @@ def joined(left: Flow, right: Flow, join: Join, names: Names, source: Input, nam
         raise Problem(join.offset, "a table cannot be joined with a stream", "join the stream with the table")
     if join.within is not None and (left.is_table or right.is_table):
         raise Problem(join.offset, "WITHIN is only for joins of two streams", "remove it")
+    _check_as_of(left, right, join, names, source)
     build = _streams if not right.is_table else _tables if left.is_table else _stream_table
     handle = build(mine, its, join, name)
     scope: Scope = (*left.scope, *right.scope)
@@ -84,7 +85,35 @@ def joined(left: Flow, right: Flow, join: Join, names: Names, source: Input, nam
     scope = (*(column for column in scope if column[0] != "ROWKEY"), *row_key)
     types = (mine.type,) if len(keys) == 1 and keys != left.keys else left.key_types
     window = left.window if mine.is_key and its.is_key else None
-    return Flow(handle, scope, keys, types, window, left.key_serde)
+    return Flow(handle, scope, keys, types, window, left.key_serde, left.query)
+
+
+def _check_as_of(left: Flow, right: Flow, join: Join, names: Names, source: Input) -> None:
+    """Reject AS OF unless a stream is joined with a table that keeps its history."""
+    if join.as_of is None:
+        if join.grace is not None and right.is_table:
+            raise Problem(join.offset, "GRACE PERIOD needs a join of streams, or AS OF", "remove it")
+        return
+    if left.is_table or not right.is_table:
+        raise Problem(join.as_of.offset, "AS OF is for joins of a stream with a table", "remove it")
+    is_time = isinstance(join.as_of, Column) and join.as_of.name == "ROWTIME"
+    if not is_time or names.find(_qualified(join.as_of, names))[0].alias != names.inputs[0].alias:
+        raise Problem(
+            join.as_of.offset,
+            "AS OF needs the time of the stream",
+            f"write AS OF {names.inputs[0].alias}.ROWTIME; the property TIMESTAMP makes a column that time",
+        )
+    if source.relation.history is None:
+        raise Problem(
+            join.as_of.offset,
+            f"{source.relation.name} keeps no history",
+            "add HISTORY to its properties: WITH (HISTORY = '1 DAY', …)",
+        )
+
+
+def _qualified(column: AnyExpression, names: Names) -> Column:
+    assert isinstance(column, Column)
+    return column if column.source is not None else Column(name=column.name, source=names.inputs[0].alias)
 
 
 def _check_windows(left: Flow, right: Flow, mine: Side, its: Side, join: Join) -> None:
@@ -201,6 +230,7 @@ def _stream_table(left: Side, right: Side, join: Join, name: str) -> Stream:
         table=right.flow.handle._node,
         joiner=JoinedRows(_columns(left), _columns(right)),
         left=join.kind == "LEFT",
+        grace=join.grace,
         name=name,
     )
     return Stream(left.flow.handle._draft, node)
@@ -220,7 +250,8 @@ def _tables(left: Side, right: Side, join: Join, name: str) -> Table:
         return _by_key(left, right, kinds[join.kind])
     if join.kind not in ("INNER", "LEFT"):
         raise Problem(join.offset, f"a {join.kind} join by a foreign key is not possible", "use JOIN or LEFT JOIN")
-    foreign_key = SqlFunction(SqlSelection(scope=left.flow.scope, key=(sql(left.expression),)), "key")
+    selection = left.flow.named(SqlSelection(scope=left.flow.scope, key=(sql(left.expression),)))
+    foreign_key = SqlFunction(selection, "key")
     node = ForeignKeyJoin(
         left=left.flow.handle._node,
         right=right.flow.handle._node,

@@ -20,6 +20,7 @@ from millstream.sql.translate.names import Input, Names
 from millstream.sql.translate.outputs import Output, outputs_of, resolve_item
 from millstream.sql.translate.reading import Readers, node_name, read
 from millstream.sql.translate.result import Result, split_key
+from millstream.sql.translate.unions import branch_names, merged
 from millstream.sql.tree import columns_of, sql, transform, walk
 from millstream.sql.types import NULL, Type, quoted
 
@@ -35,6 +36,14 @@ class QueryTranslator:
         self.readers = readers
         self.name = node_name(name)
         self._catalog = catalog
+        self._branches: list[QueryTranslator] = []
+        if query.unions:
+            if not self.is_endless:
+                raise Problem(query.unions[0].offset, "UNION ALL is for queries of an app", "use CREATE … AS SELECT")
+            self.name, *others = map(node_name, branch_names(name, query))
+            self._branches = [
+                QueryTranslator(branch, readers, catalog, own) for own, branch in zip(others, query.unions, strict=True)
+            ]
         inputs = [self._input(source) for source in (query.source, *(join.source for join in query.joins))]
         self.names = Names(inputs, shows_bounds=not self.is_endless)
         if self.is_endless:
@@ -68,6 +77,12 @@ class QueryTranslator:
 
     def result(self, key_format: Format) -> Result:
         """Return the result; ``key_format`` is the format of its keys, which decides their partitions."""
+        result = self._own_result(key_format)
+        if not self._branches:
+            return result
+        return merged(self.query, [result, *(branch.result(key_format) for branch in self._branches)])
+
+    def _own_result(self, key_format: Format) -> Result:
         query = self.query
         flow = self._flow()
         if query.where is not None:
@@ -105,11 +120,11 @@ class QueryTranslator:
     def _flow(self) -> Flow:
         query, names, needed = self.query, self.names, self._needed()
         if not names.is_joined:
-            return read(self.readers, names.inputs[0], needed)
+            return read(self.readers, names.inputs[0], needed, self.name)
         flows = []
         for source in names.inputs:
             own = {name for name in source.all_columns if names.internal(source, name) in needed}
-            flows.append(prefixed(read(self.readers, source, own), source, names, needed))
+            flows.append(prefixed(read(self.readers, source, own, self.name), source, names, needed))
         flow = flows[0]
         for number, (join, right) in enumerate(zip(query.joins, flows[1:], strict=True), 1):
             step = f"{self.name}.join" if len(flows) == 2 else f"{self.name}.join-{number}"

@@ -10,7 +10,9 @@ from millstream.dsl.sources import Sources
 from millstream.dsl.stream import Stream
 from millstream.dsl.table import Table
 from millstream.functions import Context, Function
+from millstream.plan.node import Node
 from millstream.plan.sources import StreamSource, TableSource
+from millstream.plan.stateful import ToTable
 from millstream.plan.stateless import MapValues
 from millstream.sql.catalog import Relation
 from millstream.sql.compiled import Scope
@@ -29,6 +31,17 @@ class Readers:
         self.bound: dict[str, Any] = {}
         """Handles of Python by the names that SQL uses for them."""
 
+    @property
+    def steps(self) -> frozenset[Node]:
+        """All steps of the app so far."""
+        return frozenset(self._draft.nodes)
+
+    def remove(self, steps: frozenset[Node]) -> None:
+        """Remove steps from the app, except those that others read."""
+        self._draft.remove(steps)
+        kept = self.steps
+        self._handles = {identity: handle for identity, handle in self._handles.items() if handle._node in kept}
+
     def handle(self, relation: Relation, extra: tuple[str, ...]) -> Any:
         """Return the handle of a relation with these columns of its context in the value."""
         identity = relation.name, relation.schema, extra
@@ -40,13 +53,15 @@ class Readers:
         if relation.name in self.bound:
             handle = self.bound[relation.name]
         elif relation.kind == "TABLE" and not extra:
-            return Table(self._draft, TableSource(**self._settings(relation)))
+            return Table(self._draft, TableSource(history=relation.history, **self._settings(relation)))
         else:
             handle = self._stream(relation)
         if extra:
             mapper = Extended(extra, relation.headers)
             handle = Stream(self._draft, MapValues(source=handle._node, mapper=mapper))
-        return handle.to_table() if relation.kind == "TABLE" and not isinstance(handle, Table) else handle
+        if relation.kind == "STREAM" or isinstance(handle, Table):
+            return handle
+        return Table(self._draft, ToTable(source=handle._node, history=relation.history))
 
     def _stream(self, relation: Relation) -> Stream[Any, Any]:
         identity = relation.name, relation.schema, ("as a stream",)
@@ -74,8 +89,8 @@ def node_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"
 
 
-def read(readers: Readers, source: Input, needed: set[str]) -> Flow:
-    """Return the flow of a source; ``needed`` are the columns that the query uses."""
+def read(readers: Readers, source: Input, needed: set[str], query: str) -> Flow:
+    """Return the flow of a source; ``needed`` are the columns that the query with a name uses."""
     relation = source.relation
     extra = tuple(name for name in (*PSEUDO, *relation.headers) if name in needed)
     return Flow(
@@ -85,6 +100,7 @@ def read(readers: Readers, source: Input, needed: set[str]) -> Flow:
         key_types=tuple(relation.keys.values()),
         window=relation.window,
         key_serde=relation.key_serde,
+        query=query,
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from millstream.dsl.handle import Handle
 from millstream.errors import DefinitionError, SqlError
 from millstream.foundation.user_code import resolve
+from millstream.plan.node import Node
 from millstream.sql.aggregates import AGGREGATES
 from millstream.sql.catalog import Catalog, Format, Relation
 from millstream.sql.functions.registry import FUNCTIONS
@@ -42,6 +43,7 @@ from millstream.sql.translate.inserting import Insertion, insertion_of
 from millstream.sql.translate.query import QueryTranslator, uses_aggregates
 from millstream.sql.translate.reading import Readers
 from millstream.sql.translate.result import Result
+from millstream.sql.translate.unions import is_stateful, source_names
 from millstream.sql.translate.writing import check_insert, write
 from millstream.sql.types import Type
 
@@ -80,6 +82,10 @@ class Statements:
         self.query_name = "query"
         """The name of the next SELECT, for its state."""
         self._inserts: dict[str, int] = {}
+        self.ends_queries = False
+        """Whether CREATE OR REPLACE and DROP remove the steps of a query: where all statements are one app."""
+        self._steps: dict[str, tuple[Readers, frozenset[Node]]] = {}
+        """The steps of the query of each stream and table."""
         self.allows_code = False
         """Whether CREATE FUNCTION can name Python code: in files and in Python, never in what a network sends."""
 
@@ -184,7 +190,15 @@ class Statements:
                 statement.start, f"{statement.name} is read-only: its topic is not deleted", "omit DELETE TOPIC"
             )
         del self.catalog.relations[statement.name]
+        self._end_query(statement.name)
         return Executed(statement, relation=relation)
+
+    def _end_query(self, name: str) -> None:
+        """Remove the steps of the query that writes a stream or table; those that others read stay."""
+        steps = self._steps.pop(name, None)
+        if steps is not None and self.ends_queries:
+            readers, nodes = steps
+            readers.remove(nodes)
 
     @_execute.register
     def _alter(self, statement: Alter) -> Executed:
@@ -229,7 +243,9 @@ class Statements:
         query = statement.query
         if statement.kind == "TABLE" and query.group_by is None and uses_aggregates(query):
             raise Problem(query.offset, "aggregate functions need GROUP BY", "add GROUP BY")
-        translator = QueryTranslator(query, self._readers(), self.catalog, statement.name)
+        readers = self._readers()
+        before = readers.steps
+        translator = QueryTranslator(query, readers, self.catalog, statement.name)
         origin = translator.names.inputs[0].relation
         key_format = self._key_format(properties, origin)
         result = translator.result(key_format)
@@ -238,6 +254,8 @@ class Statements:
         relation = self._sink_relation(statement, properties, result, key_format)
         self._check_replaced(statement, relation)
         handle = write(result, relation)
+        self._end_query(relation.name)
+        self._steps[relation.name] = readers, readers.steps - before
         self.catalog.relations[relation.name] = relation
         return Executed(statement, handle, relation)
 
@@ -286,6 +304,7 @@ class Statements:
             timestamp=timestamp,
             timestamp_format=pattern,
             partitions=properties.whole("PARTITIONS"),
+            history=properties.history(statement.kind, result.window),
             query=statement.name,
             registry=self.catalog.registry,
         )
@@ -318,10 +337,14 @@ class Statements:
 
     def insert_name(self, statement: InsertSelect) -> str:
         """Return the name of a query that inserts: of its target and sources, so that others can come and go."""
-        query = statement.query
-        sources = (query.source, *(join.source for join in query.joins))
-        name = "-".join([statement.target, "from", *(source.name for source in sources)])
+        name = statement.id or f"{statement.target}-from-{source_names(statement.query)}"
         number = self._inserts[name] = self._inserts.get(name, 0) + 1
+        if number > 1 and (statement.id or is_stateful(statement.query)):
+            raise Problem(
+                statement.start,
+                f"two queries that keep state are called {name}",
+                f"name this one: INSERT INTO {statement.target} WITH (QUERY_ID = '…') SELECT …",
+            )
         return name if number == 1 else f"{name}-{number}"
 
     @_execute.register
