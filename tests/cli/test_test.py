@@ -25,3 +25,10 @@ def test_the_command_reports_each_test_and_fails_if_one_does(call: Call, tmp_pat
     assert "1 passed, 1 failed" in failed.stderr
     assert call("test", str(file), str(tests), "--only", "nothing").exit_code == 0
     assert call("test", str(file), str(tests), "--only", "no such test").exit_code == 1
+
+
+def test_a_missing_file_is_reported(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "words.sql").write_text(SQL)
+    shown = call("test", str(tmp_path / "words.sql"), str(tmp_path / "nowhere.sql"))
+    assert shown.exit_code == 1
+    assert "cannot be read" in shown.stderr

@@ -20,7 +20,7 @@ from millstream.testing.sql_tests import read_sql_tests
     examples=["millstream test shop.sql shop_test.sql", "millstream test shop.sql tests/*.sql --only refunds"],
 )
 @click.argument(TARGET, metavar="FILE")
-@click.argument("tests", nargs=-1, required=True, type=click.Path(dir_okay=False, exists=True, path_type=Path))
+@click.argument("tests", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--only", metavar="TEXT", default="", help="Run the tests whose names contain a text.")
 @pass_settings
 def run_tests(settings: Settings, tests: tuple[Path, ...], only: str, target: str | None = None) -> None:

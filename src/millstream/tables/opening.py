@@ -30,7 +30,7 @@ from millstream.tables.rows import TableEntry, TableReader
 from millstream.tables.state_files import check_states
 from millstream.tables.versions import VersionedTableReader
 from millstream.tables.windows import WindowTableReader
-from millstream.windowed_serdes import serde_named
+from millstream.windowed_serdes import SessionWindowed, TimeWindowed, serde_named
 from millstream.windows import SessionWindows, SlidingWindows
 
 
@@ -139,7 +139,10 @@ def _reader(directory: Path, entry: TableEntry, plan: Plan | None, copies: Table
     declared = None if plan is None or node is None else plan.declared[node]
     if plan is not None and not entry.key:
         declared = next((Declared(None, spec.value) for spec in _specs(plan, entry.name)), None)
-    key = serde_named(entry.key) or (declared and declared.key) or READABLE
+    own_key = None if declared is None else declared.key
+    if isinstance(own_key, TimeWindowed | SessionWindowed):
+        own_key = own_key.inner  # decides the partition
+    key = serde_named(entry.key) or own_key or READABLE
     value = serde_named(entry.value) or OBJECT_CODEC if declared is None else value_codec(declared.value)
     if entry.ready is not None:
         value = Finished(value, finisher(entry.ready, getattr(node, "build", None)))

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from millstream.app import App
-from millstream.errors import SqlTestError
+from millstream.errors import DefinitionError, SqlTestError
 from millstream.records import Record, Windowed
 from millstream.sql.catalog import Catalog, Relation
 from millstream.sql.constants import constant_value
@@ -62,7 +62,11 @@ class SqlTest(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_sql_tests(path: Path) -> list[SqlTest]:
     """Return the tests of a file; an error in it has line, column and a hint."""
-    return list(parse_sql_tests(path.read_text()))
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefinitionError(f"the file {str(path)!r} cannot be read: {error}", hint="check its name") from error
+    return list(parse_sql_tests(text))
 
 
 def parse_sql_tests(text: str) -> Iterator[SqlTest]:
