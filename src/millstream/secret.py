@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,15 @@ class Secret:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Secret, (self.reference,)
+
+
+def revealed(settings: Mapping[str, str | Secret]) -> dict[str, str]:
+    """Return settings of another system with the values of their secrets.
+
+    >>> revealed({"region": "eu-west-1"})
+    {'region': 'eu-west-1'}
+    """
+    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in settings.items()}
 
 
 def is_reference(text: str) -> bool:

@@ -13,8 +13,10 @@ from millstream.batch.connector_status import ConnectorStatus, connector_statuse
 from millstream.connect.clock import GrowingClock
 from millstream.connect.control import pause, restart
 from millstream.connect.protocols import ConnectorContext, Guarantee, RecordsRejectedError, Rejected, SinkBatch
+from millstream.connect.rejections import RejectionFile
 from millstream.connect.running import Connectors
 from millstream.connect.sinks import SinkInput, sink_connector
+from millstream.connect.transforms import transform_of
 from millstream.errors import ConnectorError, ProcessingError
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
@@ -105,6 +107,22 @@ def test_returned_rejections_go_through_the_error_policy(tmp_path: Path, policy:
     bench.feed(("a", 1), ("b", 2))
     assert bench.run_sink(Refusing())
     assert [letter.record.value for letter in bench.dead_letters()] == letters
+
+
+def test_a_rejected_record_of_a_renamed_topic_is_found_in_its_own(tmp_path: Path) -> None:
+    bench, sink = Bench(tmp_path), Remembering()
+    bench.feed(("a", -1), ("b", 2))
+    renamed = transform_of("sink", [{"route": "eu.{topic}"}])
+    assert bench.run_sink(sink, transform=renamed)
+    assert [(letter.record.value, letter.topic) for letter in bench.dead_letters()] == [(b"-1", TOPIC)]
+
+
+def test_rejections_that_cannot_be_read_now_are_not_taken_for_none(tmp_path: Path) -> None:
+    file = RejectionFile(tmp_path / "rejected.json")
+    assert file.read(1) == []
+    (tmp_path / "rejected.json").mkdir()  # stands for a disk or a limit that refuses to open it
+    with pytest.raises(OSError, match="directory"):
+        file.read(1)
 
 
 def test_with_the_policy_to_fail_the_sink_stops_at_the_record_and_writes_nothing_of_the_batch(tmp_path: Path) -> None:

@@ -62,6 +62,30 @@ def test_a_record_that_does_not_fit_the_table_is_rejected(tmp_path: Path) -> Non
     assert [row["n"] for row in rows(tmp_path / "out")] == [1, 3]
 
 
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_fields_of_nested_values_are_added_and_none_is_dropped(tmp_path: Path, mode: Any) -> None:
+    writer = Delta(str(tmp_path / "out"), mode=mode).open(context(tmp_path))
+    assert not writer.write(batch(1, [("a", {"at": {"x": 1}, "legs": [{"n": 1}]})]))
+    assert not writer.write(batch(2, [("b", {"at": {"x": 2, "y": 3}, "legs": [{"n": 2, "m": 4}]})]))
+    disagreeing = [("c", {"at": {"x": 4}}), ("d", {"at": {"x": 5, "z": 5}}), ("e", {"at": {"x": 6, "z": "text"}})]
+    problems = writer.write(batch(3, disagreeing))
+    assert [problem.record.key for problem in problems] == ["d", "e"]
+    assert "has other fields" in problems[0].error
+    written = [(row["at"], row["legs"]) for row in rows(tmp_path / "out")]
+    assert written == [
+        ({"x": 1, "y": None}, [{"n": 1, "m": None}]),
+        ({"x": 2, "y": 3}, [{"n": 2, "m": 4}]),
+        ({"x": 4, "y": None}, None),
+    ]
+
+
+def test_a_rejected_record_does_not_hide_the_one_before_it(tmp_path: Path) -> None:
+    writer = Delta(str(tmp_path / "out"), mode="upsert", columns={"n": "int64"}).open(context(tmp_path))
+    problems = writer.write(batch(1, [("a", {"n": 1}), ("b", {"n": 2}), ("a", {"n": "text"})]))
+    assert [problem.record.offset for problem in problems] == [1002]
+    assert [(row["_key"], row["n"]) for row in rows(tmp_path / "out")] == [("a", 1), ("b", 2)]
+
+
 @pytest.mark.crash
 def test_kills_neither_lose_nor_double_rows(tmp_path: Path) -> None:
     sink = Delta(str(tmp_path / "out"))

@@ -106,6 +106,15 @@ def test_records_that_make_no_mail_are_rejected(url: str, mailbox: Mailbox, tmp_
     assert [mail["Subject"] for mail in mailbox.mails] == ["Order 1", "Order 7"]
 
 
+def test_a_recipient_that_is_refused_among_others_is_reported(url: str, mailbox: Mailbox, tmp_path: Path) -> None:
+    two = {**ANN, "email": "ann@example.test, unknown@example.test"}
+    problems = Email(url, **OPTIONS).open(context(tmp_path)).write(batch(1, [("1", two)]))
+    assert len(mailbox.mails) == 1
+    assert [problem.error for problem in problems] == [
+        "the mail server refused unknown@example.test, and took the mail for the others"
+    ]
+
+
 def test_a_temporary_refusal_sends_the_rest_later(url: str, mailbox: Mailbox, tmp_path: Path) -> None:
     mailbox.replies = ["250 ok", "451 later"]
     rows = [(str(n), ANN) for n in range(3)]

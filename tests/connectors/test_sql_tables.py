@@ -114,6 +114,32 @@ def test_a_constraint_of_the_database_rejects_only_the_rows_that_break_it(
 
 
 @pytest.mark.parametrize("kind", KEYED)
+def test_rows_that_the_database_refuses_together_only_are_rejected_but_for_the_first(
+    kind: type[TableTarget], tmp_path: Path
+) -> None:
+    target = kind(tmp_path / "t.db")
+    target.query("CREATE TABLE orders (key VARCHAR, code BIGINT UNIQUE)")
+    writer = target.kind(target.path, "orders", mode="append").open(context(tmp_path))
+    rows = [(f"k{n}", {"code": n % 5}) for n in range(8)]
+    with pytest.raises(RecordsRejectedError) as rejected:
+        writer.write(batch(1, rows))
+    assert [item.record.key for item in rejected.value.rejected] == ["k5", "k6", "k7"]
+    writer.write(batch(1, rows[:5]))
+    writer.close()
+    assert len(target.query("SELECT * FROM orders")) == 5
+
+
+@pytest.mark.parametrize("kind", KEYED)
+def test_the_order_of_the_fields_of_a_key_does_not_matter(kind: type[TableTarget], tmp_path: Path) -> None:
+    target = kind(tmp_path / "t.db")
+    writer = target.kind(target.path, "orders").open(context(tmp_path))
+    writer.write(batch(1, [({"a": 1, "b": 2}, {"n": 1}), ({"a": 2, "b": 1}, {"n": 2})]))
+    writer.write(batch(2, [({"a": 3, "b": 3}, {"n": 3}), ({"b": 2, "a": 1}, None)]))
+    writer.close()
+    assert target.query("SELECT a, b, n FROM orders ORDER BY a") == [(2, 1, 2), (3, 3, 3)]
+
+
+@pytest.mark.parametrize("kind", KEYED)
 def test_another_lineage_is_refused_unless_it_is_adopted(kind: type[TableTarget], tmp_path: Path) -> None:
     target = kind(tmp_path / "t.db")
     writer = target.kind(target.path, "orders").open(context(tmp_path))

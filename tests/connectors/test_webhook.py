@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.connectors.batches import batch, context
 from tests.servers.receiver import Receiver, receiver
@@ -99,6 +100,30 @@ def test_a_receiver_that_is_down_gets_the_batch_later(tmp_path: Path) -> None:
     with receiver(port) as target:
         assert not writer.write(batch(1, [("a", 1)]))
         assert len(target.received) == 1
+
+
+def test_a_timestamp_beyond_the_calendar_is_rejected(target: Receiver, tmp_path: Path) -> None:
+    """Microseconds that were taken for milliseconds must not block the sink."""
+    rows = batch(1, [("a", 1), ("b", 2)])
+    strange = msgspec.structs.replace(rows.records[0], timestamp=1_700_000_000_000_000)
+    problems = (
+        Webhook(target.url)
+        .open(context(tmp_path))
+        .write(msgspec.structs.replace(rows, records=[strange, rows.records[1]]))
+    )
+    assert [problem.error for problem in problems] == ["the timestamp 1700000000000000 is not a time of the calendar"]
+    assert len(target.received) == 1
+
+
+def test_an_invalid_header_does_not_show_its_secret(
+    target: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "my\nsecret")
+    sink = Webhook(target.url, headers={"X-Token": Secret.env("TOKEN")})
+    with pytest.raises(ConnectorError, match=r"a header of the requests to '127\.0\.0\.1' is not valid") as raised:
+        sink.open(context(tmp_path)).write(batch(1, [("a", 1)]))
+    assert "secret" not in str(raised.value).partition(";")[0]
+    assert raised.value.__cause__ is None
 
 
 def test_values_cannot_mention_a_channel_of_a_chat(

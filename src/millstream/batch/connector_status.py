@@ -67,8 +67,12 @@ def write_status(data_dir: Path, app: str, status: ConnectorStatus) -> None:
 
 def connector_statuses(data_dir: Path, app: str) -> list[ConnectorStatus]:
     """Return the status of each source and sink that an app has started."""
-    paths = sorted(connectors_dir(data_dir, app).glob("*.status.json"))
-    return [status for path in paths if (status := read_file(path, ConnectorStatus)) is not None]
+    statuses: list[ConnectorStatus] = []
+    for path in sorted(connectors_dir(data_dir, app).glob("*.status.json")):
+        with contextlib.suppress(OSError):  # the others can still be shown
+            status = read_file(path, ConnectorStatus)
+            statuses += [] if status is None else [status]
+    return statuses
 
 
 def forget_connectors(data_dir: Path, app: str, kept: set[str]) -> None:

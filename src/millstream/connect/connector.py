@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -70,6 +71,7 @@ class Connector:
         self._guarantee = guarantee
         self._state: ConnectorState = "stopped"
         self._work: Work | None = None
+        self._asked = Control()
 
     @property
     def context(self) -> ConnectorContext:
@@ -144,7 +146,10 @@ class Connector:
                 return
 
     def _control(self) -> Control:
-        return read_control(self._app.data_dir, self._app.id, self.name)
+        """Return what the user asks; if it cannot be read now, what was asked last."""
+        with contextlib.suppress(OSError):
+            self._asked = read_control(self._app.data_dir, self._app.id, self.name)
+        return self._asked
 
     def stop(self) -> None:
         """Finish the current batch, or the pause before the next attempt, and end."""

@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 
 from millstream.broker import Broker, TopicConfig
-from millstream.connect.protocols import Rejected
 from millstream.errors import ConnectorError, MillstreamError, ProcessingError, TopicExistsError
 from millstream.foundation.blocks import rows_of
 from millstream.foundation.error_headers import error_headers
@@ -31,12 +30,6 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     error: str
     is_decode_error: bool = False
-
-    @classmethod
-    def of(cls, rejected: Rejected) -> Rejection:
-        """Return the rejection of a record by its target."""
-        record = rejected.record
-        return cls(topic=record.topic, partition=record.partition, offset=record.offset, error=rejected.error)
 
     @property
     def position(self) -> tuple[str, int, int]:

@@ -111,6 +111,8 @@ class SinkExecute:
         self._rejected = rejected
         self._counters = counters
         self._writer: SinkWriter | None = None
+        self._topics: dict[str, str] = {}
+        """The topic of a record by the name that the transform has given it."""
 
     def __call__(self, batch: Batch, _versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         if self._input.is_owned:
@@ -122,7 +124,7 @@ class SinkExecute:
             record
             for range_ in batch.ranges
             for record in self._read(range_, undecodable)
-            if (record.topic, record.partition, record.offset) not in left_out
+            if self._position(record) not in left_out
         ]
         self._policies.check([*undecodable, *refused])
         returned = self._write(batch, records, refused)
@@ -140,12 +142,12 @@ class SinkExecute:
         """
         while True:
             try:
-                return [Rejection.of(rejected) for rejected in self._call(batch, records)]
+                return [self._rejection(rejected) for rejected in self._call(batch, records)]
             except RecordsRejectedError as error:
-                new = [Rejection.of(rejected) for rejected in error.rejected]
+                new = [self._rejection(rejected) for rejected in error.rejected]
             self._policies.check(new)
             positions = {rejection.position for rejection in new}
-            kept = [record for record in records if (record.topic, record.partition, record.offset) not in positions]
+            kept = [record for record in records if self._position(record) not in positions]
             if len(kept) == len(records):
                 raise DeliveryError(
                     f"sink {self._context.name!r} has rejected records that are not in batch {batch.number}",
@@ -186,11 +188,19 @@ class SinkExecute:
                 for record in records:
                     changed = record if transform is None else transform(record)
                     if changed is not None:
+                        self._topics[changed.topic] = record.topic
                         yield changed
                 row += len(records)
                 if error is not None:
                     rejections.append(_undecodable(partition, int(chunk.offsets[row]), error))
                     row += 1
+
+    def _position(self, record: Record[Any, Any]) -> tuple[str, int, int]:
+        return self._topics.get(record.topic, record.topic), record.partition, record.offset
+
+    def _rejection(self, rejected: Rejected) -> Rejection:
+        topic, partition, offset = self._position(rejected.record)
+        return Rejection(topic=topic, partition=partition, offset=offset, error=rejected.error)
 
     def close(self) -> None:
         """Close the writer; the next batch opens the sink again."""

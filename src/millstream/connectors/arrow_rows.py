@@ -27,6 +27,7 @@ OWN_COLUMNS = {KEY: pa.string(), **_ORIGIN, "_timestamp": pa.timestamp("ms", tz=
 """Columns of every table; ``_deleted`` marks tombstones."""
 _ARROW_TYPES = (bytes, dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID)
 _WITHOUT_FIELDS = (str, int, float, list, tuple, set, frozenset, *_ARROW_TYPES)
+_MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 Columns: TypeAlias = Mapping[str, pa.DataType]
 
@@ -72,35 +73,62 @@ def to_table(records: Sequence[Record[Any, Any]], known: Columns) -> tuple[pa.Ta
             rows.append((record, row_of(record)))
         except SerdeError as error:
             problems.append(rejected(record, error))
-    columns = {**OWN_COLUMNS, **known}
+    columns, may_drop_fields = {**OWN_COLUMNS, **known}, False
     for name in dict.fromkeys(name for _, row in rows for name in row):
-        if name not in columns and (type_ := _suggested(row.get(name) for _, row in rows)) is not None:
-            columns[name] = type_
+        if name not in columns or pa.types.is_nested(columns[name]):
+            present = [value for _, row in rows if (value := row.get(name)) is not None]
+            suggested = _type_of(present)
+            may_drop_fields |= suggested is None
+            type_ = suggested or _type_of(present[:1]) or pa.string()
+            if name in columns:
+                columns[name] = _extended(columns[name], type_)
+            elif not pa.types.is_null(type_):
+                columns[name] = type_
     schema = pa.schema(list(columns.items()))
     try:
-        return pa.Table.from_pylist([row for _, row in rows], schema), problems
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        fitting = [row for record, row in rows if _fits(record, row, schema, problems)]
+        if not may_drop_fields:
+            return pa.Table.from_pylist([row for _, row in rows], schema), problems
+    except _MISFITS:
+        pass
+    fitting = [row for record, row in rows if _fits(record, row, schema, problems)]
     return pa.Table.from_pylist(fitting, schema), problems
 
 
-def _suggested(values: Any) -> pa.DataType | None:
-    """Return the type of a column by all its values, or by the first if they do not agree; None if all are null."""
-    present = [value for value in values if value is not None]
-    for sample in (present, present[:1]):
-        try:
-            type_ = pa.array(sample).type
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            continue
-        return None if pa.types.is_null(type_) else type_
-    return pa.string()
+def _type_of(values: Sequence[Any]) -> pa.DataType | None:
+    """Return the type of values, None if they do not agree."""
+    try:
+        return pa.array(values).type  # infer_type() would choose one of several
+    except _MISFITS:
+        return None
+
+
+def _extended(known: pa.DataType, suggested: pa.DataType) -> pa.DataType:
+    """Return a known type with the nested fields that only values have: Arrow drops fields that a type lacks."""
+    if pa.types.is_struct(known) and pa.types.is_struct(suggested):
+        fields = {field.name: field for field in known}
+        for field in suggested:
+            if field.name in fields:
+                own = fields[field.name]
+                fields[field.name] = own.with_type(_extended(own.type, field.type))
+            elif not pa.types.is_null(field.type):
+                fields[field.name] = field
+        return pa.struct(list(fields.values()))
+    if pa.types.is_list(known) and pa.types.is_list(suggested):
+        return pa.list_(known.value_field.with_type(_extended(known.value_type, suggested.value_type)))
+    if pa.types.is_large_list(known) and pa.types.is_list(suggested):
+        return pa.large_list(known.value_field.with_type(_extended(known.value_type, suggested.value_type)))
+    return known
 
 
 def _fits(record: Record[Any, Any], row: Mapping[str, Any], schema: pa.Schema, problems: list[Rejected]) -> bool:
     for field in schema:
         try:
-            pa.array([row.get(field.name)], field.type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            value = row.get(field.name)
+            pa.array([value], field.type)
+            type_ = _type_of([value]) if pa.types.is_nested(field.type) else None
+            if type_ is not None and _extended(field.type, type_) != field.type:
+                raise ValueError("the value has other fields")
+        except _MISFITS as error:
             reason = f"column {field.name!r} is {field.type}: {error_text(error)}"
             problems.append(rejected(record, SerdeError(reason)))
             return False

@@ -16,10 +16,10 @@ from millstream.connectors.arrow_rows import DELETED, KEY, OWN_COLUMNS, declared
 from millstream.connectors.checking import column_problems, directory_problems
 from millstream.connectors.extras import missing_package
 from millstream.connectors.lineage import OtherLineage, check_choice, other_lineage
-from millstream.connectors.upserts import latest_by_key
+from millstream.connectors.upserts import latest_rows
 from millstream.errors import ConnectorError, TargetUnavailableError
 from millstream.foundation.text import error_text, printable
-from millstream.secret import Secret
+from millstream.secret import Secret, revealed
 
 if TYPE_CHECKING:
     import deltalake
@@ -87,7 +87,7 @@ class DeltaWriter:
         self._sink = sink
         self._name = name
         self._id = f"millstream/{app}/{name}"
-        self._storage = {key: v.reveal() if isinstance(v, Secret) else v for key, v in sink.storage.items()}
+        self._storage = revealed(sink.storage)
 
     def write(self, batch: SinkBatch) -> Sequence[Rejected]:
         """Commit the rows of a batch, unless the table has them."""
@@ -126,9 +126,8 @@ class DeltaWriter:
     def _write(self, batch: SinkBatch) -> list[Rejected]:
         table = self._table()
         known = declared_columns(self._sink.columns) | ({} if table is None else _columns_of(table))
-        records, problems = latest_by_key(batch.records) if self._sink.mode == "upsert" else (batch.records, [])
-        rows, unfit = to_table(records, {name: known[name] for name in known if name not in OWN_COLUMNS})
-        problems += unfit
+        make_rows = latest_rows if self._sink.mode == "upsert" else to_table
+        rows, problems = make_rows(batch.records, {name: known[name] for name in known if name not in OWN_COLUMNS})
         if table is not None and self._is_written(table, batch):
             return problems
         properties = self._commit_properties(batch)

@@ -161,7 +161,7 @@ class EmailWriter:
         try:
             connection = self._connected()
             self._progress.sending()
-            connection.send_message(message)
+            refused = connection.send_message(message)
         except smtplib.SMTPRecipientsRefused as error:
             return self._refused(*next(iter(error.recipients.values())))
         except smtplib.SMTPServerDisconnected as error:  # whether the mail was taken is not known
@@ -173,6 +173,8 @@ class EmailWriter:
             return error_text(error)
         except OSError as error:
             raise self._unavailable(error) from error
+        if refused:  # it has gone to the other recipients, and is not sent to these again
+            return f"the mail server refused {', '.join(sorted(refused))}, and took the mail for the others"
         return None
 
     def _connected(self) -> smtplib.SMTP:

@@ -85,3 +85,8 @@ def send(
         if isinstance(reason, ssl.SSLCertVerificationError):
             raise ConnectorError(text, hint="its certificate must be valid; ca_file= adds an authority") from error
         raise TargetUnavailableError(text) from error
+    except ValueError:  # of http.client, which repeats the value
+        raise ConnectorError(
+            f"a header of the requests to {host!r} is not valid",
+            hint="names and values have one line; look at headers= and at the secrets",
+        ) from None

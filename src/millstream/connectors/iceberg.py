@@ -15,10 +15,10 @@ from millstream.connectors.arrow_rows import DELETED, KEY, OWN_COLUMNS, declared
 from millstream.connectors.checking import column_problems
 from millstream.connectors.extras import missing_package
 from millstream.connectors.lineage import OtherLineage, check_choice, other_lineage
-from millstream.connectors.upserts import latest_by_key
+from millstream.connectors.upserts import latest_rows
 from millstream.errors import ConnectorError, DefinitionError, TargetUnavailableError
 from millstream.foundation.text import error_text, printable
-from millstream.secret import Secret
+from millstream.secret import Secret, revealed
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
@@ -138,9 +138,8 @@ class IcebergWriter:
         table = self._opened()
         known = declared_columns(self._sink.columns) | ({} if table is None else _columns_of(table))
         is_upsert = self._sink.mode == "upsert"
-        records, problems = latest_by_key(batch.records) if is_upsert else (batch.records, [])
-        rows, unfit = to_table(records, {name: known[name] for name in known if name not in OWN_COLUMNS})
-        problems += unfit
+        make_rows = latest_rows if is_upsert else to_table
+        rows, problems = make_rows(batch.records, {name: known[name] for name in known if name not in OWN_COLUMNS})
         if table is None:
             table = self._created(rows.schema)
         if self._is_written(table, batch):
@@ -181,8 +180,7 @@ class IcebergWriter:
         return self._table
 
     def _catalog(self) -> Any:
-        properties = {key: v.reveal() if isinstance(v, Secret) else v for key, v in self._sink.catalog.items()}
-        return self._load_catalog(self._sink.catalog_name, **properties)
+        return self._load_catalog(self._sink.catalog_name, **revealed(self._sink.catalog))
 
     def _is_written(self, table: Table, batch: SinkBatch) -> bool:
         lineage, _, number = table.properties.get(self._marker, "").rpartition(" ")

@@ -16,10 +16,10 @@ from millstream.connectors.checking import connection_problems
 from millstream.connectors.lineage import check_choice
 from millstream.connectors.network import check_plain_text, checked_url
 from millstream.connectors.sending import Message, MessageWriter
-from millstream.errors import DefinitionError
+from millstream.errors import DefinitionError, SerdeError
 from millstream.foundation.json_text import json_bytes, key_text
 from millstream.records import Record
-from millstream.secret import Secret
+from millstream.secret import Secret, revealed
 
 Body = Literal["event", "value"]
 _PREFIX = "whsec_"
@@ -68,7 +68,7 @@ class Webhook:
     def open(self, context: ConnectorContext) -> MessageWriter:
         """Prepare the signature; nothing is sent before the first batch."""
         key = None if self.secret is None else _signing_key(self.secret.reveal())
-        own = {name: v.reveal() if isinstance(v, Secret) else v for name, v in self.headers.items()}
+        own = revealed(self.headers)
 
         def render(record: Record[Any, Any], batch: SinkBatch) -> Message:
             body = self._body(record)
@@ -86,7 +86,10 @@ class Webhook:
     def _body(self, record: Record[Any, Any]) -> bytes:
         if self.body == "value":
             return json_bytes(record.value)
-        time = dt.datetime.fromtimestamp(record.timestamp / 1000, dt.UTC).isoformat(timespec="milliseconds")
+        try:
+            time = dt.datetime.fromtimestamp(record.timestamp / 1000, dt.UTC).isoformat(timespec="milliseconds")
+        except (ValueError, OverflowError, OSError) as error:
+            raise SerdeError(f"the timestamp {record.timestamp} is not a time of the calendar") from error
         key = None if record.key is None else key_text(record.key)
         return json_bytes({"type": record.topic, "timestamp": time, "key": key, "data": record.value})
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from millstream.errors import DefinitionError
+from millstream.foundation.small_file import sync_directory
 
 _ATOMIC_ON_CLOSE = ("s3", "gcs", "abfs")
 """File systems on which an object appears only when it is complete; elsewhere a temporary file is renamed."""
@@ -39,6 +40,8 @@ def write_whole_file(file_system: Any, path: str, data: bytes, *, mode: int = 0o
             stream.write(data)
     if temporary != path:
         file_system.move(temporary, path)
+    if file_system.type_name == "local":
+        sync_directory(Path(directory))
 
 
 def _write_local(path: str, data: bytes, mode: int) -> None:

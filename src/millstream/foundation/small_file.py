@@ -25,16 +25,24 @@ def replace_file(path: Path, data: bytes, *, sync: bool = False) -> None:
             os.fsync(file.fileno())
     new.replace(path)
     if sync:
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the names of the files in a directory are on disk."""
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def read_file(path: Path, kind: type[T]) -> T | None:
-    """Return the content of a file, or None if it does not exist or cannot be decoded."""
+    """Return the content of a file, or None if it does not exist or cannot be decoded.
+
+    Any other error, such as too many open files, is raised: what the file says must not count as never said.
+    """
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError):
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
         return None

@@ -18,7 +18,7 @@ from pyspark import SparkConf, SparkContext
 
 from millstream.config import SECRET_SETTING, is_secret_setting
 from millstream.errors import DefinitionError
-from millstream.secret import Secret
+from millstream.secret import Secret, revealed
 from millstream.spark.class_archive import archive_options
 
 MASTER_VARIABLE = "MILLSTREAM_MASTER"
@@ -67,7 +67,7 @@ def session_settings(master: str, given: Mapping[str, str | Secret]) -> dict[str
         "spark.driver.extraJavaOptions": " ".join((*_JVM_OPTIONS, *archive_options())),
         "spark.pyspark.python": sys.executable,
         **submitted_settings(),
-        **{name: value.reveal() if isinstance(value, Secret) else value for name, value in given.items()},
+        **revealed(given),
         "spark.master": master,
     }
 

@@ -127,7 +127,8 @@ class TableWriter:
                 if self._claim(batch):
                     self._apply(rows)
         except RefusedRowsError:
-            raise RecordsRejectedError(self._refused(rows)) from None
+            rejected = self._refused(rows) or self._refused(rows, is_together=True)
+            raise RecordsRejectedError(rejected) from None
         return []
 
     def _row(self, record: Record[Any, Any], rejected: list[Rejected]) -> _Row | None:
@@ -215,7 +216,7 @@ class TableWriter:
             self._database.insert(table, columns, [row.values(kinds) for row in rows])
             return
         keys = list(rows[0].keys)
-        latest = {tuple(map(plain, row.keys.values())): row for row in rows}
+        latest = {tuple(plain(row.keys.get(key)) for key in keys): row for row in rows}
         upserts = [row.values(kinds) for row in latest.values() if row.record.value is not None]
         deletes = [key for key, row in latest.items() if row.record.value is None]
         if deletes and self._columns:
@@ -223,11 +224,16 @@ class TableWriter:
         if upserts:
             self._database.upsert(table, keys, columns, upserts)
 
-    def _refused(self, rows: Sequence[_Row]) -> list[Rejected]:
-        """Return the rows that the database refuses by themselves, found by halving; nothing is written."""
+    def _refused(
+        self, rows: Sequence[_Row], accepted: Sequence[_Row] = (), *, is_together: bool = False
+    ) -> list[Rejected]:
+        """Return the rows that the database refuses by themselves, found by halving; nothing is written.
+
+        With ``is_together``, those that it refuses after the rows before them, such as equal values of a unique column.
+        """
         try:
             with self._database.transaction():
-                self._apply(rows)
+                self._apply([*accepted, *rows])
                 raise RollbackError
         except RollbackError:
             return []
@@ -235,7 +241,11 @@ class TableWriter:
             if len(rows) == 1:
                 return [Rejected(rows[0].record, str(error))]
         middle = len(rows) // 2
-        return [*self._refused(rows[:middle]), *self._refused(rows[middle:])]
+        first = self._refused(rows[:middle], accepted, is_together=is_together)
+        if is_together:
+            refused = {id(rejected.record) for rejected in first}
+            accepted = [*accepted, *(row for row in rows[:middle] if id(row.record) not in refused)]
+        return [*first, *self._refused(rows[middle:], accepted, is_together=is_together)]
 
 
 class _Row:

@@ -12,7 +12,7 @@ from millstream.broker import TopicConfig
 from millstream.config import Config
 from millstream.connect.connector import Connector
 from millstream.connect.protocols import Sink, Source
-from millstream.connect.sinks import SinkInput, sink_connector
+from millstream.connect.sinks import SinkInput, Transform, sink_connector
 from millstream.connect.sources import source_connector
 from millstream.foundation.paths import app_dir
 from millstream.foundation.storage import close_environments
@@ -74,9 +74,9 @@ class Bench:
         close_environments(self.app.data_dir)
         shutil.rmtree(app_dir(self.app.data_dir, APP), ignore_errors=True)
 
-    def run_sink(self, sink: Sink, *, die_at: int | None = None) -> bool:
+    def run_sink(self, sink: Sink, *, die_at: int | None = None, transform: Transform | None = None) -> bool:
         """Write all records, and return True; or die at a step, and return False."""
-        source = SinkInput(topics=[TOPIC])
+        source = SinkInput(topics=[TOPIC], transform=transform)
         return self._run(
             die_at, lambda broker, steps: sink_connector(self.app, broker, "sink", SteppingSink(sink, steps), source)
         )
