@@ -80,6 +80,31 @@ def test_the_loop_waits_for_new_records(make: Make, log: EmbeddedLog) -> None:
     assert counts(log) == [*ALL, b"11"]
 
 
+def test_the_offsets_of_the_last_batch_are_committed_while_the_loop_waits(
+    make: Make, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches that follow each other commit their offsets once a second; the last of them must not stay behind."""
+    monkeypatch.setattr(loop_module, "_COMMIT_SECONDS", 0.2)
+    reports: list[BatchReport] = []
+    commit = log.commit
+    everything = threading.Event()
+
+    def observe(group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        commit(group, offsets)
+        if sum(offsets.values()) == 10:
+            everything.set()
+
+    monkeypatch.setattr(log, "commit", observe)
+    loop = make(on_batch=reports.append)
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+    is_committed = everything.wait(30)
+    loop.stop()
+    thread.join(30)
+    assert len(reports) > 2
+    assert is_committed
+
+
 def test_a_retryable_error_is_retried_and_nothing_is_done_twice(
     make: Make, env: TaskEnvironment, log: EmbeddedLog
 ) -> None:

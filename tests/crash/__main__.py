@@ -7,11 +7,12 @@ import os
 import random
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from tests.crash.cluster import FAULTS, ClusterTrials
+from tests.crash.cluster import APPS, FAULTS, ClusterTrials
 from tests.crash.failpoints import COMMITTING_STATES, POINTS
 from tests.crash.hosts import is_control_host, namespaces_missing, run_on_control_host
 from tests.crash.oracle import TrialResult
@@ -26,6 +27,7 @@ _MODES = (
     "light: without Spark, and fast; behind: the same with state that is written behind; "
     "cluster: on three hosts, which are network namespaces (requires root)"
 )
+_FAULTS = "for --mode cluster: what fails, in turn: " + "; ".join(f"{name}: {text}" for name, text in FAULTS.items())
 _ROUND = 10
 """The number of trials that share a data directory."""
 
@@ -35,7 +37,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev crash", description=__doc__)
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--mode", choices=["light", "behind", "spark", "cluster"], default="light", help=_MODES)
-    parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS, help="for --mode cluster: what fails")
+    parser.add_argument("--faults", nargs="+", choices=FAULTS, default=list(FAULTS), help=_FAULTS)
+    parser.add_argument("--apps", nargs="+", choices=APPS, default=list(APPS), help="for --mode cluster: what runs")
+    parser.add_argument("--longest-cut", type=float, default=60.0, help="for --mode cluster: in seconds, from 5 on")
     parser.add_argument("--power", action="store_true", help="cut the power of a disk instead (requires root)")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     arguments = parser.parse_args()
@@ -94,16 +98,23 @@ def _cluster(arguments: argparse.Namespace) -> int:
                 print(f"skipped: {reason}")
                 return 0
             kafka_jars()  # the control host reaches no package registry
-            command = ["--mode", "cluster", "--trials", str(arguments.trials), "--seed", str(arguments.seed)]
-            return run_on_control_host(["-m", "tests.crash", *command, "--faults", *arguments.faults], Path(name))
+            return run_on_control_host(["-m", "tests.crash", *sys.argv[1:], "--seed", str(arguments.seed)], Path(name))
         print(f"seed {arguments.seed}", flush=True)
-        trials = ClusterTrials(Path(name), arguments.seed)
+        trials = ClusterTrials(
+            Path(name), arguments.seed, apps=arguments.apps, longest_cut=arguments.longest_cut, log=_print_with_time
+        )
         try:
             for number in range(arguments.trials):
-                trials.run(arguments.faults[number % len(arguments.faults)])
-            return _verdict(arguments.trials, trials.result())
+                result = trials.run(arguments.faults[number % len(arguments.faults)])
+                if not result.is_correct:
+                    break
+            return _verdict(number + 1, result)
         finally:
             trials.close()
+
+
+def _print_with_time(text: str) -> None:
+    print(f"{time.strftime('%X')} {text}", flush=True)
 
 
 def _verdict(trials: int, total: TrialResult) -> int:

@@ -8,75 +8,134 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Literal
 
+from confluent_kafka.admin import AdminClient
+from tests.crash.drivers import Driver
 from tests.crash.events import PatientFeeder
 from tests.crash.hosts import Host, Network
 from tests.crash.oracle import CHECKS, TrialResult, written
-from tests.crash.trials import ROOT
 from tests.spark.standalone import Standalone, descendants
 
 from millstream.errors import BrokerUnavailableError
 from millstream.kafka import KafkaBroker
 from millstream.records import TopicPartition
 from millstream.testing.kafka import Cluster
-from millstream.testing.kafka.node import Node
 
-Fault = Literal["executor", "worker", "host", "driver", "driver-host", "cut", "cut-driver", "broker"]
-FAULTS: tuple[Fault, ...] = ("executor", "worker", "host", "driver", "driver-host", "cut", "cut-driver", "broker")
+Fault = Literal[
+    "executor",
+    "worker",
+    "host",
+    "driver",
+    "driver-host",
+    "standby",
+    "cut",
+    "cut-driver",
+    "cut-standby",
+    "broker",
+    "disk",
+]
+FAULTS: dict[Fault, str] = {
+    "executor": "an executor is killed",
+    "worker": "a Spark worker is killed with its executors, and started again",
+    "host": "a host that does not run the driver is lost with its disk, and replaced",
+    "driver": "the driver is killed, and started on any host",
+    "driver-host": "the host of the driver is lost with its disk, and the driver is started on another",
+    "standby": "the host of the driver is lost with its disk, and a standby takes over",
+    "cut": "a host that does not run the driver is cut off for a while",
+    "cut-driver": "the host of the driver is cut off for a while, and another driver is started",
+    "cut-standby": "the host of the driver is cut off for a while, and a standby takes over",
+    "broker": "a broker is killed, and started again",
+    "disk": "the disk of a host is full for a while",
+}
 _PATIENCE_SECONDS = 300.0
+_SHORTEST_CUT_SECONDS = 5.0
+_KAFKA = {"broker.session.timeout.ms": 6000}
+_SPARK_MASTER = "-Dspark.worker.timeout=12"
 APPS = ("two_levels", "three_levels", "windowed", "chance")
 
 
 class ClusterTrials:
     """Trials on one cluster; the seed determines the input and the faults."""
 
-    def __init__(self, directory: Path, seed: int, log: Callable[[str], None] = print) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        *,
+        apps: Sequence[str] = APPS,
+        longest_cut: float = 60.0,
+        log: Callable[[str], None] = print,
+    ) -> None:
         network = Network.current()
         self.rng = random.Random(seed)
+        self._apps = apps
+        self._longest_cut = longest_cut
         self._log = log
-        self.hosts = [Host(network, number, directory) for number in (1, 2, 3)]
-        self.kafka = Cluster(machines=self.hosts, properties={"broker.session.timeout.ms": 6000}).start()
-        self._nodes = dict(zip(self.hosts, self.kafka.nodes, strict=True))
-        self.spark = Standalone(_Control(network, directory))
-        for host in self.hosts:
-            self.spark.start_worker(host)
-        self.broker = KafkaBroker(self.kafka.url)
-        self.feeder = PatientFeeder(self.broker, self.rng)
-        self.feeder.create_topics()
-        self.driver = Driver(self, self.hosts[0])
-        self.feeder.feed(20)  # so that the first fault finds an app that has processed something
+        with ExitStack() as held:
+            self.hosts = [Host(network, number, directory) for number in (1, 2, 3)]
+            for host in self.hosts:
+                held.callback(host.remove)
+            self.kafka = held.enter_context(Cluster(machines=self.hosts, properties=_KAFKA))
+            self.spark = Standalone(_Control(network, directory), _SPARK_MASTER)
+            held.callback(self.spark.close)
+            self.broker = held.enter_context(KafkaBroker(self.kafka.url))
+            with ThreadPoolExecutor(len(self.hosts)) as pool:
+                list(pool.map(self._start_worker, self.hosts))
+            self._nodes = dict(zip(self.hosts, self.kafka.nodes, strict=True))
+            self.feeder = PatientFeeder(self.broker, self.rng)
+            self.feeder.create_topics()
+            self.driver = self._start_driver(self.hosts[0])
+            self.feeder.feed(20)  # so that the first fault finds an app that has processed something
+            self._held = held.pop_all()
 
-    def run(self, fault: Fault) -> None:
-        """Feed the app, let a fault happen meanwhile, and wait until everything that was sent is processed."""
-        self._wait_until_processed()
+    def run(self, fault: Fault) -> TrialResult:
+        """Feed the app, let a fault happen meanwhile, wait until everything is processed, and compare all output."""
+        self.wait_until_processed()
+        self._wait_until_in_sync()
         self._log(f"fault: {fault}")
         feeding = _Feeding(self.feeder, random.Random(self.rng.random()))
         with feeding:  # here and not in the thread, since brokers die with the thread that has started them
-            self._pause(0.5, 4.0)
+            self._pause(0.5, 3.0)
             self._cause(fault)
         self.feeder.feed(20)
         began = time.monotonic()
-        self._wait_until_processed()
-        self._log(f"processed everything {time.monotonic() - began:.1f} s after it")
+        self.wait_until_processed()
+        seconds = time.monotonic() - began
+        result = TrialResult()
+        for app in self._apps:
+            CHECKS[app](result, written(self.broker, f"{app}-out"), self.feeder.sent)
+        self._log(f"processed everything {seconds:.1f} s after it: {'right' if result.is_correct else 'WRONG'}")
+        return result
 
-    def _wait_until_processed(self) -> None:
+    def wait_until_processed(self) -> None:
         """Wait until all apps have committed everything that was sent; a driver that has stopped is an error."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        waiting = set(APPS)
+        waiting = set(self._apps)
         while waiting:
             with suppress(BrokerUnavailableError):
                 ends = self._ends()
                 waiting -= {app for app in waiting if _has_reached(self.broker.committed(app), ends)}
-            assert self.driver.process.poll() is None, f"the driver has stopped:\n{self.driver.output()}"
+            assert not self.driver.has_ended, f"the driver has stopped:\n{self.driver.output()}"
             assert time.monotonic() < deadline, f"{sorted(waiting)} are behind:\n{self.driver.output()}"
+            threading.Event().wait(0.2)
+
+    def _wait_until_in_sync(self) -> None:
+        """Wait until each partition has all its replicas: Kafka promises nothing if two brokers lose their disks."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap})
+        while not all(
+            len(partition.isrs) == len(partition.replicas)
+            for topic in admin.list_topics(timeout=30).topics.values()
+            for partition in topic.partitions.values()
+        ):
+            assert time.monotonic() < deadline, "replicas are not in sync"
             threading.Event().wait(0.2)
 
     def _ends(self) -> dict[TopicPartition, int]:
@@ -87,28 +146,33 @@ class ClusterTrials:
         return {TopicPartition("events", partition): end for partition, end in enumerate(ends)}
 
     def _cause(self, fault: Fault) -> None:
-        victim = self.rng.choice(self.hosts)
-        if fault == "executor":
-            self._kill_executor(victim)
-        elif fault == "worker":
-            self.spark.kill_worker(victim)
-            self.spark.start_worker(victim)
-        elif fault == "host":
-            self._lose(self.rng.choice([host for host in self.hosts if host is not self.driver.host]))
-        elif fault == "driver":
-            self.driver.kill()
-            self.driver = Driver(self, victim)
-        elif fault == "driver-host":
-            lost = self.driver.host
-            self._lose(lost)
-            self.driver = Driver(self, self.rng.choice([host for host in self.hosts if host is not lost]))
-        elif fault in ("cut", "cut-driver"):
-            self._cut_off(fault)
-        else:
-            node = self._nodes[victim]
-            node.kill()
-            self._pause(1.0, 5.0)
-            self._start_broker(node)
+        victim, other = self.rng.choice(self.hosts), self._other_host()
+        match fault:
+            case "executor":
+                self._kill_executor(victim)
+            case "worker":
+                self.spark.kill_worker(victim)
+                self._start_worker(victim)
+            case "host":
+                self._lose(other)
+                self._replace(other)
+            case "driver":
+                self.driver.kill()
+                self.driver = self._start_driver(victim)
+            case "driver-host" | "standby":
+                self._lose_driver_host(other, has_standby=fault == "standby")
+            case "cut":
+                other.cut_off()
+                self._pause(_SHORTEST_CUT_SECONDS, self._longest_cut)
+                other.reconnect()
+            case "cut-driver" | "cut-standby":
+                self._cut_off_driver(other, has_standby=fault == "cut-standby")
+            case "broker":
+                self._nodes[victim].kill()
+                self._pause(1.0, 5.0)
+                self._start_broker(victim)
+            case "disk":
+                self._fill_disk(victim)
 
     def _kill_executor(self, host: Host) -> None:
         for process in descendants(os.getpid()):
@@ -117,51 +181,67 @@ class ClusterTrials:
                 os.kill(process, signal.SIGKILL)
 
     def _lose(self, host: Host) -> None:
-        """Lose a machine with its disk, and put a new one with the same address in its stead."""
+        """Lose a machine with its disk."""
         self.spark.kill_worker(host)
         host.lose()
+
+    def _replace(self, host: Host) -> None:
+        """Put a new machine with the same address in the stead of a lost one."""
         self._pause(0.5, 3.0)
         self.kafka.replace(self._nodes[host])
-        self.spark.start_worker(host)
+        self._start_worker(host)
 
-    def _cut_off(self, fault: Fault) -> None:
-        others = [host for host in self.hosts if host is not self.driver.host]
-        host = self.driver.host if fault == "cut-driver" else self.rng.choice(others)
-        host.cut_off()
-        if fault == "cut-driver":
-            old, self.driver = self.driver, Driver(self, self.rng.choice(others))
-            self._pause(5.0, 20.0)
-            host.reconnect()
-            assert old.process.wait(120) != 0, "a driver that was cut off must stop when another has taken over"
-        else:
-            self._pause(5.0, 20.0)
-            host.reconnect()
+    def _lose_driver_host(self, other: Host, *, has_standby: bool) -> None:
+        lost = self.driver.host
+        standby = self._standby(other) if has_standby else None
+        self._lose(lost)
+        self.driver = standby or self._start_driver(other)
+        self._replace(lost)
 
-    def _start_broker(self, node: Node) -> None:
-        node.start()
-        node.wait_until_started()
+    def _cut_off_driver(self, other: Host, *, has_standby: bool) -> None:
+        old = self.driver
+        standby = self._standby(other) if has_standby else None
+        old.host.cut_off()
+        self.driver = standby or self._start_driver(other)
+        self._pause(_SHORTEST_CUT_SECONDS, self._longest_cut)
+        old.host.reconnect()
+        old.process.wait(_PATIENCE_SECONDS)
+        assert old.process.returncode != 0, "a driver that was cut off must stop when another has taken over"
+
+    def _standby(self, host: Host) -> Driver:
+        standby = self._start_driver(host, "standby")
+        standby.wait_until_standing_by(_PATIENCE_SECONDS)
+        return standby
+
+    def _fill_disk(self, host: Host) -> None:
+        """Fill the disk that broker, worker and perhaps driver use; who frees it starts again what has stopped."""
+        host.fill_disk()
+        self._pause(2.0, 8.0)
+        host.free_disk()
+        self._nodes[host].kill()  # a broker gives up a disk on which a write has failed
+        self._start_broker(host)
+        if host is self.driver.host and self.driver.has_ended:
+            self.driver = self._start_driver(host)
+
+    def _other_host(self) -> Host:
+        return self.rng.choice([host for host in self.hosts if host is not self.driver.host])
+
+    def _start_broker(self, host: Host) -> None:
+        self._nodes[host].start()
+        self._nodes[host].wait_until_started()
+
+    def _start_worker(self, host: Host) -> None:
+        self.spark.start_worker(host, cores=2)
+
+    def _start_driver(self, host: Host, mode: Literal["cluster", "standby"] = "cluster") -> Driver:
+        return Driver(host, self.spark.url, self.kafka.url, self._apps, mode)
 
     def _pause(self, shortest: float, longest: float) -> None:
         threading.Event().wait(self.rng.uniform(shortest, longest))
 
-    def result(self) -> TrialResult:
-        """Let a new driver process everything, then compare the output with the oracle."""
-        self.driver.kill()
-        self.driver = Driver(self, self.rng.choice(self.hosts), mode="spark")
-        assert self.driver.has_recovered(), f"the last driver did not recover:\n{self.driver.output()}"
-        result = TrialResult()
-        for app in APPS:
-            CHECKS[app](result, written(self.broker, f"{app}-out"), self.feeder.sent)
-        return result
-
     def close(self) -> None:
         """Stop everything."""
-        self.driver.kill()
-        self.broker.close()
-        self.spark.close()
-        self.kafka.stop()
-        for host in self.hosts:
-            host.remove()
+        self._held.close()
 
 
 def _has_reached(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
@@ -199,38 +279,3 @@ class _Control:
 
     def command(self, command: Sequence[str | Path]) -> list[str]:
         return [str(part) for part in command]
-
-
-class Driver:
-    """The process that runs the apps, on one host."""
-
-    def __init__(self, trials: ClusterTrials, host: Host, mode: Literal["cluster", "spark"] = "cluster") -> None:
-        """Start it; with ``mode="spark"`` it reports when it has processed everything."""
-        self.host = host
-        environment = {
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-            "MILLSTREAM_CRASH_DIR": str(host.directory / "data"),
-            "MILLSTREAM_CRASH_APPS": ",".join(APPS),
-            "MILLSTREAM_CRASH_MASTER": trials.spark.url,
-            "MILLSTREAM_BROKER": trials.kafka.url,
-        }
-        self.process = host.start([sys.executable, "-m", "tests.crash.victim", mode], environment)
-        assert self.process.stdin is not None
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
-
-    def has_recovered(self) -> bool:
-        """Wait until it has processed everything; False if it died before."""
-        assert self.process.stdout is not None
-        return self.process.stdout.readline() == "recovered\n"
-
-    def output(self) -> str:
-        """Return the end of what drivers of this host have logged."""
-        return (self.host.directory / "output.log").read_text()[-6000:]
-
-    def kill(self) -> None:
-        """Kill the process and its JVM, as if they had run out of memory."""
-        for process in [*descendants(self.process.pid), self.process.pid]:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        self.process.wait()

@@ -19,6 +19,8 @@ _CONTROL_VARIABLE = "MILLSTREAM_CRASH_NETWORK"
 _SUBNET = "10.213.0"
 _CONTROL = 100
 """The last number of the control host's address."""
+_DISK_MEGABYTES = 512
+_FILLER = "filler"
 
 
 def namespaces_missing() -> str | None:
@@ -44,7 +46,7 @@ class Host:
         self.number = number
         self.address = f"{_SUBNET}.{number}"
         self.directory = directory / self.address
-        """The disk of the host."""
+        """The disk of the host, which is a file system in memory."""
         self._namespace = f"{network.prefix}-{number}"
         self._port = f"port{number}"
         _ip("netns", "add", self._namespace)
@@ -55,6 +57,9 @@ class Host:
         for interface in ("eth0", "lo"):
             _ip("-n", self._namespace, "link", "set", interface, "up")
         self.directory.mkdir(parents=True, exist_ok=True)
+        if number != _CONTROL:
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MEGABYTES}m", "tmpfs", str(self.directory)]
+            subprocess.run(mount, check=True)
 
     def command(self, command: Sequence[str | Path]) -> list[str]:
         """Return a command that runs on this host."""
@@ -83,15 +88,26 @@ class Host:
                 with suppress(ProcessLookupError):
                     os.kill(int(process), signal.SIGKILL)
 
+    def fill_disk(self) -> None:
+        """Write to the disk until it is full."""
+        with suppress(OSError), (self.directory / _FILLER).open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 16))
+
+    def free_disk(self) -> None:
+        """Delete what has filled the disk."""
+        (self.directory / _FILLER).unlink()
+
     def lose(self) -> None:
         """Kill all processes and delete the disk."""
         self.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
+        for path in self.directory.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def remove(self) -> None:
         """Kill all processes and remove the host from the network."""
         self.kill()
+        subprocess.run(["umount", "-l", str(self.directory)], check=True)
         _ip("netns", "delete", self._namespace)
 
 

@@ -6,6 +6,7 @@ deterministic: running its functions again gives other results.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 
@@ -25,6 +26,7 @@ CONFIG = Config(
     small_batch_records=100,
     master=MASTER,
     stuck_after=os.environ.get("MILLSTREAM_CRASH_STUCK") or None,
+    spark=json.loads(os.environ.get("MILLSTREAM_CRASH_SPARK", "{}")),
 )
 NEAR_MS = 15
 

@@ -1,7 +1,8 @@
 """The process that is killed: it recovers, waits for the word ``go``, then runs until it dies or is drained.
 
 ``light`` runs the same batches without Spark, one app after the other, and starts in a second; ``behind`` does the
-same with state that is written behind, as a resident task does. ``cluster`` runs on Spark at once, without waiting.
+same with state that is written behind, as a resident task does. ``cluster`` runs on Spark at once, without waiting;
+``standby`` does so when the run of the first app is gone.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: _stopping.set())
     if sys.argv[1] == "cluster":
         _run_on_spark()
+    elif sys.argv[1] == "standby":
+        if CHOSEN[0].stand_by(lambda step: print(step, flush=True)):
+            _run_on_spark()
     elif sys.argv[1] == "spark":
         _spark()
     else:

@@ -35,7 +35,9 @@ class LoopbackMachine:
 class Standalone:
     """A running master, and workers that can be started and killed."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, options: str = "") -> None:
+        """Start the master; ``options`` are for its JVM and those of the workers."""
+        self._options = f"{_JVM} {options}"
         self._processes: dict[str, subprocess.Popen[str]] = {}
         arguments = ("--port", "0", "--webui-port", "0")
         self.url = self._start(machine, "master.Master", *arguments, ready=r"(spark://[\d.]+:\d+)")
@@ -43,7 +45,7 @@ class Standalone:
     def start_worker(self, machine: Machine, cores: int = 1) -> None:
         """Start a worker and wait until the master knows it."""
         self._start(
-            machine, "worker.Worker", "--cores", str(cores), "--memory", "1g", "--webui-port", "0",
+            machine, "worker.Worker", "--cores", str(cores), "--memory", f"{cores}g", "--webui-port", "0",
             "--work-dir", str(machine.directory / "spark"), self.url, ready="(Successfully registered)",
         )  # fmt: skip
 
@@ -75,8 +77,9 @@ class Standalone:
             "SPARK_LOCAL_IP": machine.address,
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
             "PYSPARK_PYTHON": sys.executable,
-            "SPARK_DAEMON_JAVA_OPTS": _JVM,
+            "SPARK_DAEMON_JAVA_OPTS": self._options,
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_LOCAL_DIRS": str(machine.directory / "local"),
             "MILLSTREAM_STATE_DIR": str(machine.directory / "state"),
         }
         program = Path(pyspark.__file__).parent / "bin" / "spark-class"

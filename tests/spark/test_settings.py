@@ -51,6 +51,17 @@ def test_executors_of_a_standalone_cluster_get_the_address_at_which_they_reach_t
     assert "spark.driver.host" not in session_settings("k8s://https://cluster", {})
 
 
+def test_on_a_cluster_hosts_that_do_not_respond_are_noticed_sooner_than_by_default() -> None:
+    assert session_settings("yarn", {})["spark.network.timeout"] == "30s"
+    assert session_settings("yarn", {"spark.network.timeout": "60s"})["spark.network.timeout"] == "60s"
+    assert "spark.network.timeout" not in session_settings("local[2]", {})
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn"])
+def test_workers_are_forked_from_our_daemon_on_one_host_and_on_a_cluster(master: str) -> None:
+    assert session_settings(master, {})["spark.python.daemon.module"] == "millstream.spark.daemon"
+
+
 def test_a_master_whose_name_is_unknown_is_one_clear_error() -> None:
     with pytest.raises(DefinitionError, match=r"the Spark master 'spark://nowhere.invalid:7077' cannot be reached"):
         session_settings("spark://nowhere.invalid:7077", {})

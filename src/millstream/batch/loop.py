@@ -115,6 +115,7 @@ class BatchLoop:
         self._batch_lock = BatchLock(journal.path.parent)
         self._next_batch = 0.0
         self._next_commit = 0.0
+        self._committed: Progress | None = None
         self._plan_seconds = 0.0
         self._progress, self._planned = journal.read()
 
@@ -258,6 +259,7 @@ class BatchLoop:
         """Commit offsets to the broker, for users and their tools; recovery reads the journal only."""
         self._broker.commit(self._app, offsets_of(progress))
         self._next_commit = time.monotonic() + _COMMIT_SECONDS
+        self._committed = progress
 
     def _backlog(self, progress: Progress) -> list[Range]:
         """Return the records left to read; while stopping they are only reported, so an error is not worth a retry."""
@@ -277,6 +279,8 @@ class BatchLoop:
                 return
             self._on_idle()
         while not self._is_ending() and not self._planner.has_other_topics(positions):
+            if self._committed is not self._progress and time.monotonic() >= self._next_commit:
+                self._commit(self._progress)
             self._on_waiting()
             timeout = min(_WAIT_SECONDS, self._planner.seconds_to_timer(self._progress))
             if self._broker.wait(positions, timeout) or self._planner.seconds_to_timer(self._progress) == 0:

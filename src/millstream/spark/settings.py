@@ -31,6 +31,7 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "millstream.spark.daemon",
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
     "spark.broadcast.compress": "false",
@@ -43,7 +44,18 @@ _DEFAULTS = {
 _LOCAL_DEFAULTS = {
     # refuses other users of this host at Spark's ports; local mode makes its own secret, a cluster needs a shared one
     "spark.authenticate": "true",
-    "spark.python.daemon.module": "millstream.spark.daemon",
+}
+_CLUSTER_DEFAULTS = {
+    "spark.executor.extraJavaOptions": " ".join(_JVM_OPTIONS),
+    # Spark notices after two to three minutes that a host does not respond, and executors stay for ten minutes without
+    # their driver; batches wait for the one, and a new driver for the cores of the other
+    "spark.executor.heartbeatInterval": "5s",
+    "spark.executor.heartbeat.maxFailures": "6",
+    "spark.network.timeout": "30s",
+    "spark.network.timeoutInterval": "5s",
+    # what cannot be fetched is sent again by its task, from its state
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "1s",
 }
 _STANDALONE = re.compile(r"spark://([^:,/]+|\[[^]]+\]):(\d+)")
 
@@ -62,7 +74,7 @@ def session_settings(master: str, given: Mapping[str, str | Secret]) -> dict[str
     """Return all settings of a session; secrets are read now."""
     return {
         **_DEFAULTS,
-        **(_LOCAL_DEFAULTS if is_local(master) else {}),
+        **(_LOCAL_DEFAULTS if is_local(master) else _CLUSTER_DEFAULTS),
         **_driver_address(master),
         "spark.driver.extraJavaOptions": " ".join((*_JVM_OPTIONS, *archive_options())),
         "spark.pyspark.python": sys.executable,

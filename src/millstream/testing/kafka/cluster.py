@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import shutil
 import tempfile
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from millstream.testing.kafka.node import Machine, Node, free_port
+from millstream.testing.kafka.node import Machine, Node, free_port, new_uuid
 
 _LOOPBACK = "127.0.0.1"
 _MACHINE_PORT = 9092
@@ -38,7 +36,7 @@ class Cluster:
         long_running: bool = False,
         machines: Sequence[Machine] = (),
     ) -> None:
-        self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.id = new_uuid()
         self._is_temporary = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="millstream-kafka-"))
         self._format_arguments = format_arguments
@@ -82,8 +80,11 @@ class Cluster:
     def start(self, *, detached: bool = False) -> Self:
         """Format and start all brokers and wait until they are ready."""
         try:
-            for node in self.nodes:
-                node.format(self.id, self._format_arguments)
+            first, *others = self.nodes
+            first.format(self.id, self._format_arguments)
+            self._formatted = first.formatted()
+            for node in others:
+                node.format_as(self._formatted)
             for node in self.nodes:
                 node.start(detached=detached)
             for node in self.nodes:
@@ -95,7 +96,7 @@ class Cluster:
 
     def replace(self, node: Node) -> None:
         """Start a broker whose directory was lost; it copies its partitions from the others."""
-        node.format(self.id, self._format_arguments)
+        node.format_as(self._formatted)
         node.start()
         node.wait_until_started()
 

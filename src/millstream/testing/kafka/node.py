@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import signal
 import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +17,8 @@ from typing import Protocol
 from millstream.testing.kafka.artifacts import NoKafkaError, java_program, kafka_jars, run_java
 
 _STARTED = "Kafka Server started"
-_START_SECONDS = 90.0
+_META_PROPERTIES = "meta.properties"
+_START_SECONDS = 180.0
 _STOP_SECONDS = 30.0
 _PR_SET_PDEATHSIG = 1
 _FAST_START = ("-XX:TieredStopAtLevel=1",)
@@ -43,6 +46,11 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def new_uuid() -> str:
+    """Return a new id as Kafka writes it; one that starts with a dash would be taken for an option."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
 
 
 class Machine(Protocol):
@@ -85,15 +93,35 @@ class Node:
 
     def format(self, cluster: str, arguments: Sequence[str] = ()) -> None:
         """Create and format the directory, which a broker requires before its first start."""
-        self.directory.mkdir(parents=True)
-        self._settings.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
-        (self.directory / "log4j2.xml").write_text(_LOGGING)
+        self._make_directory()
         settings = str(self._settings)
         run_java(
             "kafka.tools.StorageTool",
             ["format", f"--cluster-id={cluster}", "-c", settings, *arguments],
             options=_FAST_START,
         )
+
+    def format_as(self, formatted: Mapping[str, bytes]) -> None:
+        """Format the directory with the files of another broker of the cluster, which saves the start of a JVM."""
+        self._make_directory()
+        for name, content in formatted.items():
+            path = self.directory / "data" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        properties = self.directory / "data" / _META_PROPERTIES
+        own = {"node.id": str(self.id), "directory.id": new_uuid()}
+        pairs = (line.partition("=") for line in properties.read_text().splitlines())
+        properties.write_text("".join(f"{name}{equals}{own.get(name, value)}\n" for name, equals, value in pairs))
+
+    def formatted(self) -> dict[str, bytes]:
+        """Return the files of the directory that ``format`` has created."""
+        data = self.directory / "data"
+        return {str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()}
+
+    def _make_directory(self) -> None:
+        self.directory.mkdir(parents=True)
+        self._settings.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
+        (self.directory / "log4j2.xml").write_text(_LOGGING)
 
     def start(self, *, detached: bool = False) -> None:
         """Start the process; ``wait_until_started`` waits until it is ready."""

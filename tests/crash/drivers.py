@@ -1,0 +1,71 @@
+"""The process that runs the apps of cluster trials, on one of the hosts; another can take over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal
+
+from tests.crash.hosts import Host
+from tests.crash.trials import ROOT
+from tests.spark.standalone import descendants
+
+# Half of the cores of each worker are left for another driver: a Spark master does not take the cores of a driver that
+# was cut off. The timeouts are short, so that trials are.
+_SPARK = {
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.cores.max": "3",
+    "spark.executor.heartbeatInterval": "2s",
+    "spark.network.timeout": "20s",
+    "spark.network.timeoutInterval": "2s",
+}
+
+
+class Driver:
+    """A process that runs the apps on one host, or stands by for them."""
+
+    def __init__(
+        self, host: Host, master: str, broker: str, apps: Sequence[str], mode: Literal["cluster", "standby"] = "cluster"
+    ) -> None:
+        self.host = host
+        environment = {
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+            "MILLSTREAM_CRASH_DIR": str(host.directory / f"data-{mode}"),
+            "MILLSTREAM_CRASH_APPS": ",".join(apps),
+            "MILLSTREAM_CRASH_MASTER": master,
+            "MILLSTREAM_CRASH_SPARK": json.dumps(_SPARK),
+            "MILLSTREAM_BROKER": broker,
+        }
+        self.process = host.start([sys.executable, "-m", "tests.crash.victim", mode], environment)
+        self._steps = threading.Event()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for _ in self.process.stdout:
+            self._steps.set()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def wait_until_standing_by(self, seconds: float) -> None:
+        """Wait until a standby has a copy of the state."""
+        assert self._steps.wait(seconds), f"the standby has no copy of the state:\n{self.output()}"
+
+    def output(self) -> str:
+        """Return the end of what drivers of this host have logged."""
+        return (self.host.directory / "output.log").read_text()[-6000:]
+
+    def kill(self) -> None:
+        """Kill the process and its JVM, as if they had run out of memory."""
+        for process in [*descendants(self.process.pid), self.process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self.process.wait()
