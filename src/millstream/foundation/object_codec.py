@@ -286,6 +286,20 @@ def hashable_keys(keys: list[Any]) -> list[Any]:
     return [key if type(key) in _HASHED_AS_IS else encode_key(key) for key in keys]
 
 
+def ordered_keys(handles: set[Any]) -> tuple[list[Any], list[bytes]]:
+    """Return the results of ``hashable_keys`` in the order of their encoded keys, and the encoded keys.
+
+    >>> ordered_keys({"b", "a"})
+    (['a', 'b'], [b'sa', b'sb'])
+    """
+    if set(map(type, handles)) == {str}:
+        texts = sorted(handles)  # UTF-8 has the order of the text
+        return texts, [b"s" + text.encode() for text in texts]
+    encoded = {handle if type(handle) is bytes else encode_key(handle): handle for handle in handles}
+    key_bytes = sorted(encoded)
+    return list(map(encoded.__getitem__, key_bytes)), key_bytes
+
+
 def _decode_window(data: bytes) -> Windowed:
     return Windowed(decode_key(data[:-16]), *_unpack_window(data[-16:]))
 

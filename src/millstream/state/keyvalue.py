@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from millstream.errors import SerdeError
-from millstream.foundation.object_codec import decode_key, encode_key, hashable_keys
+from millstream.foundation.object_codec import decode_key, encode_key, hashable_keys, ordered_keys
 from millstream.foundation.text import error_text, shown
 from millstream.foundation.transactions import Database, Transaction
 from millstream.records import Headers
@@ -130,25 +130,29 @@ class KeyValueStore:
         self._rows[key if type(key) is str or type(key) is int else key_bytes] = row
         return row
 
-    def _load_all(self, hashables: Iterable[Any]) -> None:
-        missing = {hashable if type(hashable) is bytes else encode_key(hashable): hashable for hashable in hashables}
-        rows, decode, unpack, skip = self._rows, self._decode, _timestamp.unpack_from, _timestamp.size
+    def _load_all(self, hashables: set[Any]) -> None:
+        """Read rows into memory in key order, so that one pass over the pages finds them all."""
+        handles, key_bytes = ordered_keys(hashables)
+        if any(len(encoded) >= _KEY_LIMIT for encoded in key_bytes):
+            for handle, encoded in zip(handles, key_bytes, strict=True):
+                self._load(_key_of(handle, encoded))
+            return
         with self._txn.cursor(self._database) as cursor:
-            stored_rows = cursor.getmulti(sorted(key_bytes for key_bytes in missing if len(key_bytes) < _KEY_LIMIT))
-        for key_bytes, stored in stored_rows:
-            hashable = missing.pop(key_bytes)
-            key = decode_key(key_bytes) if type(hashable) is bytes else hashable
+            pairs = cursor.getmulti(key_bytes)
+        stored_rows: Iterable[bytes | None] = (stored for _, stored in pairs)
+        if len(pairs) < len(key_bytes):  # keys without a row
+            stored_rows = map(dict(pairs).get, key_bytes)
+        rows, decode, unpack, skip = self._rows, self._decode, _timestamp.unpack_from, _timestamp.size
+        for handle, encoded, stored in zip(handles, key_bytes, stored_rows, strict=True):
+            key = decode_key(encoded) if type(handle) is bytes else handle
+            if stored is None:
+                rows[handle] = StoredRow(key, encoded, None, -1, None)
+                continue
             try:
                 value = decode(stored[skip:])
             except Exception as error:
                 raise self._serde_error("read", key, error) from error
-            rows[hashable] = StoredRow(key, key_bytes, value, unpack(stored)[0], value)
-        for key_bytes, hashable in missing.items():
-            key = decode_key(key_bytes) if type(hashable) is bytes else hashable
-            if len(key_bytes) < _KEY_LIMIT:
-                rows[hashable] = StoredRow(key, key_bytes, None, -1, None)
-            else:
-                self._load(key)
+            rows[handle] = StoredRow(key, encoded, value, unpack(stored)[0], value)
 
     def _serde_error(self, verb: str, key: Any, error: Exception) -> SerdeError:
         return SerdeError(
@@ -203,6 +207,11 @@ def fetch(txn: Transaction, database: Database, decode: Any, key: Any) -> tuple[
     encoded = encode_key(key)
     stored = txn.get(_physical(encoded), db=database)
     return None if stored is None else _read(encoded, stored, decode)
+
+
+def _key_of(handle: Any, encoded: bytes) -> Any:
+    """Return the key of a handle, under which a row is kept in memory."""
+    return decode_key(encoded) if type(handle) is bytes else handle
 
 
 def _physical(key: bytes) -> bytes:
