@@ -30,6 +30,7 @@ from millstream.state.checkpoint import Checkpoint
 from millstream.task.changelog import ChangelogTopic
 from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
+from millstream.task.sampling import sampling_of
 from millstream.task.task_changelog import TaskChangelogs
 
 P = TypeVar("P", bound=Planner)
@@ -117,6 +118,7 @@ class Assembly:
             new_topic=settings.new_topic,
             checkpoint=checkpoint,
             changelogs=changelogs,
+            sampling=sampling_of(settings.state_dir),
         )
 
     def planner(

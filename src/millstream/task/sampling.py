@@ -33,6 +33,14 @@ class Sampling:
         self._measured[task] = self._clock(), seconds * _PAUSE_FACTOR
 
 
+_samplings: dict[str, Sampling] = {}
+
+
+def sampling_of(state_dir: str) -> Sampling:
+    """Return the sampling of an app in this process, by its state directory; it outlives the jobs of a worker."""
+    return _samplings.setdefault(state_dir, Sampling())
+
+
 def _is_small(task_input: TaskInput) -> bool:
     records = sum(range_.stop - range_.start for range_ in task_input.ranges)
     size = sum(len(shuffle_input.data) for shuffle_input in task_input.shuffle_inputs)
