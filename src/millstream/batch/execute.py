@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from millstream.batch.batch import Batch
 from millstream.batch.timers import SharedTime
+from millstream.foundation.paths import profile_dir
 from millstream.plan.layout import Layout
 from millstream.state.task import StateVersion
 from millstream.task.environment import TaskEnvironment
 from millstream.task.outbox import OutboxBlock
+from millstream.task.profiler import profiled
 from millstream.task.report import TaskReport
 from millstream.task.runner import TASK_COMMITTER, Committer, run_task
 from millstream.task.task_changelog import TaskChangelogs
@@ -43,13 +45,14 @@ def run_batch(
 ) -> list[TaskReport]:
     """Run all tasks of a batch in this process; with ``shared_time`` they have one stream time."""
     inputs: ShuffleInputs = defaultdict(list)
-    reports = _refresh_global_tables(env, batch)
-    for level in range(env.layout.plan.levels):
-        tasks = env.layout.tasks_on(level)
-        for report, sent in _run_tasks(env, batch, versions, tasks, inputs, committer, shared_time):
-            reports.append(report)
-            for receiver, data in sent:
-                inputs[receiver].append(data)
+    with profiled(profile_dir(env.state_dir)):
+        reports = _refresh_global_tables(env, batch)
+        for level in range(env.layout.plan.levels):
+            tasks = env.layout.tasks_on(level)
+            for report, sent in _run_tasks(env, batch, versions, tasks, inputs, committer, shared_time):
+                reports.append(report)
+                for receiver, data in sent:
+                    inputs[receiver].append(data)
     return reports
 
 
@@ -63,10 +66,11 @@ def run_tasks(
     is_first: bool,
 ) -> Iterator[TaskOutput]:
     """Run some tasks of a level and take their data out of ``inputs``; the first part also reports global tables."""
-    refreshed = _refresh_global_tables(env, batch)
-    if is_first:
-        yield from (TaskOutput(report, []) for report in refreshed)
-    yield from _run_tasks(env, batch, versions, tasks, inputs, TASK_COMMITTER, None)
+    with profiled(profile_dir(env.state_dir)):
+        refreshed = _refresh_global_tables(env, batch)
+        if is_first:
+            yield from (TaskOutput(report, []) for report in refreshed)
+        yield from _run_tasks(env, batch, versions, tasks, inputs, TASK_COMMITTER, None)
 
 
 def restore_tasks(

@@ -32,6 +32,7 @@ COMMANDS = {
     "tables": LazyCommand("millstream.cli.tables:tables", "Read the tables of an app, even while it runs."),
     "status": LazyCommand("millstream.cli.status:status", "Show the status of an app, running or stopped."),
     "top": LazyCommand("millstream.cli.top:top", "Watch all apps live."),
+    "profile": LazyCommand("millstream.cli.profile:profile", "Show where the time of a running app goes."),
     "reset": LazyCommand("millstream.cli.reset:reset", "Delete the state of an app, so that it starts over."),
     "rescale": LazyCommand("millstream.cli.rescale:rescale", "Change the number of partitions of an app."),
     "replay": LazyCommand("millstream.cli.replay:replay", "Run a new version of an app beside the old one."),

@@ -39,6 +39,11 @@ def state_dir(data_dir: Path, app: str) -> Path:
     return app_dir(data_dir, app) / "state"
 
 
+def profile_dir(state_dir: Path) -> Path:
+    """Return the directory through which processes are asked for a profile of the app with this state directory."""
+    return state_dir.with_name("profile")
+
+
 def copies_dir(data_dir: Path, app: str) -> Path:
     """Return the directory with copies of the app's tables, for reading them while it runs on other hosts."""
     return app_dir(data_dir, app) / "copies"
