@@ -134,5 +134,9 @@ def test_a_group_locks_a_limited_number_of_records() -> None:
     assert sum(map(len, state.acquire(10 * MAX_IN_FLIGHT, 10 * MAX_IN_FLIGHT, "a", 0, LOCK))) == MAX_IN_FLIGHT
     assert state.acquire(10 * MAX_IN_FLIGHT, 1, "b", 0, LOCK) == []
     assert not state.can_acquire(10 * MAX_IN_FLIGHT, 0)
-    state.answer(0, 9, "accept", "a", 0, 0)
+    state.answer(0, 9, "release", "a", 0, DELAY)
+    assert sum(map(len, state.acquire(10 * MAX_IN_FLIGHT, 99, "b", 0, LOCK))) == 10
+    assert not state.can_acquire(10 * MAX_IN_FLIGHT, DELAY)  # the delay has ended, and there is still no room
+    state.answer(10, 19, "accept", "a", 0, 0)
+    assert state.can_acquire(10 * MAX_IN_FLIGHT, DELAY)
     assert sum(map(len, state.acquire(10 * MAX_IN_FLIGHT, 99, "b", 0, LOCK))) == 10

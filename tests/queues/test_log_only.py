@@ -226,6 +226,22 @@ def test_a_record_that_is_never_answered_becomes_one_dead_letter(log_queue: Queu
     assert progress(log_queue).dead == 1
 
 
+def test_a_record_that_is_rejected_too_late_is_not_a_dead_letter(log_queue: Queue, clock: Clock) -> None:
+    slow, other = log_queue.join(lock="15 s"), log_queue.join(lock="15 s")
+    log_queue.send("late", "in time")
+    late, in_time = log_queue.take(slow, 2)
+    clock.advance(10)
+    slow.renew(in_time)
+    clock.advance(5)
+    other.accept(log_queue.take(other)[0])
+    other.commit()
+    slow.reject(late)
+    slow.reject(in_time)
+    with pytest.raises(LockLostError):
+        slow.commit()
+    assert [letter.value for letter in log_queue.letters()] == ["in time"]
+
+
 def test_a_released_record_waits_as_long_as_it_should(log_queue: Queue, clock: Clock) -> None:
     consumer = log_queue.join()
     log_queue.send("later", "now")

@@ -165,8 +165,9 @@ class ShareState(msgspec.Struct, array_like=True):
 
     def can_acquire(self, end: int, now: int) -> bool:
         """Whether ``acquire`` would acquire records, locks that have ended included."""
-        has_runs = any(run.until <= now and run.state != DONE for run in self.runs)
-        return has_runs or (self.next_offset < end and self.count(ACQUIRED) < MAX_IN_FLIGHT)
+        if sum(len(run) for run in self.runs if run.state == ACQUIRED and run.until > now) >= MAX_IN_FLIGHT:
+            return False
+        return self.next_offset < end or any(run.until <= now and run.state != DONE for run in self.runs)
 
     def next_time(self, now: int) -> int | None:
         """Return the time at which the next lock or delay ends."""

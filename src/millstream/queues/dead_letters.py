@@ -1,7 +1,8 @@
 """The dead letters of a share group: rejected records, and those that were delivered too often.
 
 A letter is written before its record is archived, so that a crash in between loses nothing; the broker then refuses to
-append it again.
+append it again. Where locks can be renewed, a letter is written only while its record is locked: otherwise another
+member may have accepted it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.broker import Acquired, Output, TopicConfig
-from millstream.errors import TopicExistsError
+from millstream.errors import LockLostError, TopicExistsError
 from millstream.foundation.blocks import block_of, rows_of
 from millstream.foundation.error_headers import error_headers
 from millstream.foundation.names import check_name
-from millstream.queues.positions import Position
+from millstream.queues.positions import Position, Reply, answers_of, positions_in
 from millstream.records import Headers
 
 if TYPE_CHECKING:
@@ -32,10 +33,11 @@ class Failure(NamedTuple):
 class DeadLetters:
     """The dead letters that a consumer has not written yet."""
 
-    def __init__(self, broker: Broker, group: str, topic: str | None) -> None:
+    def __init__(self, broker: Broker, group: str, topic: str | None, *, can_renew: bool) -> None:
         self.topic = check_name("topic", topic or f"{group}.dead-letters")
         self._broker = broker
         self._group = group
+        self._can_renew = can_renew
         self._has_topic = False
         self._failures: dict[Position, Failure] = {}
 
@@ -48,7 +50,9 @@ class DeadLetters:
         self._failures.pop(position, None)
 
     def publish(self, member: ShareMember) -> None:
-        """Append the dead letters."""
+        """Append the dead letters of records that are still locked; the answers for the others will be refused."""
+        if self._failures and self._can_renew:
+            self._drop_lost(member)
         if not self._failures:
             return
         if not self._has_topic:
@@ -62,6 +66,12 @@ class DeadLetters:
             }
         )
         self._failures = {}
+
+    def _drop_lost(self, member: ShareMember) -> None:
+        for refusal in member.answer(answers_of(dict.fromkeys(self._failures, Reply("renew")))):
+            if isinstance(refusal.error, LockLostError):
+                for position in positions_in(refusal.answer):
+                    self.drop(position)
 
     def _letter(self, position: Position, failure: Failure) -> Output:
         chunk = failure.acquired.chunk

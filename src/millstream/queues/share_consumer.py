@@ -90,7 +90,7 @@ class ShareConsumer(Generic[TextKey, Value]):
         self._topics: tuple[str, ...] = ()
         self._ahead: list[Record[TextKey, Value]] = []
         self._locked_at = float("-inf")
-        self._ledger = Ledger(DeadLetters(broker, group, dead_letter_topic))
+        self._ledger = Ledger(DeadLetters(broker, group, dead_letter_topic, can_renew=self._can_renew))
         self._member: ShareMember | None = broker.join_share_group(self._group, self._settings)
         try:
             self.subscribe(topics)
