@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import pytest
 
+from millstream.batch import supervisor
 from millstream.batch.connector_status import ConnectorStatus, connector_statuses
 from millstream.connect.clock import GrowingClock
 from millstream.connect.control import pause, restart
@@ -211,6 +212,20 @@ def test_a_paused_sink_writes_nothing_until_it_is_resumed(tmp_path: Path) -> Non
         pause(tmp_path, APP, "sink")
         running.status_when(lambda status: status.state == "paused")
     assert keys_and_values(sink) == [("a", 1)]
+
+
+def test_a_sink_can_be_paused_while_it_waits_for_the_end_of_an_outage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_FIRST_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(supervisor, "_MAX_PAUSE_SECONDS", 3600.0)
+    bench, sink = Bench(tmp_path), MemorySink()
+    sink.is_down = True
+    bench.feed(("a", 1))
+    with Running(bench, sink) as running:
+        running.status_when(lambda status: status.failure is not None)
+        pause(tmp_path, APP, "sink")
+        running.status_when(lambda status: status.state == "paused")
 
 
 class Refused(MemorySink):

@@ -44,6 +44,7 @@ from millstream.errors import (
 
 _log = logging.getLogger("millstream.supervisor")
 _MAX_ATTEMPTS = 3
+_LOOK_SECONDS = 0.25  # how long a request to pause waits at most while an outage is waited for
 _FIRST_PAUSE_SECONDS = 0.5
 _MAX_PAUSE_SECONDS = 30.0
 _MAX_PAUSE_OF_FUNCTIONS_SECONDS = 120.0  # not longer: some libraries do not report outages as OSError
@@ -86,9 +87,14 @@ class Supervisor:
         stopping: threading.Event,
         activity: Activity,
         lay_out_again: Callable[[], None] | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Call ``lay_out_again`` when a source topic has got partitions; ``make_loop`` then reads these too."""
+        """Call ``lay_out_again`` when a source topic has got partitions; ``make_loop`` then reads these too.
+
+        ``is_over`` says whether to end instead of another attempt, also during the pause before it.
+        """
         self._lay_out_again = lay_out_again
+        self._is_over = is_over
         self._app = app
         self._journal = journal
         self._make_loop = make_loop
@@ -110,8 +116,18 @@ class Supervisor:
                 pause = self._adopt_partitions(error, until)
             except Exception as error:
                 pause = self._pause_after(_as_millstream_error(error), until)
-            if self._stopping.wait(pause):
+            if self._ends_within(pause):
                 return
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Wait, and return early if the run is to end."""
+        end = time.monotonic() + seconds
+        while not self._stopping.wait(max(0.0, min(_LOOK_SECONDS, end - time.monotonic()))):
+            if self._is_over():
+                return True
+            if time.monotonic() >= end:
+                return False
+        return True
 
     def _adopt_partitions(self, error: PartitionsAddedError, until: Until) -> float:
         """Lay the app out over the new partitions, or end the run if its state does not allow that."""

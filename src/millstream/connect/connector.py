@@ -129,6 +129,7 @@ class Connector:
             lambda: self.work.loop(options),
             stopping=self.stopping,
             activity=options.activity,
+            is_over=options.is_over,
         )
         try:
             supervisor.run(until)

@@ -144,6 +144,14 @@ class SupportsCheck(Protocol):
 
 
 @runtime_checkable
+class SupportsCatchingUp(Protocol):
+    """A reader that knows how much there was when it was opened; of others it is all once a read returns nothing."""
+
+    def has_caught_up(self) -> bool:
+        """Return whether everything that existed when the reader was opened has been returned."""
+
+
+@runtime_checkable
 class SupportsSnapshot(Protocol):
     """A reader that can read a table of its source again while it goes on with the changes."""
 

@@ -20,7 +20,7 @@ from millstream.batch.topics import create_missing_topics
 from millstream.broker import Broker, TopicConfig, TopicInfo
 from millstream.connect.connector import Connector
 from millstream.connect.control import finish_snapshot_request, read_control
-from millstream.connect.protocols import Intake, Source, SourceReader, SupportsSnapshot
+from millstream.connect.protocols import Intake, Source, SourceReader, SupportsCatchingUp, SupportsSnapshot
 from millstream.connect.source_journal import SourceJournal, SourceProgress
 from millstream.errors import ConnectorError, MillstreamError, TargetUnavailableError
 from millstream.foundation.blocks import Block, take_rows, to_bytes
@@ -96,6 +96,11 @@ class SourceWork:
         self._snapshots.clear()
         counters.event_time, counters.waiting = intake.event_time, intake.waiting
         return True
+
+    def has_caught_up(self) -> bool:
+        """Return whether the source has been read to where it was when it was opened."""
+        with self._translated():
+            return not isinstance(self._reader, SupportsCatchingUp) or self._reader.has_caught_up()
 
     def _commit(self, intake: Intake) -> SourceProgress:
         records = intake.records if self._transform is None else self._transform(intake.records)
@@ -176,7 +181,7 @@ class SourceLoop:
         work.open()
         seconds = _READ_SECONDS if until == "stopped" else _CAUGHT_UP_SECONDS
         while not (options.stopping.is_set() or options.is_over()):
-            if not work.step(seconds) and until == "caught-up":
+            if not work.step(seconds) and until == "caught-up" and work.has_caught_up():
                 return
 
 

@@ -157,6 +157,25 @@ def test_transactions_from_before_a_table_was_published_are_part_of_its_snapshot
     both.until(lambda: both.count("b") == 1)
 
 
+def test_a_source_has_caught_up_when_its_snapshot_and_the_log_are_read(
+    sql: Sql, reading: MakeReading, postgres: Postgres, database: str
+) -> None:
+    sql("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO b VALUES (1)")
+    first = reading("a")
+    first.until(lambda: first.reader is not None and first.reader.has_caught_up())
+    first.close()
+    both = reading("a", "b")
+    both.position = first.position
+    with psycopg.connect(postgres.url(database)) as writer:
+        writer.execute("INSERT INTO b VALUES (2)")  # the snapshot of b waits for it
+        while both.step() is not None:
+            pass
+        assert both.reader is not None
+        assert not both.reader.has_caught_up()
+    both.until(lambda: both.reader is not None and both.reader.has_caught_up())
+    assert sorted(both.table("b")) == [b"1", b"2"]
+
+
 def test_nothing_is_read_without_a_snapshot_but_changes(sql: Sql, reading: MakeReading) -> None:
     sql("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
     shop = reading("t", snapshot="never")

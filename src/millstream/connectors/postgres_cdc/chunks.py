@@ -85,6 +85,10 @@ class ChunkReader:
         """Return what a new snapshot sees."""
         return parse_snapshot(self.catalog.rows(SNAPSHOT_QUERY)[0][0])
 
+    def end_of_log(self) -> int:
+        """Return up to where the log is written now."""
+        return _reachable(parse_lsn(self.catalog.rows("SELECT pg_current_wal_insert_lsn()::text")[0][0]))
+
     def read(self, progress: SnapshotProgress) -> Chunk | None:
         """Read the next rows of the first table; None if the table does not exist any longer."""
         table = progress.tables[0]

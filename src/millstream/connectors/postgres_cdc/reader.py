@@ -67,6 +67,7 @@ class PostgresReader:
         self._status_at = 0.0
         self._advanced_at = time.monotonic()
         self._has_progressed = not is_durable
+        self._first_end = parts.chunks.end_of_log()
 
     def read(self, timeout: float) -> Intake | None:
         """Return the transactions and the rows of snapshots that have arrived, up to the end of a transaction."""
@@ -196,6 +197,13 @@ class PostgresReader:
         self._has_progressed = False
         self._advanced_at = time.monotonic()
         return Intake(records=self._parts.writing.take(), position=self._position.to_bytes(), event_time=time_ms)
+
+    def has_caught_up(self) -> bool:
+        """Return whether all snapshots have ended, and the stream has passed the end of the log at the opening."""
+        if self._state.at < self._first_end:
+            self._stream.confirm(self._confirmed, wants_answer=True)  # the answer says how far the stream is
+            return False
+        return not self._progress.tables
 
     def committed(self, position: bytes) -> None:
         """Let the server forget what is durable here."""
