@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from millstream.broker import TopicConfig
-from millstream.connect.protocols import Intake
+from millstream.config import Config
+from millstream.connect.connect_file import ConnectFile, FileSource
+from millstream.connect.protocols import ConnectorContext, Intake
 from millstream.connect.source_journal import SourceJournal
+from millstream.connect.worker import run_connect_file
 from millstream.errors import ConnectorError, TargetUnavailableError
 from millstream.foundation.blocks import Block, block_of
 from millstream.foundation.paths import source_dir
@@ -64,6 +68,39 @@ def test_a_source_that_dies_at_any_step_loses_nothing_and_doubles_nothing(tmp_pa
         if has_ended:
             break
     assert died > 20
+
+
+def test_a_source_that_never_catches_up_can_be_stopped(tmp_path: Path) -> None:
+    stopping = threading.Event()
+
+    class Endless(MemorySource):
+        """Always has another change."""
+
+        def open(self, position: bytes | None, context: ConnectorContext, /) -> MemoryReader:
+            source, topic = self, TOPICS[0]
+
+            class Reader(MemoryReader):
+                def committed(self, position: bytes) -> None:
+                    super().committed(position)
+                    source.put(topic, "k", 1)
+                    if source.acknowledged > 3:
+                        stopping.set()
+
+            source.put(topic, "k", 1)
+            return Reader(source, int(position or b"0"))
+
+    source = Endless(*TOPICS)
+    file = ConnectFile(
+        name="endless",
+        broker=None,
+        data_dir=None,
+        config=Config(),
+        sources={"source": FileSource(source, None, source.topics())},
+        sinks={},
+    )
+    run_connect_file(file, file.settings(tmp_path, None), "caught-up", stopping)
+    assert source.acknowledged > 3
+    close_environments(tmp_path)
 
 
 def test_a_reset_of_the_app_keeps_the_position(tmp_path: Path) -> None:

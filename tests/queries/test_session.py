@@ -3,7 +3,9 @@
 import pytest
 from tests.queries.running import bound
 
+from millstream.broker import Output, TopicConfig
 from millstream.errors import SqlError
+from millstream.foundation.blocks import block_of
 from millstream.queries.answers import rows_of
 
 
@@ -103,3 +105,12 @@ def test_print_shows_records_of_a_topic_decoded_by_its_declaration() -> None:
         taken = later.take(0.01)
         assert taken is not None
         assert [change.values[1] for change in taken] == [9]
+
+
+def test_print_shows_records_that_do_not_fit_the_declaration_as_they_are() -> None:
+    with bound(partitions=1) as taxi:
+        taxi.driver.broker.create_topic("odd", TopicConfig())
+        taxi.driver.broker.append([Output("odd", 0, block_of([b"k"], [b"two words"], [7]))])
+        declared = "CREATE STREAM odd (id INT KEY, n INT) WITH (KAFKA_TOPIC = 'odd', VALUE_FORMAT = 'JSON');"
+        printed = list(rows_of(taxi.changes(f"{declared} PRINT odd FROM BEGINNING LIMIT 1;"), 0.01))
+        assert [change.values for change in printed] == [[7, "k", "two words", 0, 0]]

@@ -47,8 +47,7 @@ class Connectors:
         try:
             yield
         finally:
-            for connector in self._connectors:
-                connector.stop()
+            self.stop()
             for thread in threads[:-1]:
                 thread.join()
             done.set()
@@ -56,6 +55,11 @@ class Connectors:
                 thread.join()
         if self._error is not None:
             raise self._error
+
+    def stop(self) -> None:
+        """Let all end after their current batch."""
+        for connector in self._connectors:
+            connector.stop()
 
     def _catch_up(self, direction: str) -> None:
         for connector in self._connectors:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from millstream.batch.app_spec import AppSettings
@@ -17,6 +18,8 @@ from millstream.errors import AlreadyRunningError, ConnectorError, MillstreamErr
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import lock_file
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
+
+_LOOK_SECONDS = 0.25
 
 
 def run_connect_file(
@@ -37,7 +40,7 @@ def run_connect_file(
             for source in file.sources.values():
                 create_missing_topics(broker, source.topics)
         connectors = Connectors(settings, file.connectors(settings, broker))
-        with connectors.beside(until, stopping.set, survive=True):
+        with _stopped_by(stopping, connectors), connectors.beside(until, stopping.set, survive=True):
             on_start()
             if until == "stopped":
                 stopping.wait()
@@ -45,6 +48,26 @@ def run_connect_file(
         if broker is not None:
             broker.close()
         lock.release()
+
+
+@contextmanager
+def _stopped_by(stopping: threading.Event, connectors: Connectors) -> Iterator[None]:
+    """Stop connectors when ``stopping`` is set, also while they only catch up, which occupies this thread."""
+    is_over = threading.Event()
+
+    def watch() -> None:
+        while not is_over.wait(_LOOK_SECONDS):
+            if stopping.is_set():
+                return connectors.stop()
+        return None
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def locked(settings: AppSettings) -> FileLock:

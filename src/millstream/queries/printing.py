@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from millstream.broker import Broker
-from millstream.errors import MillstreamError
 from millstream.foundation.text import parse_json
 from millstream.queries.answers import Change
 from millstream.records import Record, Windowed
@@ -78,5 +77,5 @@ class PrintedTopic:
 def _decoded(decode: Callable[[bytes], Any], data: bytes | None) -> Any:
     try:
         return None if data is None else decode(data)
-    except (MillstreamError, ValueError):
+    except Exception:  # each format has errors of its own
         return parse_json(data)
