@@ -10,6 +10,12 @@ from typing import Any, Literal
 import pytest
 from tests.connectors.batches import batch, context
 from tests.connectors.killed_writer import write_with_kills
+from tests.connectors.test_hostile_rows import (
+    check_keys,
+    check_names_and_values,
+    check_refused_names,
+    check_refused_values,
+)
 from tests.servers.debian import NoServerError
 from tests.servers.mariadb import MariadbServer
 
@@ -132,3 +138,22 @@ def test_passwords_are_references_and_urls_are_checked() -> None:
     for url in ("mysql://localhost/bi", "mysql://app@localhost", "postgresql://app@localhost/bi"):
         with pytest.raises(DefinitionError, match=r"URL .*is not valid"):
             MysqlTable(url, "totals")
+
+
+@pytest.mark.server
+@pytest.mark.xdist_group("mariadb")
+def test_names_are_quoted_and_values_are_escaped(mariadb: MariadbServer, tmp_path: Path) -> None:
+    def make(table: str, **options: Any) -> MysqlTable:
+        return MysqlTable(mariadb.url(), table, **options)
+
+    def begin() -> None:
+        mariadb.execute("DROP TABLE IF EXISTS orders, millstream_sinks")
+
+    begin()
+    check_names_and_values(make, mariadb.execute, tmp_path / "names", mark="`")
+    begin()
+    check_keys(make, mariadb.execute, tmp_path / "keys")
+    begin()
+    check_refused_names(make, mariadb.execute, tmp_path / "refused", ["N", "n ", "🦆"])
+    begin()
+    check_refused_values(make, mariadb.execute, tmp_path / "values", [])

@@ -90,7 +90,8 @@ def test_types_are_inferred_and_columns_are_added_but_never_changed(kind: type[T
     writer.write(batch(2, [("b", {"n": 3, "city": "Bern"})]))
     with pytest.raises(RecordsRejectedError) as rejected:
         writer.write(batch(3, [("c", {"n": "many"}), ("d", {"n": 4}), (None, {"n": 5}), ("e", {"n": 2**70})]))
-    assert [item.error.split(" ")[0] for item in rejected.value.rejected] == ["it", "column", "1180591620717411303424"]
+    errors = {item.error.split(" ")[0] for item in rejected.value.rejected}
+    assert errors == {"it", "column", "1180591620717411303424"}
     writer.close()
     rows = target.query("SELECT key, n, ok, celsius, tags, city FROM orders ORDER BY key")
     assert rows == [("a", 1, True, 1.5, '["x"]', None), ("b", 3, None, None, None, "Bern")]

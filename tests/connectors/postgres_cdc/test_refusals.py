@@ -131,3 +131,35 @@ def test_an_idle_source_lets_the_server_forget_its_log(shop: Reading, sql: Sql, 
 
     shop.until(has_moved)
     assert shop.count("t") == 1
+
+
+def test_names_that_look_like_sql_are_names(postgres: Postgres, database: str, sql: Sql, tmp_path: Path) -> None:
+    """Names are quoted, also in the protocol of replication, which has no parameters."""
+    table, hostile = "s'; DROP TABLE safe; -- %s", 'n"; DROP TABLE safe; -- %s'
+    column = hostile.replace('"', '""')
+    user = f"owner_of_{database}"
+    sql(f"CREATE ROLE {user} LOGIN REPLICATION; GRANT CREATE ON DATABASE {database} TO {user}")
+    sql("CREATE TABLE safe (id int)")
+    sql(f'CREATE TABLE "{table}" ("{column}" text PRIMARY KEY, "{{x}}" text)')
+    sql(f'ALTER TABLE "{table}" OWNER TO {user}')
+    keys = ["a", "'", '"', "\\", "'); DROP TABLE safe; --", "%s"]
+    for key in keys:
+        sql("INSERT INTO \"{}\" VALUES ('{}', 'x')".format(table, key.replace("'", "''")))
+    source = PostgresCdc(
+        postgres.url(database, user),
+        tables=[table],
+        topic="rows",
+        slot=database,
+        publication="p\"'; DROP TABLE safe; -- ,",
+        chunk_rows=1,
+    )
+    reading = Reading(source, tmp_path / "state")
+    try:
+        assert source.check() == []
+        reading.until(lambda: reading.count("rows") == len(keys))
+        sql(f"INSERT INTO \"{table}\" VALUES ('later', 'y')")
+        reading.until(lambda: b"later" in reading.table("rows"))
+    finally:
+        reading.close()
+    assert {value[hostile] for value in reading.values("rows")} == {*keys, "later"}
+    assert sql("SELECT count(*) FROM safe") == [(0,)]

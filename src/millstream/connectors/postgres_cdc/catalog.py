@@ -151,8 +151,8 @@ class Catalog:
 
     def _may_publish(self, tables: Sequence[str]) -> bool:
         owned = (
-            "SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class "
-            "WHERE oid IN (SELECT to_regclass(name) FROM unnest(%s::text[]) name)"
+            "SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class c JOIN pg_namespace n "
+            "ON n.oid = c.relnamespace WHERE n.nspname || '.' || c.relname = ANY (%s)"
         )
         may_create = "SELECT has_database_privilege(current_database(), 'CREATE')"
         return bool(self.rows(owned, (list(tables),))[0][0]) and bool(self.rows(may_create)[0][0])

@@ -87,6 +87,11 @@ def _translated(message: str, state: str | None) -> ConnectorError:
     return ConnectorError(f"Postgres refused a statement: {text}", hint="check the rights of the user and the settings")
 
 
+def _quoted(name: str, mark: str) -> str:
+    """Return a name in quotes; the protocol of replication has no parameters."""
+    return f"{mark}{name.replace(mark, mark + mark)}{mark}"
+
+
 class ReplicationStream:
     """The stream of changes of a slot."""
 
@@ -111,8 +116,9 @@ class ReplicationStream:
         milliseconds = int(self._execute(_TIMEOUT).get_value(0, 0))
         if milliseconds:  # 0: the server waits forever
             self.status_seconds = min(_STATUS_SECONDS, milliseconds / 1000 / _STATUSES_PER_TIMEOUT)
-        options = f"proto_version '1', publication_names '{publication}', messages 'true'"
-        command = f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(lsn)} ({options})'
+        names = _quoted(_quoted(publication, '"'), "'")  # a list of identifiers, in a literal
+        options = f"proto_version '1', publication_names {names}, messages 'true'"
+        command = f"START_REPLICATION SLOT {_quoted(slot, chr(34))} LOGICAL {lsn_text(lsn)} ({options})"
         self._execute(command.encode(), expected=self._pq.ExecStatus.COPY_BOTH)
 
     def _execute(self, command: bytes, expected: int | None = None) -> Any:

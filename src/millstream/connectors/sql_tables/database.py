@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol, TypeAlias
 
 from millstream.connectors.sql_tables.rows import ColumnKind
@@ -28,8 +28,23 @@ class Database(Protocol):
     def key_text(self) -> str:
         """The type of a text column that is part of a key."""
 
+    @property
+    def longest_name(self) -> int:
+        """How many bytes the name of a column may have."""
+
+    @property
+    def has_case(self) -> bool:
+        """Whether names that differ in case only are different."""
+
+    @property
+    def reserved_names(self) -> frozenset[str]:
+        """Columns that each table has already."""
+
     def columns(self, table: str) -> dict[str, ColumnKind]:
         """Return the columns of a table, empty if it does not exist."""
+
+    def unique_keys(self, table: str) -> set[frozenset[str]]:
+        """Return the columns of the primary key and of each unique constraint."""
 
     def execute(self, statement: str) -> None:
         """Run a statement without results, outside a transaction."""
@@ -66,9 +81,12 @@ class Database(Protocol):
 
 
 class Dialect:
-    """Statements that most databases understand."""
+    """Statements that most databases understand: names are quoted, values are bound."""
 
     quote = '"'
+    longest_name = 1_000
+    has_case = False
+    reserved_names: frozenset[str] = frozenset()
     placeholder = "?"
 
     def quoted(self, name: str) -> str:
@@ -145,6 +163,7 @@ def explicit_transaction(execute: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        execute("ROLLBACK")
+        with suppress(ConnectorError):  # some errors have ended the transaction already
+            execute("ROLLBACK")
         raise
     execute("COMMIT")

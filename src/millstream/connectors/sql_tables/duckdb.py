@@ -20,6 +20,7 @@ from millstream.connectors.sql_tables.database import (
 from millstream.connectors.sql_tables.rows import ColumnKind
 from millstream.connectors.sql_tables.table import SqlTable
 from millstream.errors import ConnectorError, TargetUnavailableError
+from millstream.foundation.text import error_text
 
 _KINDS: dict[str, ColumnKind] = {
     "BOOLEAN": "boolean",
@@ -28,6 +29,8 @@ _KINDS: dict[str, ColumnKind] = {
     "VARCHAR": "text",
     "JSON": "json",
 }
+_ROWS = "millstream_rows"
+"""What the rows of a batch are called while they are inserted."""
 
 
 class DuckdbTable(SqlTable):
@@ -70,12 +73,23 @@ class Duckdb(Dialect):
             self._connection: Any = duckdb.connect(str(path))
 
     def columns(self, table: str) -> dict[str, ColumnKind]:
-        with self._translated():
-            self._connection.execute(
-                "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?", [table.rpartition(".")[2]]
-            )
-            rows: list[tuple[str, str]] = self._connection.fetchall()
+        rows = self._catalog_rows("column_name, data_type", "duckdb_columns()", table)
         return {name: _KINDS.get(kind, "other") for name, kind in rows}
+
+    def unique_keys(self, table: str) -> set[frozenset[str]]:
+        rows = self._catalog_rows("constraint_type, constraint_column_names", "duckdb_constraints()", table)
+        return {frozenset(columns) for kind, columns in rows if kind in ("PRIMARY KEY", "UNIQUE")}
+
+    def _catalog_rows(self, columns: str, function: str, table: str) -> list[tuple[Any, Any]]:
+        """Query the catalog about a table, whose name ignores case as DuckDB does."""
+        schema, _, name = table.rpartition(".")
+        query = (
+            f"SELECT {columns} FROM {function} WHERE database_name = current_database() "
+            "AND lower(schema_name) = lower(coalesce(?, current_schema())) AND lower(table_name) = lower(?)"
+        )
+        with self._translated():
+            rows: list[tuple[Any, Any]] = self._connection.execute(query, [schema or None, name]).fetchall()
+        return rows
 
     def execute(self, statement: str) -> None:
         with self._translated():
@@ -103,32 +117,37 @@ class Duckdb(Dialect):
         """Insert rows from an Arrow table, since DuckDB is slow row by row."""
         listed = self.listed(columns)
         with self._registered(columns, rows):
-            self._connection.execute(f"INSERT INTO {self.quoted(table)} ({listed}) SELECT {listed} FROM rows{suffix}")
+            self._connection.execute(
+                f"INSERT INTO {self.quoted(table)} ({listed}) SELECT {listed} FROM {_ROWS}{suffix}"
+            )
 
     def delete(self, table: str, keys: Sequence[str], rows: Sequence[Row]) -> None:
-        condition = " AND ".join(f"target.{self.listed([key])} = rows.{self.listed([key])}" for key in keys)
+        condition = " AND ".join(f"target.{self.listed([key])} = {_ROWS}.{self.listed([key])}" for key in keys)
         with self._registered(keys, rows):
-            self._connection.execute(f"DELETE FROM {self.quoted(table)} AS target USING rows WHERE {condition}")
+            self._connection.execute(f"DELETE FROM {self.quoted(table)} AS target USING {_ROWS} WHERE {condition}")
 
     @contextmanager
     def _registered(self, columns: Sequence[str], rows: Sequence[Row]) -> Iterator[None]:
         """Make rows a table of this connection."""
-        arrays = [pa.array(_alike([row[number] for row in rows])) for number in range(len(columns))]
         with self._translated():
-            self._connection.register("rows", pa.Table.from_arrays(arrays, names=list(columns)))
+            arrays = [pa.array(_alike([row[number] for row in rows])) for number in range(len(columns))]
+            self._connection.register(_ROWS, pa.Table.from_arrays(arrays, names=list(columns)))
             try:
                 yield
             finally:
                 with suppress(self._duckdb.Error):  # a transaction that has failed; the next rows replace these
-                    self._connection.unregister("rows")
+                    self._connection.unregister(_ROWS)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
         errors = self._duckdb
         try:
             yield
-        except (errors.ConstraintException, errors.ConversionException, errors.OutOfRangeException) as error:
-            raise RefusedRowsError(str(error)) from error
+        except (
+            *(errors.ConstraintException, errors.ConversionException, errors.OutOfRangeException),
+            *(pa.ArrowException, UnicodeEncodeError),
+        ) as error:
+            raise RefusedRowsError(error_text(error)) from error
         except errors.IOException as error:
             raise TargetUnavailableError(
                 f"DuckDB cannot use its file now: {error}", hint="it is tried again"

@@ -28,8 +28,8 @@ _KINDS: dict[str, ColumnKind] = {
     "longtext": "text",
     "json": "json",
 }
-_REFUSED = frozenset({3140, 3819, 4025, 1366, 1367, 1292})
-"""Codes of values that are not JSON, against a check, or not of the type; PyMySQL knows the others."""
+_REFUSED = frozenset({3140, 3819, 4025, 1366, 1367, 1292, 1059, 1060, 1117, 1118, 1166, 1300})
+"""Codes of values that are not JSON, against a check, or not of the type, and of columns that a table cannot have."""
 _TEMPORARY = frozenset({1021, 1040, 1041, 1053, 1114, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1317, 1836, 1927})
 """Codes of a server that is full, overloaded, stopping or read-only, of deadlocks and of connections that ended."""
 _CLIENT_CODES = range(2000, 3000)
@@ -91,6 +91,7 @@ class Mysql(Dialect):
     """A connection to MySQL or MariaDB."""
 
     quote = "`"
+    longest_name = 64
     types: Mapping[ColumnKind, str] = {
         "boolean": "boolean",
         "integer": "bigint",
@@ -147,6 +148,18 @@ class Mysql(Dialect):
             )
             kinds |= {column: "json" for column, clause in checks if clause.startswith("json_valid(")}
         return kinds
+
+    def unique_keys(self, table: str) -> set[frozenset[str]]:
+        schema, _, name = table.rpartition(".")
+        rows = self._query(
+            "SELECT index_name, column_name FROM information_schema.statistics WHERE non_unique = 0 "
+            f"AND table_schema = {self._literal(schema) if schema else 'DATABASE()'} AND table_name = "
+            f"{self._literal(name)}"
+        )
+        keys: dict[str, set[str]] = {}
+        for index, column in rows:
+            keys.setdefault(index, set()).add(column)
+        return {frozenset(columns) for columns in keys.values()}
 
     def execute(self, statement: str) -> None:
         self._query(statement)
@@ -215,7 +228,7 @@ class Mysql(Dialect):
         errors = self._errors
         try:
             yield
-        except (errors.DataError, errors.IntegrityError) as error:
+        except (errors.DataError, errors.IntegrityError, UnicodeEncodeError) as error:
             raise RefusedRowsError(_text(error)) from error
         except errors.Error as error:
             code = error.args[0] if error.args and isinstance(error.args[0], int) else 0

@@ -12,6 +12,7 @@ from millstream.connectors.sql_tables.database import Dialect, RefusedRowsError,
 from millstream.connectors.sql_tables.rows import ColumnKind
 from millstream.connectors.sql_tables.table import SqlTable
 from millstream.errors import ConnectorError, TargetUnavailableError
+from millstream.foundation.text import error_text
 from millstream.secret import Secret
 
 _FEW_ROWS = 20  # below this, single statements are faster than COPY into a temporary table
@@ -55,7 +56,10 @@ class PostgresTable(SqlTable):
 class Postgres(Dialect):
     """A connection to PostgreSQL."""
 
-    placeholder = "%s"
+    placeholder = "\0"  # no name contains it; psycopg's own could be part of a name
+    longest_name = 63  # the server cuts longer ones
+    has_case = True
+    reserved_names = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
     types: Mapping[ColumnKind, str] = {kind: name for name, kind in _KINDS.items()}
     key_text = "text"
 
@@ -78,6 +82,16 @@ class Postgres(Dialect):
             rows: list[tuple[str, str]] = self._connection.execute(query, (self.quoted(table),)).fetchall()
         return {name: _KINDS.get(kind, "other") for name, kind in rows}
 
+    def unique_keys(self, table: str) -> set[frozenset[str]]:
+        query = (
+            "SELECT array_agg(a.attname::text) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid "
+            "AND a.attnum = ANY ((i.indkey::int2[])[0 : i.indnkeyatts - 1]) WHERE i.indrelid = to_regclass(%s) "
+            "AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid"
+        )
+        with self._translated():
+            rows: list[tuple[list[str]]] = self._connection.execute(query, (self.quoted(table),)).fetchall()
+        return {frozenset(columns) for (columns,) in rows}
+
     def execute(self, statement: str) -> None:
         with self._translated():
             self._connection.execute(statement)
@@ -88,17 +102,19 @@ class Postgres(Dialect):
             yield
 
     def marker(self, sink: str) -> tuple[str, int] | None:
-        row: tuple[str, int] | None = self._connection.execute(self.marker_query(" FOR UPDATE"), (sink,)).fetchone()
+        row: tuple[str, int] | None = self._connection.execute(
+            _bound(self.marker_query(" FOR UPDATE")), (sink,)
+        ).fetchone()
         return row
 
     def set_marker(self, sink: str, lineage: str, batch: int) -> None:
-        self._connection.execute(self.marker_statement(), (sink, lineage, batch))
+        self._connection.execute(_bound(self.marker_statement()), (sink, lineage, batch))
 
     def upsert(self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> None:
         suffix = self.on_conflict(keys, columns)
         if len(rows) < _FEW_ROWS:
             with self._connection.cursor() as cursor:
-                cursor.executemany(self.insert_statement(table, columns) + suffix, rows)
+                cursor.executemany(_bound(self.insert_statement(table, columns) + suffix), rows)
             return
         temporary, listed = self._copied(table, columns, rows), self.listed(columns)
         self._connection.execute(
@@ -110,7 +126,7 @@ class Postgres(Dialect):
 
     def delete(self, table: str, keys: Sequence[str], rows: Sequence[Row]) -> None:
         with self._connection.cursor() as cursor:
-            cursor.executemany(self.delete_statement(table, keys), rows)
+            cursor.executemany(_bound(self.delete_statement(table, keys)), rows)
 
     def _copied(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> str:
         """Copy rows into a temporary table with the columns of a table, and return its name."""
@@ -132,8 +148,13 @@ class Postgres(Dialect):
         errors = self._psycopg
         try:
             yield
-        except (errors.DataError, errors.IntegrityError) as error:
-            raise RefusedRowsError(str(error).partition("\n")[0]) from error
+        except (
+            errors.DataError,
+            errors.IntegrityError,
+            errors.errors.ProgramLimitExceeded,
+            UnicodeEncodeError,
+        ) as error:
+            raise RefusedRowsError(_line(error)) from error
         except (errors.OperationalError, errors.InterfaceError) as error:
             raise TargetUnavailableError(
                 f"PostgreSQL cannot be used now: {_line(error)}", hint="it is tried again"
@@ -148,7 +169,12 @@ class Postgres(Dialect):
 
 
 def _line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    return error_text(error).strip().partition("\n")[0]
+
+
+def _bound(statement: str) -> str:
+    """Return a statement with psycopg's placeholders; percent signs are those of names."""
+    return statement.replace("%", "%%").replace(Postgres.placeholder, "%s")
 
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -162,6 +188,6 @@ def _copy_line(row: Row) -> str:
 def _copy_field(value: Any) -> str:
     if value is None:
         return "\\N"
-    if type(value) is str:
+    if isinstance(value, str):  # also a subclass, whose text is data as well
         return value if value.isalnum() else value.translate(_ESCAPES)
     return "t" if value is True else "f" if value is False else str(value)

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from millstream.foundation.text import shown
 from millstream.records import Record, Windowed
 
 ColumnKind: TypeAlias = Literal["boolean", "integer", "number", "text", "json", "other"]
@@ -61,6 +62,18 @@ def check_fits(column: str, held: ColumnKind, value: Any) -> None:
         raise RowError(f"column {column!r} holds values of type {held}, not {value!r:.40}")
 
 
+def check_name(name: str, longest: int) -> None:
+    """Raise if a database cannot have a column of this name: it has a null character, or is not UTF-8, or too long."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not size or "\0" in name:
+        raise RowError(f"the field {shown(name):.80} cannot be the name of a column")
+    if size > longest:
+        raise RowError(f"the field {shown(name):.80} has {size:,} bytes, and the name of a column at most {longest:,}")
+
+
 def key_columns(record: Record[Any, Any], name: str) -> dict[str, Any]:
     """Return the columns of the key: the fields of an object, or one column called ``name``."""
     key = record.key
@@ -83,3 +96,26 @@ def _fields(item: Any, name: str) -> dict[str, Any]:
     if not all(isinstance(column, str) and column for column in builtin):
         raise RowError("the names of its fields are not all text")
     return dict(builtin)
+
+
+class TableRow:
+    """A record as columns; those of the key replace fields of the value with the same name."""
+
+    __slots__ = ("columns", "key", "keys", "record", "values")
+
+    def __init__(self, record: Record[Any, Any], key_name: str) -> None:
+        self.record = record
+        self.keys = key_columns(record, key_name)
+        self.columns = {**value_columns(record), **self.keys}
+        self.values: tuple[Any, ...] = ()
+        self.key: tuple[tuple[str, ...], tuple[Any, ...]] = ((), ())
+        """The names of the key in order, and their values."""
+
+    def encode(self, columns: Mapping[str, ColumnKind]) -> None:
+        """Set the values of columns as a driver takes them."""
+        get = self.columns.get
+        self.values = tuple(
+            [as_json(get(name)) if kind == "json" else plain(get(name)) for name, kind in columns.items()]
+        )
+        names = tuple(sorted(self.keys))
+        self.key = names, tuple([plain(self.keys[name]) for name in names])

@@ -18,6 +18,7 @@ from millstream.connectors.sql_tables.database import (
 from millstream.connectors.sql_tables.rows import ColumnKind
 from millstream.connectors.sql_tables.table import SqlTable
 from millstream.errors import ConnectorError, TargetUnavailableError
+from millstream.foundation.text import error_text
 
 _KINDS: dict[str, ColumnKind] = {
     "BOOLEAN": "boolean",
@@ -27,6 +28,14 @@ _KINDS: dict[str, ColumnKind] = {
     "TEXT": "text",
     "JSON": "json",
 }
+
+
+_UNIQUE_KEYS = """
+SELECT '', name FROM pragma_table_info(:table, :schema) WHERE pk > 0
+UNION ALL
+SELECT list.name, info.name FROM pragma_index_list(:table, :schema) list, pragma_index_info(list.name, :schema) info
+WHERE list."unique" AND NOT list.partial
+"""
 
 
 class SqliteTable(SqlTable):
@@ -62,9 +71,19 @@ class Sqlite(Dialect):
             self._connection.execute("PRAGMA synchronous = FULL")
 
     def columns(self, table: str) -> dict[str, ColumnKind]:
+        schema, _, name = table.rpartition(".")
+        query = "SELECT name, type FROM pragma_table_info(?, ?)"
         with _translated():
-            rows = self._connection.execute(f"PRAGMA table_info({self.quoted(table)})").fetchall()
-        return {row[1]: _KINDS.get(row[2].upper(), "other") for row in rows}
+            rows = self._connection.execute(query, (name, schema or None)).fetchall()
+        return {column: _KINDS.get(kind.upper(), "other") for column, kind in rows}
+
+    def unique_keys(self, table: str) -> set[frozenset[str]]:
+        schema, _, name = table.rpartition(".")
+        keys: dict[str, set[str]] = {}
+        with _translated():
+            for index, column in self._connection.execute(_UNIQUE_KEYS, {"table": name, "schema": schema or None}):
+                keys.setdefault(index, set()).add(column)
+        return {frozenset(columns) for columns in keys.values()}
 
     def execute(self, statement: str) -> None:
         with _translated():
@@ -102,8 +121,8 @@ class Sqlite(Dialect):
 def _translated() -> Iterator[None]:
     try:
         yield
-    except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError) as error:
-        raise RefusedRowsError(str(error)) from error
+    except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError, UnicodeEncodeError) as error:
+        raise RefusedRowsError(error_text(error)) from error
     except sqlite3.OperationalError as error:
         if any(reason in str(error) for reason in ("locked", "busy", "unable to open", "disk")):
             raise TargetUnavailableError(f"SQLite cannot be used now: {error}", hint="it is tried again") from error

@@ -5,30 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from millstream.connect.protocols import ConnectorContext, Guarantee, RecordsRejectedError, Rejected, SinkBatch
 from millstream.connectors.lineage import OtherLineage, check_choice, other_lineage
-from millstream.connectors.sql_tables.database import (
-    MARKERS,
-    Database,
-    RefusedRowsError,
-    RollbackError,
-    Row,
-    refusal_of,
-)
-from millstream.connectors.sql_tables.rows import (
-    ColumnKind,
-    RowError,
-    as_json,
-    check_fits,
-    key_columns,
-    kind_of,
-    plain,
-    value_columns,
-)
-from millstream.errors import ConnectorError
+from millstream.connectors.sql_tables.database import MARKERS, Database, RefusedRowsError, RollbackError, refusal_of
+from millstream.connectors.sql_tables.layout import TableLayout
+from millstream.connectors.sql_tables.rows import RowError, TableRow, check_name
+from millstream.errors import DefinitionError
+from millstream.foundation.text import error_text, printable
 from millstream.records import Record
 
 Mode: TypeAlias = Literal["upsert", "append"]
+_LONGEST_NAME = 1_000
 
 
 class SqlTable:
@@ -54,6 +43,15 @@ class SqlTable:
     ) -> None:
         check_choice("mode", mode, ("upsert", "append"))
         check_choice("on_other_lineage", on_other_lineage, ("refuse", "adopt"))
+        for setting, name in (*(("table", part) for part in table.split(".")), ("key", key)):
+            try:
+                check_name(name, _LONGEST_NAME)
+            except RowError:
+                value = table if setting == "table" else key
+                raise DefinitionError(
+                    f"{setting}={value!r:.80} is not a valid name",
+                    hint="write TABLE or SCHEMA.TABLE" if setting == "table" else "write the name of a column",
+                ) from None
         self.table = table
         self.key = key
         self.mode: Mode = mode
@@ -109,7 +107,7 @@ class TableWriter:
         names = {"sink": database.key_text, "lineage": database.types["text"], "batch": database.types["integer"]}
         columns = ", ".join(f"{name} {kind} NOT NULL" for name, kind in names.items())
         database.execute(f"CREATE TABLE IF NOT EXISTS {MARKERS} ({columns}, PRIMARY KEY (sink))")
-        self._columns = database.columns(settings.table)
+        self._layout = TableLayout(settings, database)
 
     def close(self) -> None:
         self._database.close()
@@ -118,8 +116,7 @@ class TableWriter:
         """Write all records and the number of the batch in one transaction, unless that was done before."""
         rejected: list[Rejected] = []
         rows = [row for record in batch.records if (row := self._row(record, rejected)) is not None]
-        self._extend(rows)
-        rows = self._fitting(rows, rejected)
+        rows = self._layout.fitting(rows, rejected)
         if rejected:
             raise RecordsRejectedError(rejected)
         try:
@@ -131,70 +128,18 @@ class TableWriter:
             raise RecordsRejectedError(rejected) from None
         return []
 
-    def _row(self, record: Record[Any, Any], rejected: list[Rejected]) -> _Row | None:
+    def _row(self, record: Record[Any, Any], rejected: list[Rejected]) -> TableRow | None:
         try:
-            keys = key_columns(record, self._settings.key)
-            if not keys and self._settings.mode == "upsert":
-                raise RowError("it has no key, which a row needs")
-            return _Row(record, keys, value_columns(record))
-        except (RowError, TypeError) as error:
-            rejected.append(Rejected(record, str(error)))
+            row = TableRow(record, self._settings.key)
+            if self._settings.mode == "upsert":
+                if not row.keys:
+                    raise RowError("it has no key, which a row needs")
+                if None in row.keys.values():
+                    raise RowError("a field of its key is null")
+            return row
+        except (RowError, TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+            rejected.append(Rejected(record, error_text(error)))
             return None
-
-    def _extend(self, rows: Sequence[_Row]) -> None:
-        """Create the table, or add columns that it lacks; a column is known once it has a value."""
-        settings, database = self._settings, self._database
-        is_new = not self._columns
-        if is_new and rows and not settings.create:
-            raise ConnectorError(
-                f"table {settings.table!r} does not exist", hint="create it, or leave create=False out"
-            )
-        kinds: dict[str, ColumnKind] = {}
-        keys: dict[str, None] = {}
-        for row in rows:
-            keys.update(dict.fromkeys(row.keys))
-            for name, value in row.columns.items():
-                kind = _safe_kind(value)
-                if name not in self._columns and kind is not None:
-                    kinds[name] = _wider(kinds.get(name), kind)
-        if is_new and kinds:
-            self._create(kinds, list(keys))
-        elif kinds and settings.evolve:
-            for name, kind in kinds.items():
-                declared = f"{database.listed([name])} {self._type(name, kind, is_key=False)}"
-                database.execute(f"ALTER TABLE {database.quoted(settings.table)} ADD COLUMN {declared}")
-        if kinds and (is_new or settings.evolve):
-            self._columns = database.columns(settings.table)
-
-    def _create(self, kinds: Mapping[str, ColumnKind], keys: Sequence[str]) -> None:
-        settings, database = self._settings, self._database
-        is_keyed = settings.mode == "upsert"
-        declared = [
-            f"{database.listed([name])} {self._type(name, kind, is_key=is_keyed and name in keys)}"
-            for name, kind in kinds.items()
-        ]
-        if is_keyed:
-            declared.append(f"PRIMARY KEY ({database.listed(keys)})")
-        database.execute(f"CREATE TABLE IF NOT EXISTS {database.quoted(settings.table)} ({', '.join(declared)})")
-
-    def _type(self, name: str, kind: ColumnKind, *, is_key: bool) -> str:
-        default = self._database.key_text if is_key and kind in ("text", "json") else self._database.types[kind]
-        return self._settings.columns.get(name, default)
-
-    def _fitting(self, rows: Sequence[_Row], rejected: list[Rejected]) -> list[_Row]:
-        """Return the rows whose values the columns can hold; reject the others."""
-        fitting: list[_Row] = []
-        for row in rows:
-            try:
-                for name, value in row.columns.items():
-                    if value is not None and name not in self._columns:
-                        raise RowError(f"the table has no column {name!r}")
-                    if value is not None:
-                        check_fits(name, self._columns[name], value)
-                fitting.append(row)
-            except RowError as error:
-                rejected.append(Rejected(row.record, str(error)))
-        return fitting
 
     def _claim(self, batch: SinkBatch) -> bool:
         """Store the number of the batch; return False if the batch was written before."""
@@ -208,24 +153,25 @@ class TableWriter:
         self._database.set_marker(self._sink, batch.lineage, batch.number)
         return True
 
-    def _apply(self, rows: Sequence[_Row]) -> None:
+    def _apply(self, rows: Sequence[TableRow]) -> None:
+        table, columns = self._settings.table, list(self._layout.columns)
         if not rows:
             return
-        table, columns, kinds = self._settings.table, list(self._columns), self._columns
         if self._settings.mode == "append":
-            self._database.insert(table, columns, [row.values(kinds) for row in rows])
+            self._database.insert(table, columns, [row.values for row in rows])
             return
-        keys = list(rows[0].keys)
-        latest = {tuple(plain(row.keys.get(key)) for key in keys): row for row in rows}
-        upserts = [row.values(kinds) for row in latest.values() if row.record.value is not None]
-        deletes = [key for key, row in latest.items() if row.record.value is None]
-        if deletes and self._columns:
-            self._database.delete(table, keys, deletes)
-        if upserts:
-            self._database.upsert(table, keys, columns, upserts)
+        latest = {row.key: row for row in rows}
+        for names in dict.fromkeys(names for names, _ in latest):  # usually one; a table may have several unique keys
+            of_key = [row for row in latest.values() if row.key[0] == names]
+            deletes = [row.key[1] for row in of_key if row.record.value is None]
+            upserts = [row.values for row in of_key if row.record.value is not None]
+            if deletes and columns:
+                self._database.delete(table, names, deletes)
+            if upserts:
+                self._database.upsert(table, names, columns, upserts)
 
     def _refused(
-        self, rows: Sequence[_Row], accepted: Sequence[_Row] = (), *, is_together: bool = False
+        self, rows: Sequence[TableRow], accepted: Sequence[TableRow] = (), *, is_together: bool = False
     ) -> list[Rejected]:
         """Return the rows that the database refuses by themselves, found by halving; nothing is written.
 
@@ -239,37 +185,10 @@ class TableWriter:
             return []
         except RefusedRowsError as error:
             if len(rows) == 1:
-                return [Rejected(rows[0].record, str(error))]
+                return [Rejected(rows[0].record, printable(error_text(error))[:300])]
         middle = len(rows) // 2
         first = self._refused(rows[:middle], accepted, is_together=is_together)
         if is_together:
             refused = {id(rejected.record) for rejected in first}
             accepted = [*accepted, *(row for row in rows[:middle] if id(row.record) not in refused)]
         return [*first, *self._refused(rows[middle:], accepted, is_together=is_together)]
-
-
-class _Row:
-    """A record as columns."""
-
-    def __init__(self, record: Record[Any, Any], keys: dict[str, Any], value: dict[str, Any]) -> None:
-        self.record = record
-        self.keys = keys
-        self.columns = {**value, **keys}
-
-    def values(self, columns: Mapping[str, ColumnKind]) -> Row:
-        """Return the values of columns as a driver takes them."""
-        get = self.columns.get
-        return tuple([as_json(get(name)) if kind == "json" else plain(get(name)) for name, kind in columns.items()])
-
-
-def _wider(known: ColumnKind | None, new: ColumnKind) -> ColumnKind:
-    if known is None or known == new:
-        return new
-    return "number" if {known, new} == {"integer", "number"} else known  # the other values are rejected
-
-
-def _safe_kind(value: Any) -> ColumnKind | None:
-    try:
-        return kind_of(value)
-    except RowError:  # the row is rejected later
-        return None
