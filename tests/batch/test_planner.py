@@ -31,6 +31,18 @@ def test_a_batch_takes_the_whole_of_a_small_backlog(log: EmbeddedLog, topic: Top
     assert Planner(log, ["n"], BatchSize(10, 1.0)).plan(following) is None
 
 
+def test_records_that_were_deleted_before_they_were_read_are_reported(
+    log: EmbeddedLog, topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic([1, 2, 3, 4, 5])
+    log.delete_before("n", 0, 3)
+    planner = Planner(log, ["n"], BatchSize(10, 1.0))
+    assert cuts(planner.plan(Progress())) == [(0, 3, 5)]  # it has read none of the topic
+    assert caplog.messages == []
+    assert cuts(planner.plan(Progress(positions={"n/0": 1}))) == [(0, 3, 5)]
+    assert caplog.messages == ["records deleted before they were read topic=n partition=0 records=2"]
+
+
 def test_a_large_backlog_is_cut_at_the_same_event_time(log: EmbeddedLog, topic: Topic) -> None:
     """Two records each would be fair; partition 1 would run ahead to 300, so it waits.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -68,6 +69,21 @@ def test_a_job_that_raises_is_tried_again_and_then_becomes_a_dead_letter(app: Ap
     headers = dict(letter.headers)
     assert (letter.value, headers["__streams.errors.message"]) == ("poison", b"cannot send poison")
     assert b"in mail" in (headers["__streams.errors.stacktrace"] or b"")
+
+
+def test_a_worker_that_exits_fails_for_its_job_only(app: App) -> None:
+    seen = []
+
+    @app.worker("jobs", group="mailers", start="earliest", max_deliveries=1)
+    def mail(job: Record[Any, Any]) -> None:
+        seen.append(job.value)
+        if job.value == "exit":
+            sys.exit(3)
+
+    send(app, "exit", "fine")
+    app.work(until="idle")
+    assert seen == ["exit", "fine"]
+    assert [letter.value for letter in letters(app)] == ["exit"]
 
 
 def test_reject_makes_a_dead_letter_at_once(app: App) -> None:

@@ -7,12 +7,14 @@ makes its records late, so a replay gives the same results as the live run.
 from __future__ import annotations
 
 import functools
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from millstream.batch.batch import Batch, Progress
 from millstream.batch.idle import IdleInputs
+from millstream.batch.logs import log_event
 from millstream.batch.timers import TimedTasks, due_tasks, next_due
 from millstream.broker import Broker, Offsets
 from millstream.errors import OffsetOutOfRangeError
@@ -20,6 +22,7 @@ from millstream.records import TopicPartition
 from millstream.task.task_input import Range
 from millstream.windows import FOREVER
 
+_log = logging.getLogger("millstream.planner")
 _MAX_FIXED_SHARE = 0.9  # of the time of a batch, whatever the estimate
 _MAX_RECORD_TIME = 2.0  # in target times
 _DECAY = 0.7
@@ -73,6 +76,15 @@ class BatchSize:
 def wall_clock() -> int:
     """Return the time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def _report_deleted(progress: Progress, ranges: Iterable[Range]) -> None:
+    """Log records that retention has deleted before they were read."""
+    for range_ in ranges:
+        position = progress.position(range_.topic, range_.partition)
+        if position is not None and position < range_.start:
+            facts = {"topic": range_.topic, "partition": range_.partition, "records": range_.start - position}
+            log_event(_log, logging.WARNING, "records deleted before they were read", facts)
 
 
 class Planner:
@@ -163,6 +175,7 @@ class Planner:
             global_ranges = [range_ for range_ in backlog if range_.topic in self._global_topics]
             others = [range_ for range_ in backlog if range_.topic not in self._global_topics]
             ranges = global_ranges + self._aligned(others, shares(others, self._size.records))
+        _report_deleted(progress, ranges)
         return self.batch(progress, ranges, timers=due, ticks=ticks)
 
     def batch(

@@ -152,6 +152,8 @@ class _Slot:
             self.worker.work(job)
         except Exception as error:
             return error
+        except SystemExit as error:  # it would end this thread, and the lock on the job would be renewed forever
+            return RuntimeError(f"the worker called sys.exit({error.code!r})")
         return None
 
     def _answer(self, job: Record[Any, Any], error: Exception | None) -> None:
