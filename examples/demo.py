@@ -30,7 +30,7 @@ from millstream.batch.report import BatchReport
 from millstream.broker import TopicConfig
 from millstream.cli.progress import RunTotals
 from millstream.errors import TopicExistsError
-from millstream.serve.alert_rules import AlertStore, Rule
+from millstream.operations.rules import Rule, RuleStore
 from millstream.serve.server import WebServer
 from millstream.spark.run import stop_spark
 
@@ -102,7 +102,7 @@ def prepare() -> None:
             broker.create_topic(topic, TopicConfig(partitions=4))
     broker.close()
     for rule in ALERTS:
-        AlertStore(APPS[0].data_dir).put(rule)
+        RuleStore(APPS[0].data_dir).put(rule)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ FRONT = (
     | CLIENTS
     | {"alerts", "broker_urls", "tables", "connect", "connectors", "dsl", "schemas", "sql", "spark", "app"}
 )
-ABOVE_TABLES = frozenset({"views", "admin", "metrics", "queries"})
+ABOVE_TABLES = frozenset({"views", "admin", "metrics", "queries", "operations"})
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
@@ -56,10 +56,11 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "metrics": ENGINE | {"views"},
     "connect": ENGINE | {"broker_urls", "views"},
     "connectors": FOUNDATION | {"broker", "connect"},
+    "operations": ENGINE | {"alerts", "broker_urls", "tables", "connect", "connectors"},
     "queries": ENGINE | CLIENTS | {"tables", "views", "dsl", "sql"},
     "dsl": FOUNDATION | {"alerts", "broker", "plan", "connect"},
     "sql": FOUNDATION | {"plan", "dsl", "schemas"},
-    "spark": ENGINE | BROKERS | {"broker_urls", "tables", "admin", "metrics", "connect"},
+    "spark": ENGINE | BROKERS | {"broker_urls", "tables", "admin", "metrics", "connect", "operations"},
     "app": FRONT - {"app"},
     "__init__": FRONT,
     **dict.fromkeys(("testing", "serve"), FRONT | ABOVE_TABLES | {"__init__"}),

@@ -103,7 +103,7 @@ def test_an_empty_directory_shows_what_to_do(browser: Browser, tmp_path_factory:
         "/groups": "millstream consume",
         "/connectors": "millstream connect run",
         "/dead-letters": "millstream run",
-        "/alerts": "There are no alerts yet",
+        "/alerts": "There are no rules yet",
     }.items():
         browser.driver.get(f"{server.url}{path}")
         assert lesson in browser.text("body"), path

@@ -17,10 +17,10 @@ from millstream import App, Config, tumbling
 from millstream.broker import TopicConfig
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
+from millstream.operations.alert_watch import AlertWatch
+from millstream.operations.data_directory import DataDirectory
 from millstream.producer import Producer
 from millstream.queries.session import Session
-from millstream.serve.alert_watch import AlertWatch
-from millstream.serve.data_directory import DataDirectory
 from millstream.serve.guard import Credentials
 from millstream.serve.rates import Rates
 from millstream.serve.server import WebAddress, WebServer

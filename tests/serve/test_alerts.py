@@ -18,8 +18,9 @@ from millstream.batch.connector_status import ConnectorStatus, write_status
 from millstream.batch.history import FailureReport
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import lock_file
-from millstream.serve.alert_watch import AlertWatch
-from millstream.serve.notify import SMTP_VARIABLE
+from millstream.operations.alert_topics import add_silence
+from millstream.operations.alert_watch import AlertWatch
+from millstream.operations.targets import SMTP_VARIABLE
 
 LAG = {"name": "behind", "app": "rides-app", "what": "lag", "limit": 2}
 
@@ -35,7 +36,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def webhook() -> Iterator[tuple[str, list[Any]]]:
+def webhook(port: int = 0) -> Iterator[tuple[str, list[Any]]]:
     """A real server that records what is posted to it; /moved is a redirect."""
     received: list[Any] = []
 
@@ -49,13 +50,15 @@ def webhook() -> Iterator[tuple[str, list[Any]]]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", received
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", received
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def write(served: Served, count: int) -> None:
@@ -63,26 +66,39 @@ def write(served: Served, count: int) -> None:
         served.post("/api/topics/rides/records", {"value": number})
 
 
+def firing(served: Served) -> set[str]:
+    """Return the rules whose alerts are firing after an evaluation."""
+    served.site.watch.check_rules()
+    return {status["rule"]["name"] for status in served.get("/api/alerts")["rules"] if status["is_firing"]}
+
+
 def test_an_alert_is_raised_sent_and_resolved_once(served: Served) -> None:
     with webhook() as (url, received):
         assert served.post("/api/alerts", {**LAG, "to": url}).status_code == 200
-        assert served.site.watch.check_rules() == []
+        assert firing(served) == set()
         write(served, 3)
-        (event,) = served.site.watch.check_rules()
-        assert (event.is_raised, event.message) == (True, "rides-app has a lag of 3 records")
-        assert served.site.watch.check_rules() == []
-        served.site.watch.send_pending()
-        assert [(event["rule"], event["is_raised"]) for event in received] == [("behind", True)]
+        assert firing(served) == {"behind"}
+        assert firing(served) == {"behind"}
+        listed = served.get("/api/alerts")
+        assert [event["summary"] for event in listed["active"]] == ["rides-app has a lag of 3 records"]
         run_to_end(rides_app(served.data_dir))
-        (over,) = served.site.watch.check_rules()
-        assert (over.is_raised, over.delivery) == (False, "waiting to be sent")
-        served.site.watch.send_pending()
-        served.site.watch.send_pending()
-        assert len(received) == 2
+        assert firing(served) == set()
+        arrived(received, 1)
+    assert [(message["status"], message["receiver"]) for message in received] == [("firing", "behind")]
     listed = served.get("/api/alerts")
-    assert [event["delivery"] for event in listed["events"]] == ["127.0.0.1 responded with 200"] * 2
-    assert [event["is_raised"] for event in listed["events"]] == [False, True]
-    assert not listed["rules"][0]["is_raised"]
+    assert [event["status"] for event in listed["events"]] == ["resolved", "firing"]
+    assert listed["active"] == []
+    assert "Active alerts" in served.page("/alerts")
+
+
+def arrived(received: list[Any], count: int) -> None:
+    """Wait until a webhook has received that many messages."""
+    deadline = threading.Event()
+    for _ in range(1000):
+        if len(received) >= count:
+            return
+        deadline.wait(0.02)
+    pytest.fail(f"only {len(received)} messages arrived")
 
 
 def test_late_records_dead_letters_and_numbers_in_tables_raise_alerts(served: Served) -> None:
@@ -94,7 +110,7 @@ def test_late_records_dead_letters_and_numbers_in_tables_raise_alerts(served: Se
         {"name": "failed", "app": "rides-app", "what": "failure"},
     ):
         assert served.post("/api/alerts", rule).status_code == 200
-    assert {event.rule for event in served.site.watch.check_rules()} == {"late", "letters", "table"}
+    assert firing(served) == {"late", "letters", "table"}
 
 
 def test_a_sink_that_fails_again_and_again_raises_an_alert_while_the_app_runs(served: Served) -> None:
@@ -110,25 +126,61 @@ def test_a_sink_that_fails_again_and_again_raises_an_alert_while_the_app_runs(se
     assert lock.acquire()
     try:
         write_status(served.data_dir, "rides-app", sink)
-        assert served.site.watch.check_rules() == []
+        assert firing(served) == set()
         third = msgspec.structs.replace(failure, attempts=3)
         write_status(served.data_dir, "rides-app", msgspec.structs.replace(sink, failure=third))
-        (event,) = served.site.watch.check_rules()
-        assert (event.is_raised, event.message) == (True, "lake of rides-app fails: KeyError")
+        assert firing(served) == {"failed"}
+        assert served.get("/api/alerts")["active"][0]["summary"] == "lake of rides-app fails: KeyError"
     finally:
         lock.release()
 
 
-def test_one_server_of_a_directory_checks_rules_and_another_takes_over(served: Served) -> None:
+def test_one_process_evaluates_the_rules_and_another_takes_over(served: Served) -> None:
     served.post("/api/alerts", LAG)
     write(served, 3)
     other = AlertWatch(served.site.directory)
-    assert len(served.site.watch.check_rules()) == 1
-    assert other.check_rules() == []
+    assert served.site.watch.check_rules() == 1
+    assert other.check_rules() == 0
     run_to_end(rides_app(served.data_dir))
     served.site.watch.stop()
-    assert [event.is_raised for event in other.check_rules()] == [False]
+    assert other.check_rules() == 1
+    assert [status.is_firing for status in other.statuses()] == [False]
     other.stop()
+
+
+def test_a_target_that_is_down_gets_the_alert_later_also_after_a_restart(served: Served) -> None:
+    with webhook() as (url, received):
+        port = int(url.rpartition(":")[2])
+    served.post("/api/alerts", {**LAG, "to": url})
+    write(served, 3)
+    assert firing(served) == {"behind"}
+    served.site.watch.stop()
+    again = AlertWatch(served.site.directory)
+    with webhook(port) as (_, received):
+        again.check_rules()
+        arrived(received, 1)
+    again.stop()
+    assert [message["status"] for message in received] == ["firing"]
+
+
+def test_a_silenced_rule_is_not_sent(served: Served) -> None:
+    with webhook() as (url, received):
+        add_silence(served.site.directory.broker, "rides-app", ["alertname=behind"], 60_000)
+        served.post("/api/alerts", {**LAG, "to": url})
+        served.post("/api/alerts", {**LAG, "name": "loud", "to": url})
+        write(served, 3)
+        assert firing(served) == {"behind", "loud"}
+        arrived(received, 1)
+    assert [message["receiver"] for message in received] == ["loud"]
+
+
+def test_the_alert_of_a_deleted_rule_is_resolved(served: Served) -> None:
+    served.post("/api/alerts", LAG)
+    write(served, 3)
+    assert firing(served) == {"behind"}
+    served.post("/api/alerts/behind/delete", {"confirm": "behind"})
+    assert firing(served) == set()
+    assert served.get("/api/alerts")["events"][0]["reason"] == "deleted"
 
 
 def test_a_failed_or_redirected_webhook_is_recorded_and_not_followed(served: Served) -> None:
@@ -149,9 +201,9 @@ def test_an_alert_is_mailed(served: Served, monkeypatch: pytest.MonkeyPatch) -> 
         served.post("/api/alerts", {**LAG, "to": "mailto:ops@example.test"})
         done = served.post("/api/alerts/behind/try", {"message": "trial\r\nBcc: evil@example.test"}).json()["done"]
         thread.join(timeout=30)
-    assert done == "mailed to ops@example.test"
+    assert done == "sent to ops@example.test"
     head, _, body = mails[0].partition("\r\n\r\n")
-    assert "Subject: alert: behind (rides-app)" in head
+    assert "Subject: [FIRING:1] behind rides-app" in head
     assert "Bcc" not in head
     assert "trial" in body
 
@@ -191,15 +243,3 @@ def _receive_mail(listener: socket.socket, mails: list[str]) -> None:
 def test_an_invalid_rule_is_rejected(served: Served, change: dict[str, Any]) -> None:
     assert served.post("/api/alerts", {**LAG, **change}).status_code in (400, 404)
     assert served.get("/api/alerts")["rules"] == []
-
-
-def test_the_history_is_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millstream.serve.alert_rules._MAX_EVENTS", 3)
-    served.post("/api/alerts", LAG)
-    write(served, 3)
-    for _ in range(3):
-        served.site.watch.check_rules()
-        served.post("/api/alerts", {**LAG, "limit": 1000})
-        served.site.watch.check_rules()
-        served.post("/api/alerts", LAG)
-    assert len(served.get("/api/alerts")["events"]) == 3

@@ -28,6 +28,7 @@ COMMANDS = {
     "topics": LazyCommand("millstream.cli.topics:topics", "List, create, change and delete topics."),
     "produce": LazyCommand("millstream.cli.produce:produce", "Write lines from standard input to a topic."),
     "consume": LazyCommand("millstream.cli.consume:consume", "Print the records of topics."),
+    "alerts": LazyCommand("millstream.cli.alerts:alerts", "List the alerts of apps, and silence them."),
     "groups": LazyCommand("millstream.cli.groups:groups", "Show consumer groups and reset their offsets."),
     "tables": LazyCommand("millstream.cli.tables:tables", "Read the tables of an app, even while it runs."),
     "status": LazyCommand("millstream.cli.status:status", "Show the status of an app, running or stopped."),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from millstream.broker import Broker
-from millstream.serve.data_directory import DataDirectory
+from millstream.operations.data_directory import DataDirectory
 from millstream.serve.rates import Rates
 
 _MIN_INTERVAL_SECONDS = 0.3

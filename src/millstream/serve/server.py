@@ -17,9 +17,9 @@ import uvicorn
 
 from millstream.errors import DefinitionError, StateError
 from millstream.foundation.storage import translate_storage_errors
-from millstream.serve.alert_watch import AlertWatch
+from millstream.operations.alert_watch import AlertWatch
+from millstream.operations.data_directory import DataDirectory
 from millstream.serve.connections import MAX_CONNECTIONS, LimitedProtocol
-from millstream.serve.data_directory import DataDirectory
 from millstream.serve.guard import Credentials
 from millstream.serve.rates import Rates
 from millstream.serve.site import Site

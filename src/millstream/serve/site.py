@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from millstream.serve.alert_watch import AlertWatch
-from millstream.serve.data_directory import DataDirectory
+from millstream.operations.alert_watch import AlertWatch
+from millstream.operations.data_directory import DataDirectory
 from millstream.serve.progress import ProgressWatch
 from millstream.serve.rates import Rates
 

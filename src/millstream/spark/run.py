@@ -40,6 +40,8 @@ from millstream.foundation.open_files import raise_open_file_limit
 from millstream.foundation.paths import activity_file, lease_file, lock_file
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.metrics.prometheus import MetricsServer
+from millstream.operations.alert_watch import AlertWatch
+from millstream.operations.data_directory import DataDirectory
 from millstream.spark.deliveries import deliveries_of
 from millstream.spark.deployment import Deployment
 from millstream.spark.filling import Filling
@@ -119,6 +121,8 @@ class SparkRun:
                 activity=options.activity,
                 lay_out_again=deployment.lay_out,
             )
+            if until == "stopped":
+                held.callback(_watch_alerts(spec))
             outside = [*sources_of(spec, broker), *sinks_of(spec, broker), *deliveries_of(spec, broker)]
             port = spec.config.metrics_port
             metrics = None if port is None else MetricsServer(spec.data_dir, port)
@@ -256,6 +260,19 @@ def _acquire_lock(app: AppSettings) -> FileLock:
             process=lock.holder(),
         )
     return lock
+
+
+def _watch_alerts(app: AppSettings) -> Callable[[], None]:
+    """Evaluate the alert rules of the data directory, unless another process does; return what ends it."""
+    directory = DataDirectory(app.data_dir, app.broker_url)
+    watch = AlertWatch(directory)
+    watch.start()
+
+    def end() -> None:
+        watch.stop()
+        directory.close()
+
+    return end
 
 
 def _watchdog(app: AppSettings, deployment: Deployment, activity: Activity) -> Watchdog:

@@ -1,24 +1,29 @@
-"""Alerts: rules, their status, and the history of events."""
+"""Alerts: rules, their status, and the events of all apps."""
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 
-from millstream.serve.alert_rules import AlertEvent, Rule
-from millstream.serve.alert_watch import AlertStatus
+from millstream.alerts.events import AlertEvent
+from millstream.alerts.notifications import Notification, notification
+from millstream.broker import Broker
+from millstream.operations.alert_topics import alert_apps, current_alerts, recent_events
+from millstream.operations.alert_watch import AlertStatus
+from millstream.operations.rules import Rule
+from millstream.operations.targets import send_once
 from millstream.serve.api.params import Name
 from millstream.serve.api.topics import Deletion, Done, not_confirmed
-from millstream.serve.notify import notify
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 
+_MAX_EVENTS = 100
+
 
 class Alerts(msgspec.Struct, frozen=True, kw_only=True):
-    """All rules and the newest events, newest first."""
+    """All rules, the alerts of all apps that are pending or firing, and the newest events, newest first."""
 
     rules: list[AlertStatus]
+    active: list[AlertEvent]
     events: list[AlertEvent]
 
 
@@ -33,8 +38,21 @@ class TestMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def list_alerts(site: Site, _: object = None) -> Alerts:
-    """Return all rules and the newest events."""
-    return Alerts(rules=site.watch.statuses(), events=site.watch.store.events())
+    """Return all rules, active alerts and the newest events."""
+
+    def read(broker: Broker) -> tuple[list[AlertEvent], list[AlertEvent]]:
+        apps = alert_apps(broker)
+        active = [event for app in apps for event in current_alerts(broker, app) if event.status != "resolved"]
+        events = [event for app in apps for event in recent_events(broker, app, _MAX_EVENTS)]
+        return active, sorted(events, key=_time, reverse=True)[:_MAX_EVENTS]
+
+    nothing: tuple[list[AlertEvent], list[AlertEvent]] = ([], [])
+    active, events = site.directory.query_broker(read, nothing)
+    return Alerts(rules=site.watch.statuses(), active=active, events=events)
+
+
+def _time(event: AlertEvent) -> int:
+    return event.resolved or event.fired or event.since
 
 
 def put_alert(site: Site, _: object, body: Rule) -> Done:
@@ -57,9 +75,15 @@ def try_alert(site: Site, params: AlertParams, body: TestMessage) -> Done:
     rule = next((rule for rule in site.watch.store.rules() if rule.name == params.alert), None)
     if rule is None:
         return Done(done=f"there is no alert {params.alert!r}")
-    at = time.time_ns() // 1_000_000
-    event = AlertEvent(at=at, rule=rule.name, app=rule.app, is_raised=True, message=body.message, delivery="")
-    return Done(done="shown in the dashboard only" if rule.to is None else notify(rule.to, event).text)
+    return Done(done="shown in the dashboard only" if rule.to is None else send_once(rule.to, _trial(rule, body)))
+
+
+def _trial(rule: Rule, body: TestMessage) -> Notification:
+    labels = {"alertname": rule.name, "app": rule.app}
+    event = AlertEvent(
+        alert=rule.name, app=rule.app, key=None, status="firing", labels=labels, since=0, fired=0, summary=body.message
+    )
+    return notification(rule.name, labels, [event])
 
 
 OPERATIONS = (

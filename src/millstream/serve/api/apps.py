@@ -12,9 +12,9 @@ from millstream.batch.history import MINUTES_KEPT
 from millstream.batch.journal import Journal
 from millstream.batch.report import BatchReport, Phases
 from millstream.batch.restoring import is_restore
+from millstream.operations.lag import lag_of
 from millstream.serve.api.params import Name
 from millstream.serve.history import HistoryPoint, history_of
-from millstream.serve.lag import lag_of
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 from millstream.views.status import AppStatus, StageStatus, status_of

@@ -15,11 +15,11 @@ import msgspec
 import millstream.plan
 from millstream.batch.report import BatchReport
 from millstream.foundation.text import printable
+from millstream.operations.lag import lag_of
 from millstream.operators.probe import Measured
 from millstream.plan.node import Node, verb_of
 from millstream.serve.api.apps import AppParams
 from millstream.serve.flow import Flow
-from millstream.serve.lag import lag_of
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 from millstream.views.status import StageStatus, status_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millstream.serve.alert_rules import AlertEvent
-from millstream.serve.alert_watch import AlertStatus
+from millstream.alerts.events import AlertEvent
+from millstream.operations.alert_watch import AlertStatus
 from millstream.serve.api.alerts import list_alerts
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
@@ -36,7 +36,8 @@ def alerts_page(site: Site) -> tuple[Content, ...]:
     rules = [_rule(status) for status in alerts.rules]
     shown: Content = element("div", rules, class_="rules") if rules else _no_alerts()
     return (
-        card("Alerts", shown, live="rules", wide=True),
+        card("Active alerts", _active(alerts.active), live="active", wide=True),
+        card("Rules", shown, live="rules", wide=True),
         card("History", _events(alerts.events), live="events", wide=True),
         card("Create an alert", _form(site.directory.apps()), wide=True),
     )
@@ -44,8 +45,8 @@ def alerts_page(site: Site) -> tuple[Content, ...]:
 
 def _no_alerts() -> Markup:
     return empty(
-        "There are no alerts yet",
-        element("p", "An alert is raised when a number passes its limit, and is sent to a webhook or by mail."),
+        "There are no rules yet",
+        element("p", "A rule raises an alert when a number passes its limit, and sends it to a webhook or by mail."),
         element("p", "For example: the lag of an app is above 10,000 records."),
     )
 
@@ -66,28 +67,33 @@ def _rule(status: AlertStatus) -> Markup:
     )
     return element(
         "article",
-        element("h3", rule.name, " ", badge("raised", "bad") if status.is_raised else badge("ok", "good")),
+        element("h3", rule.name, " ", badge("firing", "bad") if status.is_firing else badge("ok", "good")),
         element("p", f"{rule.app}: {dict(_KINDS)[rule.what]}{row}{limit}"),
         element("p", status.message, class_="note"),
-        element("p", f"sent to {rule.to}" if rule.to else "shown in the dashboard only", class_="note"),
+        element("p", f"sent to {rule.to}: {status.delivery}" if rule.to else status.delivery, class_="note"),
         element("div", buttons, class_="buttons"),
     )
+
+
+def _active(events: list[AlertEvent]) -> Content:
+    if not events:
+        return element("p", "No alert is active.", class_="none")
+    rows = ((_badge(event), event.app, event.id, event.summary, moment(event.fired or event.since)) for event in events)
+    return table(("", "App", "Alert", "Summary", "Since (UTC)"), rows)
 
 
 def _events(events: list[AlertEvent]) -> Content:
     if not events:
         return element("p", "No alert has been raised yet.", class_="none")
     rows = (
-        (
-            moment(event.at),
-            badge("raised", "bad") if event.is_raised else badge("resolved", "good"),
-            event.rule,
-            event.message,
-            event.delivery,
-        )
+        (moment(event.resolved or event.fired or event.since), _badge(event), event.app, event.id, event.summary)
         for event in events[:50]
     )
-    return table(("Time (UTC)", "", "Alert", "Message", "Delivery"), rows)
+    return table(("Time (UTC)", "", "App", "Alert", "Summary"), rows)
+
+
+def _badge(event: AlertEvent) -> Markup:
+    return badge(event.status, "good" if event.status == "resolved" else "bad")
 
 
 def _form(apps: list[str]) -> Content:

@@ -14,8 +14,8 @@ from tests.serve.conftest import fill, serving, words_app
 from millstream.broker import Broker
 from millstream.errors import BrokerUnavailableError
 from millstream.foundation.storage import close_environments
-from millstream.serve import broker_link
-from millstream.serve.broker_link import BrokerLink
+from millstream.operations import broker_link
+from millstream.operations.broker_link import BrokerLink
 
 AT_ONCE_SECONDS = 5  # the client of Kafka tries for twenty
 

@@ -12,7 +12,7 @@ from millstream.broker import Broker
 from millstream.broker_urls import KAFKA, open_broker
 from millstream.errors import BrokerUnavailableError, MillstreamError, UnknownTableError, UnknownTopicError
 from millstream.foundation.paths import app_names, has_run, journal_dir
-from millstream.serve.broker_link import BrokerLink
+from millstream.operations.broker_link import BrokerLink
 from millstream.tables.opening import open_tables
 from millstream.tables.rows import TableReader
 

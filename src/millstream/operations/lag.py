@@ -6,7 +6,7 @@ from millstream.batch.batch import Progress
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
 from millstream.errors import UnknownTopicError
-from millstream.serve.data_directory import DataDirectory
+from millstream.operations.data_directory import DataDirectory
 
 
 def lag_of(directory: DataDirectory, journal: Journal) -> dict[str, int]:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 import trustme
+from tests.alerts.sample_events import sample_event
 
+from millstream.alerts.notifications import notification
 from millstream.connectors import smtp
-from millstream.serve.alert_rules import AlertEvent
-from millstream.serve.notify import SMTP_VARIABLE, notify
+from millstream.operations.targets import SMTP_VARIABLE, send_once
 
-EVENT = AlertEvent(rule="behind", app="a", at=0, is_raised=True, message="lag", delivery="")
+MESSAGE = notification("behind", {"alertname": "behind"}, [sample_event("a", fired=0)])
 
 
 @contextmanager
@@ -86,7 +87,7 @@ def test_the_password_is_sent_over_tls_if_the_server_offers_it(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     with mail_server(authority.issue_cert("127.0.0.1")) as (port, received):
         monkeypatch.setenv(SMTP_VARIABLE, f"smtp://me:secret@127.0.0.1:{port}")
-        assert notify("mailto:ops@example.test", EVENT) == (True, "mailed to ops@example.test")
+        assert send_once("mailto:ops@example.test", MESSAGE) == "sent to ops@example.test"
     assert [line.split()[:2] for line in received if "AUTH" in line] == [["tls", "AUTH"]]
 
 
@@ -95,7 +96,7 @@ def test_a_certificate_that_is_not_trusted_ends_the_delivery(
 ) -> None:
     with mail_server(authority.issue_cert("127.0.0.1")) as (port, received):
         monkeypatch.setenv(SMTP_VARIABLE, f"smtp://me:secret@127.0.0.1:{port}")
-        assert "CERTIFICATE_VERIFY_FAILED" in notify("mailto:ops@example.test", EVENT).text
+        assert "CERTIFICATE_VERIFY_FAILED" in send_once("mailto:ops@example.test", MESSAGE)
     assert not [line for line in received if "AUTH" in line]
 
 
@@ -103,14 +104,14 @@ def test_the_password_is_not_sent_to_another_host_without_tls(monkeypatch: pytes
     monkeypatch.setattr(smtp, "is_loopback", lambda _: False)
     with mail_server(None) as (port, received):
         monkeypatch.setenv(SMTP_VARIABLE, f"smtp://me:secret@127.0.0.1:{port}")
-        assert "does not offer TLS" in notify("mailto:ops@example.test", EVENT).text
+        assert "does not offer TLS" in send_once("mailto:ops@example.test", MESSAGE)
     assert not [line for line in received if "AUTH" in line]
 
 
 @pytest.mark.parametrize("url", ["smtp://me:pa/ss@host:25", "smtp://me:12/ss@host:25", "smtp://me:pa#ss@host", "pass"])
 def test_no_part_of_a_password_is_shown(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv(SMTP_VARIABLE, url)
-    outcome = notify("mailto:ops@example.test", EVENT).text
+    outcome = send_once("mailto:ops@example.test", MESSAGE)
     assert outcome.startswith("could not be sent: MILLSTREAM_SMTP is not a valid URL")
     assert "pa/" not in outcome
     assert "'pa'" not in outcome

@@ -10,9 +10,9 @@ from millstream.batch.connector_status import connector_statuses
 from millstream.errors import MillstreamError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import lock_file
-from millstream.serve.alert_rules import Rule
-from millstream.serve.data_directory import DataDirectory
-from millstream.serve.lag import lag_of
+from millstream.operations.data_directory import DataDirectory
+from millstream.operations.lag import lag_of
+from millstream.operations.rules import Rule
 from millstream.tables.typed_keys import find_row
 
 _MINUTE_MS = 60_000

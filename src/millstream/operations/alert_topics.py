@@ -1,0 +1,106 @@
+"""The alerts and silences of apps, read from their topics and written to them."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from millstream.alerts.events import AlertEvent, alerts_topic, silences_topic
+from millstream.alerts.silences import Silence
+from millstream.batch.topics import create_missing_topics
+from millstream.broker import Broker, Output, TopicConfig
+from millstream.errors import UnknownTableError
+from millstream.foundation.blocks import block_of, rows_of
+from millstream.foundation.partitioning import partition_of
+
+COMPACTED = TopicConfig(partitions=1, compact=True)
+_MAX_EVENTS = 500
+_SUFFIX = alerts_topic("")
+Row = tuple[bytes | None, bytes | None, int]
+
+
+def alert_apps(broker: Broker) -> list[str]:
+    """Return the apps that have a topic of alerts."""
+    return sorted(topic.removesuffix(_SUFFIX) for topic in broker.topic_names() if topic.endswith(_SUFFIX))
+
+
+def recent_events(broker: Broker, app: str, limit: int = _MAX_EVENTS) -> list[AlertEvent]:
+    """Return the newest events of an app, newest first, as far as compaction has kept them."""
+    events = [
+        (timestamp, event)
+        for _, value, timestamp in _rows(broker, alerts_topic(app), limit)
+        if (event := _event(value)) is not None
+    ]
+    return [event for _, event in sorted(events, key=lambda item: item[0], reverse=True)][:limit]
+
+
+def current_alerts(broker: Broker, app: str) -> list[AlertEvent]:
+    """Return the last event of each alert of an app, by their keys; those that did not last are left out."""
+    latest: dict[bytes | None, AlertEvent | None] = {}
+    for key, value, _ in _rows(broker, alerts_topic(app)):
+        latest[key] = _event(value)
+    return sorted((event for event in latest.values() if event is not None), key=lambda event: event.id)
+
+
+def silences_of(broker: Broker, app: str) -> list[Silence]:
+    """Return the silences of an app, the expired ones too, by their ends."""
+    latest: dict[bytes | None, Silence | None] = {}
+    for key, value, _ in _rows(broker, silences_topic(app)):
+        latest[key] = None if value is None else msgspec.json.decode(value, type=Silence)
+    return sorted((silence for silence in latest.values() if silence is not None), key=lambda silence: silence.ends)
+
+
+def add_silence(
+    broker: Broker, app: str, matchers: Sequence[str], milliseconds: int, *, author: str = "", comment: str = ""
+) -> Silence:
+    """Silence the alerts of an app that match, from now on."""
+    now = time.time_ns() // 1_000_000
+    silence = Silence(
+        id=uuid.uuid4().hex[:12],
+        matchers=tuple(matchers),
+        starts=now,
+        ends=now + milliseconds,
+        author=author,
+        comment=comment,
+    )
+    _write(broker, app, silence)
+    return silence
+
+
+def expire_silence(broker: Broker, app: str, id: str) -> Silence:
+    """End a silence now."""
+    silence = next((silence for silence in silences_of(broker, app) if silence.id == id), None)
+    if silence is None:
+        raise UnknownTableError(f"app {app!r} has no silence {id!r:.80}", hint="see: millstream alerts silences")
+    expired = msgspec.structs.replace(silence, ends=min(silence.ends, time.time_ns() // 1_000_000))
+    _write(broker, app, expired)
+    return expired
+
+
+def _write(broker: Broker, app: str, silence: Silence) -> None:
+    topic, key = silences_topic(app), silence.id.encode()
+    create_missing_topics(broker, {topic: COMPACTED})
+    partition = partition_of(key, broker.topic(topic).partitions)
+    broker.append([Output(topic, partition, block_of([key], [msgspec.json.encode(silence)], [silence.starts]))])
+
+
+def _rows(broker: Broker, topic: str, limit: int | None = None) -> Iterator[Row]:
+    """Yield keys, values and times of the last records of each partition, all of them without a limit."""
+    if topic not in broker.topic_names():
+        return
+    for partition, bounds in enumerate(broker.offsets(topic)):
+        start = bounds.begin if limit is None else max(bounds.begin, bounds.end - limit)
+        for chunk in broker.read(topic, partition, start, bounds.end):
+            keys, values, timestamps, _ = rows_of(chunk.block)
+            yield from zip(keys, values, timestamps, strict=True)
+
+
+def _event(value: bytes | None) -> AlertEvent | None:
+    """Return an event; what another program has written to the topic is left out."""
+    try:
+        return None if value is None else msgspec.json.decode(value, type=AlertEvent)
+    except msgspec.MsgspecError:
+        return None
