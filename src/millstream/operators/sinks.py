@@ -246,7 +246,7 @@ def _repartition_columns(
             return singly(batch)
         try:
             values = encoded(codec, batch.values)
-            codes = list(map(numbers.__getitem__, hashable_keys(batch.keys)))
+            codes = numbers.of_all(hashable_keys(batch.keys))
         except Exception:
             return singly(batch)
         columns.codes.extend(codes)

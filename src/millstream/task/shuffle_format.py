@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from millstream.foundation.blocks import Rows, take_items
-from millstream.foundation.object_codec import decode_key
+from millstream.foundation.object_codec import decode_keys
 from millstream.foundation.partitioning import partitions_of
 from millstream.operators.runtime import EdgeColumns
 from millstream.records import Headers
@@ -64,7 +64,7 @@ def shuffle_rows(data: bytes) -> Rows:
     """Return the records of a block; each distinct key is decoded once."""
     block = _unpack(data)
     codes = np.frombuffer(block.codes, np.int64)
-    keys = [None if key is None else decode_key(key) for key in block.keys]
+    keys = decode_keys(block.keys)
     timestamps: list[int] = np.frombuffer(block.timestamps, np.int64).tolist()
     headers = [block.headers.get(row, ()) for row in range(len(timestamps))] if block.headers else None
     return Rows(take_items(keys, codes.tolist()), block.values, timestamps, headers)
