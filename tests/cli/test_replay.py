@@ -5,9 +5,18 @@ import pytest
 from tests.cli.conftest import Call, Fill
 from tests.cli.running import run_to_end
 
+from millstream import App, Config
+from millstream.batch.app_spec import AppSpec
+from millstream.broker import Output, TopicConfig
+from millstream.cli.replay import leave_connectors_out
+from millstream.foundation.blocks import block_of
 from millstream.foundation.loading import load_app
+from millstream.foundation.storage import close_environments
+from millstream.log import EmbeddedLog
 from millstream.records import Record
+from millstream.spark.deliveries import deliveries_of
 from millstream.tables.opening import open_tables
+from millstream.testing.connectors import MemorySink, MemorySource
 
 APP = """
 from millstream import App, Config
@@ -43,3 +52,32 @@ def test_a_replay_needs_another_name(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "replayed_words_3.py"
     file.write_text(APP.format(key="len"))
     assert "error: 'words' is the name of the old version" in call("replay", str(file), "--as", "words").stderr
+
+
+def test_a_replay_leaves_sources_and_sinks_to_the_old_version() -> None:
+    app = App("shop")
+    app.source(MemorySource("orders"), name="orders")
+    stream = app.stream("orders")
+    stream.sink(MemorySink(), name="copy")
+    stream.to_spark(lambda _rows, _id: None, name="lake")
+    assert leave_connectors_out(app) == ["copy", "lake", "orders"]
+    assert (app.deliveries, leave_connectors_out(app)) == ({}, [])
+
+
+def test_to_spark_reads_the_topic_that_the_app_writes_with_its_prefix(tmp_path: Path) -> None:
+    app = App("shop", data_dir=tmp_path, config=Config(output_prefix="new."))
+    app.stream("orders").to_spark(lambda _rows, _id: None, name="lake")
+    spec = AppSpec(
+        id=app.id,
+        config=app.config,
+        data_dir=app.data_dir,
+        broker_url=app.broker_url,
+        plan=app.plan,
+        deliveries=app.deliveries,
+    )
+    with EmbeddedLog(tmp_path) as log:
+        log.create_topic("new.shop.to-spark.lake", TopicConfig(partitions=1))
+        log.append([Output("new.shop.to-spark.lake", 0, block_of([b"k"], [b"1"], [0]))])
+        [connector] = deliveries_of(spec, log)
+        assert connector.work.count_waiting() == 1
+    close_environments(tmp_path)

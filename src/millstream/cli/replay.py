@@ -52,9 +52,9 @@ def replay(
     """Run a new version of an app beside the old one until it has caught up.
 
     TARGET is the file or module of the new version. It reads the same topics from an earlier position, has its own
-    state under NEW_NAME, and writes to topics with the prefix "NEW_NAME.", so that both versions can be compared. A
-    repeated call continues from the last position. To switch over, stop the old version and use: millstream run TARGET
-    --as NEW_NAME
+    state under NEW_NAME, and writes to topics with the prefix "NEW_NAME.", so that both versions can be compared. Its
+    sources and sinks are left out, since the old version runs them. A repeated call continues from the last position.
+    To switch over, stop the old version and use: millstream run TARGET --as NEW_NAME
     """
     app = settings.load(target)
     old, app.id = app.id, check_name("app", name)
@@ -62,6 +62,8 @@ def replay(
         raise DefinitionError(f"{name!r} is the name of the old version", hint="choose another name with --as")
     if not same_topics:
         app.config = msgspec.structs.replace(app.config, output_prefix=f"{name}.")
+    if left_out := leave_connectors_out(app):
+        show_message(f"without {', '.join(left_out)}: sources and sinks stay with {old}")
     has_past = name in app_names(app.data_dir)
     if not has_past:
         with connected(settings, create=True) as broker:
@@ -79,6 +81,18 @@ def replay(
     behind = _behind(app, old)
     caught_up = "has caught up" if behind == 0 else f"is {format_count(behind, 'record')} behind {old}"
     show_message(f"{name} {caught_up} after {format_count(totals.records_in, 'record')} and {seconds:.1f} s")
+
+
+def leave_connectors_out(app: App) -> list[str]:
+    """Remove sources and sinks, and return their names.
+
+    Both versions would fill the same topics, take records from the same queue and write to the same targets.
+    """
+    draft = app._draft
+    names = [*draft.sources, *(step.name for step in draft.deliveries.values())]
+    draft.sources.clear()
+    draft.deliveries.clear()
+    return sorted(names)
 
 
 def _behind(app: App, old: str) -> int:

@@ -37,7 +37,8 @@ def deliveries_of(app: AppSpec, broker: Broker) -> list[Connector]:
     for topic, step in app.deliveries.items():
         if isinstance(step, SparkDelivery):
             connector = Connector(app, step.name, "sink", "Spark", SPARK_GUARANTEE)
-            delivery = Delivery(app, broker, step.name, [topic], delivery_dir(app.data_dir, app.id, topic))
+            read = f"{app.config.output_prefix}{topic}"
+            delivery = Delivery(app, broker, step.name, [read], delivery_dir(app.data_dir, app.id, topic))
             delivery.execute = _Call(app, broker, step, delivery.lineage)
             connectors.append(connector.attach(delivery))
     return connectors
