@@ -285,6 +285,10 @@ class Several(Aggregation, frozen=True):
         states = states or [None] * len(self.parts)
         return {name: part.finish(state) for name, part, state in zip(self.names, self.parts, states, strict=True)}
 
+    def count(self, states: list[Any] | None, _value: Any, /) -> list[Any]:
+        """Add a record to aggregations that all are counts, whatever its values."""
+        return [1] * len(self.parts) if states is None else [state + 1 for state in states]
+
 
 AnyAggregation: TypeAlias = (
     Count | Sum | Mean | Min | Max | First | Last | Collect | CollectSet | CountDistinct | Top | Quantile | Counted
@@ -331,3 +335,28 @@ def _middle(bucket: int) -> float:
         return 0.0
     size = 2 * math.exp((abs(bucket) - _ZERO) * _LOG_GAMMA) / (_GAMMA + 1)
     return size if bucket > 0 else -size
+
+
+def compiled_adder(several: Several) -> Callable[[list[Any] | None, list[Any]], list[Any]]:
+    """Return what ``add`` of several aggregations does, without a loop over them."""
+    if not several.parts:
+        return several.add
+    names: dict[str, Any] = {"empty": [None] * len(several.parts)}
+    items = []
+    for number, (part, index) in enumerate(zip(several.parts, several.indexes, strict=True)):
+        state = f"s{number}"
+        added = _ADDED.get(type(part), "a{number}({state}, v)").format(state=state, number=number)
+        names[f"a{number}"] = part.add
+        items.append(f"{state} if (v := values[{index}]) is None else {added}")
+    states = ", ".join(f"s{number}" for number in range(len(items)))
+    source = f"def add(states, values):\n    [{states}] = states or empty\n    return [{', '.join(items)}]\n"
+    exec(compile(source, "<several aggregations>", "exec"), names)  # noqa: S102  # made of numbers only
+    add: Callable[[list[Any] | None, list[Any]], list[Any]] = names["add"]
+    return add
+
+
+_ADDED: dict[type, str] = {
+    Count: "1 if {state} is None else {state} + 1",
+    Sum: "+v if {state} is None else {state} + v",
+}
+"""What these aggregations do, as code; others are called."""

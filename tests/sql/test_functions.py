@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.sql.running import value_of
+from tests.sql.running import rows, value_of
 
 from millstream.sql.functions.registry import FUNCTIONS
 
@@ -117,3 +117,11 @@ def test_results_that_are_too_large_or_undefined_are_errors(expression: str) -> 
 def test_every_function_has_an_example() -> None:
     called = {name for expression, _ in EXAMPLES for name in re.findall(r"([A-Z_0-9]+)\(", expression)}
     assert sorted(name for name in FUNCTIONS if name not in called and not name.startswith("_")) == []
+
+
+def test_the_size_of_collected_lists_can_be_limited() -> None:
+    text = """SET 'ksql.functions.collect_list.limit' = '2'; SET 'ksql.functions.collect_set.limit' = '-1';
+        CREATE STREAM s (id INT KEY, v INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
+        CREATE TABLE t AS SELECT id, COLLECT_LIST(v) AS list, COLLECT_SET(v) AS items FROM s GROUP BY id;"""
+    last = rows(text, "T", [("s", 1, {"V": value}) for value in (1, 2, 3)])[-1]
+    assert last == (1, {"LIST": [1, 2], "ITEMS": [1, 2, 3]})

@@ -10,6 +10,7 @@ import pytest
 
 from millstream.testing.ksql.__main__ import main
 from millstream.testing.ksql.cases import Case, read_cases
+from millstream.testing.ksql.functions import load_functions
 from millstream.testing.ksql.rest import run_rest
 from millstream.testing.ksql.running import run_queries
 from millstream.testing.ksql.script import run_script
@@ -149,3 +150,13 @@ def test_the_exit_status_says_whether_all_cases_passed(tmp_path: Path, monkeypat
         return main()
 
     assert (status(good), status(good, bad), status(good, suite="qtt")) == (0, 1, 2)
+
+
+def test_a_file_of_the_user_can_define_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.testing.ksql.functions._declarations", {})
+    file = tmp_path / "own_case_functions.py"
+    file.write_text("def twice(x: float) -> float:\n    return 2 * x\n")
+    doubled = [STATEMENTS[0], "CREATE STREAM dst AS SELECT id, TWICE(v) AS half FROM src;"]
+    assert run_queries(case(statements=doubled)).verdict == "refused"
+    assert load_functions(file) == ["TWICE"]
+    assert run_queries(case(statements=doubled, outputs=[OUTPUT | {"value": {"HALF": 6.0}}])).verdict == "passed"

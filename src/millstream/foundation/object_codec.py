@@ -16,7 +16,9 @@ import struct
 import sys
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -81,6 +83,14 @@ class ObjectCodec:
         end = 3 + int.from_bytes(data[1:3], "big")
         name = data[3:end]
         return (_decoders.get(name) or _decoder_of(name))(data[end:])
+
+    @classmethod
+    def encode_column(cls, values: list[Any]) -> list[bytes | None]:
+        """Encode values; lists of plain values, as aggregations send them, are checked together."""
+        if set(map(type, values)) == {list} and _SCALARS.issuperset(map(type, chain.from_iterable(values))):
+            with suppress(OverflowError):
+                return list(map(_pack, values))
+        return [None if value is None else cls.encode(value) for value in values]
 
 
 OBJECT_CODEC = ObjectCodec()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from millstream.aggregations import finisher
+from millstream.aggregations import Several, compiled_adder, finisher
 from millstream.foundation.object_codec import value_codec
 from millstream.functions import Function
 from millstream.operators.columns import ProcessColumns
@@ -25,6 +25,9 @@ Step: TypeAlias = Callable[[Any, Any, Any], Any]
 def with_key(function: Function) -> Step:
     """Return a function of (key, old, value), whether ``function`` takes the key or not."""
     call = function.call
+    owner = getattr(call, "__self__", None)
+    if isinstance(owner, Several) and call.__name__ == "add":
+        call = compiled_adder(owner)
     return call if function.arity == 3 else lambda _key, old, value: call(old, value)
 
 

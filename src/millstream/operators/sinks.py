@@ -9,13 +9,13 @@ from millstream.errors import BrokerError, MillstreamError, RecordTooLargeError,
 from millstream.foundation.blocks import Column, column_from_lines, max_item_length
 from millstream.foundation.headers import headers_size
 from millstream.foundation.names import check_name
-from millstream.foundation.object_codec import PRESENCE_CODEC, encode_key, hashable_keys, value_codec
+from millstream.foundation.object_codec import OBJECT_CODEC, PRESENCE_CODEC, encode_key, hashable_keys, value_codec
 from millstream.functions import Function
 from millstream.operators.columns import ColumnBatch, ProcessColumns, column_operator, record_by_record
 from millstream.operators.runtime import Columns, Process, Runtime, Target, operator
 from millstream.plan.sinks import Sink
 from millstream.plan.stateless import Repartition
-from millstream.serdes import JSON, READABLE, TEXT, Json, Serde, encode_error, route_encoder
+from millstream.serdes import JSON, READABLE, TEXT, Serde, encode_error, route_encoder
 from millstream.timestamps import milliseconds_of
 
 _BYTES = {bytes, type(None)}
@@ -116,6 +116,7 @@ def _check_bytes(serde: Serde, data: Any) -> None:
 
 def encoded_keys(serde: Serde, keys: list[Any]) -> list[bytes | None]:
     """Encode a column of keys; numbers, which often repeat, are encoded once each."""
+    serde = getattr(serde, "equivalent", None) or serde
     kinds = set(map(type, keys))
     if kinds == {str} and (serde is READABLE or serde is TEXT):
         return [key.encode() for key in keys]
@@ -127,9 +128,10 @@ def encoded_keys(serde: Serde, keys: list[Any]) -> list[bytes | None]:
 
 def encoded_column(serde: Serde, items: list[Any]) -> list[bytes | None] | Column:
     """Encode a column: JSON as lines, in a single call, if there are enough rows."""
-    if type(serde) is not Json or len(items) < _MIN_ARROW_ROWS or type(None) in map(type, items):
+    encode_lines = getattr(serde, "encode_lines", None)  # of JSON
+    if encode_lines is None or len(items) < _MIN_ARROW_ROWS or type(None) in map(type, items):
         return encoded(serde, items)
-    column = column_from_lines(serde.encode_lines(items), len(items))
+    column = column_from_lines(encode_lines(items), len(items))
     return encoded(serde, items) if column is None else column  # a user's raw JSON may contain line feeds
 
 
@@ -137,6 +139,8 @@ def encoded(serde: Serde, items: list[Any]) -> list[bytes | None]:
     """Encode a column item by item."""
     if serde is PRESENCE_CODEC:
         return [None if item is None else b"" for item in items]
+    if serde is OBJECT_CODEC:
+        return OBJECT_CODEC.encode_column(items)
     encode = serde.encode
     return [None if item is None else encode(item) for item in items]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeGuard
+
+import msgspec
 
 from millstream.aggregations import AnyAggregation, Count, CountDistinct, Max, Mean, Min, Sum, Top
 from millstream.foundation.ordered_aggregations import Attr, CollectUpTo, Earliest, Latest, TopDistinct
@@ -143,6 +146,11 @@ def _count(call: Call, type_of: TypeOf) -> Use:
     return Use(Count(), argument, BIGINT, 0)
 
 
+def is_row(argument: AnyExpression) -> bool:
+    """Whether what is aggregated is the row itself, as in COUNT(*)."""
+    return isinstance(argument, Constant) and argument.kind == "integer" and argument.text == "1"
+
+
 @_aggregate("COUNT_DISTINCT", "APPROX_COUNT_DISTINCT")
 def _count_distinct(call: Call, type_of: TypeOf) -> Use:
     return Use(CountDistinct(), _single_argument(call, type_of)[0], BIGINT, 0)
@@ -192,6 +200,18 @@ def _collect(call: Call, type_of: TypeOf) -> Use:
     argument, type = _single_argument(call, type_of)
     aggregation = CollectUpTo(MAX_COLLECTED, distinct=call.name == "COLLECT_SET", nulls=True)
     return Use(aggregation, _boxed(argument), array(type), [])
+
+
+def limited(use: Use, call: Call, settings: Mapping[str, str]) -> Use:
+    """Return COLLECT_LIST and COLLECT_SET with the limit of the settings; a negative one is none."""
+    name = f"ksql.functions.{call.name.lower()}.limit"
+    if name not in settings or not isinstance(use.aggregation, CollectUpTo):
+        return use
+    try:
+        limit = int(settings[name])
+    except ValueError:
+        raise Problem(call.offset, f"{name} = {settings[name]!r} is not a whole number", "SET it to a number") from None
+    return use._replace(aggregation=msgspec.structs.replace(use.aggregation, limit=sys.maxsize if limit < 0 else limit))
 
 
 def _boxed(argument: AnyExpression) -> Call:

@@ -7,6 +7,7 @@ that only the column that failed is null; the error is counted.
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -116,9 +117,11 @@ def _source(codes: list[Code], guarded: list[Code], parts: Sequence[Part], shape
         fast, slow = f"{result} for k, v, t in rows", "        v = NULLS if v is None else v"
         rows = "((k, NULLS if v is None else v, t) for k, v, t in zip(keys, values, times))"
     else:
-        fast = f"{shape.null} if v is None else {result} for k, v, t in rows"
+        needs_all = _OTHER_COLUMNS.search(result) is not None
+        loop = "k, v, t in zip(keys, values, times)" if needs_all else "v in values"
+        fast = f"{shape.null} if v is None else {result} for {loop}"
         slow = f"        if v is None:\n            results.append({shape.null})\n            continue"
-        rows = "zip(keys, values, times)"
+        rows = "None"
     lines = [
         "def compute(keys, values, times, note):",
         "    guard = partial(guard_of, note, -1)",
@@ -144,6 +147,10 @@ def _source(codes: list[Code], guarded: list[Code], parts: Sequence[Part], shape
         ]
     lines += [f"        results.append({shape.result.format(*(f'r{number}' for number in range(len(texts))))})"]
     return "\n".join([*lines, "    return results", ""])
+
+
+_OTHER_COLUMNS = re.compile(r"\b[kt]\b")
+"""Code that may use the key or the time; text in it that looks so only makes it slower."""
 
 
 def record_shape(names: Sequence[str]) -> Shape:

@@ -24,9 +24,10 @@ _LINE_FEED = b"\n"
 
 def column_decoder(serde: Serde) -> ColumnDecoder:
     """Return the fastest decoder for a column of a block."""
+    serde = getattr(serde, "equivalent", None) or serde
     if type(serde) in (Text, Readable):
         return _decode_texts
-    if type(serde) is Json:
+    if type(serde) is Json or getattr(serde, "reads_lines", False):
         return _json_decoder(serde)
     if serde is PRESENCE_CODEC:
         return lambda items: [None if item is None else True for item in items]
@@ -55,7 +56,7 @@ def _decode_texts(items: Column) -> list[Any]:
     return lines.decode().split("\n")
 
 
-def _json_decoder(serde: Json) -> ColumnDecoder:
+def _json_decoder(serde: Any) -> ColumnDecoder:
     decode_singly, decode_lines = item_by_item(serde.decode), serde.decode_lines
 
     def decode(items: Column) -> list[Any]:

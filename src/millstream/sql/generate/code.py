@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import singledispatch
 from typing import Any, NamedTuple
@@ -105,9 +106,9 @@ class Generator:
 
     def strict(self, codes: list[str], build: Callable[..., str]) -> str:
         """Return code that is null if an argument is null, and otherwise what ``build`` makes of them."""
-        names = [self.variable() for _ in codes]
-        checks = [f"({name} := {text}) is None" for name, text in zip(names, codes, strict=True)]
-        return f"(None if {' or '.join(checks)} else {build(*names)})" if checks else build()
+        names = [text if is_literal(text) else self.variable() for text in codes]
+        checks = [f"({name} := {text}) is None" for name, text in zip(names, codes, strict=True) if name != text]
+        return f"(None if {' or '.join(checks)} else {build(*names)})" if checks else build(*names)
 
     def common_type(self, codes: list[Code], offsets: list[int]) -> Type:
         """Return the type of several values; text literals take the type of the others if they spell such values."""
@@ -130,6 +131,14 @@ class Generator:
         if target == STRING and code.type.items:
             raise CoercionError(f"{target} and {code.type} have no common type")
         return common(target, code.type)
+
+
+def is_literal(text: str) -> bool:
+    """Whether code is a constant, which is never null."""
+    return _LITERAL.fullmatch(text) is not None
+
+
+_LITERAL = re.compile(r"\(\d+\)|c\d+")
 
 
 @singledispatch

@@ -10,7 +10,7 @@ from millstream.sql.coercion import (
     CoercionError,
     decimal_type,
 )
-from millstream.sql.generate.code import Code, Generator, code_of
+from millstream.sql.generate.code import Code, Generator, code_of, is_literal
 from millstream.sql.nodes import (
     AnyExpression,
     Binary,
@@ -128,9 +128,10 @@ def _comparison(generator: Generator, offset: int, operator: str, left: Code, ri
         raise Problem(offset, "a comparison with NULL is always false", "use IS NULL or IS NOT NULL")
     left, right = _comparable(generator, offset, operator, left, right)
     sign = {"=": "==", "<>": "!="}.get(operator, operator)
-    x, y = generator.variable(), generator.variable()
-    checks = [f"({name} := {code.text}) is not None" for name, code in ((x, left), (y, right))]
-    return Code(f"({' and '.join(checks)} and {x} {sign} {y})", BOOLEAN)
+    x, y = (code.text if is_literal(code.text) else generator.variable() for code in (left, right))
+    pairs = [(name, code) for name, code in ((x, left), (y, right)) if name != code.text]
+    checks = [f"({name} := {code.text}) is not None" for name, code in pairs]
+    return Code(f"({' and '.join([*checks, f'{x} {sign} {y}'])})", BOOLEAN)
 
 
 def _comparable(generator: Generator, offset: int, operator: str, left: Code, right: Code) -> tuple[Code, Code]:

@@ -30,6 +30,8 @@ class Rows:
     """Base of row serdes: columns by name, and whether the row is a key."""
 
     format: str
+    equivalent: Serde | None = None
+    """A serde that encodes and decodes the same, but faster for whole columns."""
 
     def __init__(self, columns: Columns, *, is_key: bool) -> None:
         self.columns = dict(columns)
@@ -63,13 +65,15 @@ class JsonRows(Rows):
     def __init__(self, columns: Columns, *, is_key: bool = False, is_wrapped: bool = True) -> None:
         super().__init__(columns, is_key=is_key)
         self.is_wrapped = is_wrapped
-        encode = msgspec.json.Encoder(decimal_format="number").encode
+        encoder = msgspec.json.Encoder(decimal_format="number")
         exact = any(_has_decimals(type) for type in columns.values())
         decoder = msgspec.json.Decoder(float_hook=Decimal) if exact else msgspec.json.Decoder()
         self._decode = limit_json_depth(decoder.decode, Any)
-        self._encode = encode
+        self._encode, self._lines = encoder.encode, encoder.encode_lines
         self._converters = [(name, to_plain(type)) for name, type in columns.items()]
-        self._is_plain = all(convert is None for _, convert in self._converters) and not is_key and is_wrapped
+        kinds = {type.kind for type, (_, convert) in zip(columns.values(), self._converters, strict=True) if convert}
+        self._is_plain = kinds <= {"DOUBLE"} and not is_key and is_wrapped
+        self._has_doubles = "DOUBLE" in kinds
         self._fast = FastRows.of(columns) if is_wrapped and not is_key else None
         self._read = object_reader(dict(columns)) if is_wrapped else from_plain(next(iter(columns.values())))
 
@@ -80,7 +84,9 @@ class JsonRows(Rows):
     def encode(self, row: Any, /) -> bytes:
         """Encode a row."""
         if self._is_plain and type(row) is dict and tuple(row) == self._names:
-            return self._encode(row)
+            data = self._encode(row)
+            if not self._has_doubles or b"null" not in data:  # NaN would be null, but is text
+                return data
         values = {
             name: value if value is None or convert is None else convert(value)
             for (name, convert), value in zip(self._converters, self._items(row), strict=True)
@@ -89,6 +95,25 @@ class JsonRows(Rows):
             return self._encode(values)
         value = next(iter(values.values()))
         return None if value is None and not self.is_key else self._encode(value)  # type: ignore[return-value]  # null
+
+    has_depth_limit = False
+    """Typed columns limit the depth themselves."""
+
+    @property
+    def reads_lines(self) -> bool:
+        """Whether rows can be decoded as lines."""
+        return self._fast is not None
+
+    def decode_lines(self, lines: bytes) -> list[Any]:
+        """Decode rows that are lines; nothing if one of them must be decoded by itself."""
+        return [] if self._fast is None else self._fast.decode_lines(lines)
+
+    def encode_lines(self, rows: list[Any]) -> bytes:
+        """Encode rows as lines; nothing if one of them must be encoded by itself."""
+        if not self._is_plain or set(map(type, rows)) != {dict} or set(map(tuple, rows)) != {self._names}:
+            return b""
+        lines = self._lines(rows)
+        return b"" if self._has_doubles and b"null" in lines else lines
 
     def decode(self, data: bytes, /) -> Any:
         """Decode a row."""
@@ -152,6 +177,7 @@ class KafkaRows(Rows):
     def __init__(self, columns: Columns, *, is_key: bool = False) -> None:
         super().__init__(columns, is_key=is_key)
         self._inner = _KAFKA[next(iter(columns.values())).kind] if columns else None
+        self.equivalent = TEXT if is_key and self._inner is TEXT else None
 
     def encode(self, row: Any, /) -> bytes:
         """Encode a row; without columns it is empty."""

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from millstream.aggregations import AnyAggregation, Mean, Several, Sum
+from millstream.aggregations import AnyAggregation, Count, Mean, Several, Sum
 from millstream.dsl.ready import nothing
 from millstream.dsl.table import Table
 from millstream.functions import Function
 from millstream.plan.stateful import Aggregate, WindowedAggregate
 from millstream.plan.tables import TableAggregate, TableGroupBy
 from millstream.serdes import Serde
-from millstream.sql.aggregates import Use, is_aggregate, use_of
+from millstream.sql.aggregates import Use, is_aggregate, is_row, limited, use_of
 from millstream.sql.catalog import SourceWindow
 from millstream.sql.compiled import Scope
 from millstream.sql.nodes import AnyExpression, Call, Cast, Column, Constant, Query, Window
@@ -31,8 +31,11 @@ DAY = 86_400_000
 class Grouping:
     """The groups of a query and the aggregates that it uses, collected from SELECT and HAVING."""
 
-    def __init__(self, flow: Flow, groups: list[AnyExpression], window: Window | None) -> None:
+    def __init__(
+        self, flow: Flow, groups: list[AnyExpression], window: Window | None, settings: Mapping[str, str]
+    ) -> None:
         self.flow = flow
+        self._settings = settings
         self.groups = groups
         self.window = window
         self._texts = [sql(group) for group in groups]
@@ -69,7 +72,7 @@ class Grouping:
                 if self.window is not None and isinstance(part, Column) and part.name in BOUNDS:
                     raise Problem(part.offset, f"{part.name} can only be selected, not aggregated")
         if text not in self._uses:
-            use = use_of(call, lambda node: self._generator.code(node).type)
+            use = limited(use_of(call, lambda node: self._generator.code(node).type), call, self._settings)
             if self.flow.is_table and use.aggregation.cannot_remove:
                 raise Problem(
                     call.offset,
@@ -143,6 +146,7 @@ class Grouping:
         source = self.flow.selected(selection, key)._node
         if self.window is None:
             return Aggregate(source=source, initial=nothing, adder=Function(ready.add, 2), ready=ready, name=name)
+        counts = all(isinstance(use.aggregation, Count) and is_row(use.argument) for _, use in self._uses.values())
         windows = windows_of(self.window, is_final=query.emit == "FINAL")
         is_final = query.emit == "FINAL"
         kept = max(self.window.retention or 0, windows.retention)
@@ -150,7 +154,8 @@ class Grouping:
             source=source,
             windows=windows,
             initial=nothing,
-            adder=Function(ready.add, 2),
+            adder=Function(ready.count if counts else ready.add, 2),
+            counts=counts,
             merger=Function(lambda earlier, later: later if earlier is None else ready.merge(earlier, later), 2),
             final=is_final,
             retention=None if kept == windows.retention else kept,

@@ -293,7 +293,7 @@ class QueryTranslator:
         query = self.query
         groups = [self.names.resolved(node, "GROUP BY") for node in query.group_by or ()]
         checks.check_groups(groups, query, self.names)
-        grouping = Grouping(flow, groups, query.window)
+        grouping = Grouping(flow, groups, query.window, self._catalog.settings)
         outputs = self._outputs(flow)
         for output in outputs:
             checks.check_functions(output.node)

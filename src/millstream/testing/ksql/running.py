@@ -16,6 +16,7 @@ from millstream.sql.translate.statements import Executed, Statements
 from millstream.testing.driver import TestDriver
 from millstream.testing.ksql.cases import Case
 from millstream.testing.ksql.extensions import EXTENSIONS
+from millstream.testing.ksql.functions import define_functions
 from millstream.testing.ksql.records import Raw, Writer, difference, raw_record
 from millstream.testing.ksql.registry import MemoryRegistry, schemas_of
 from millstream.testing.ksql.schemas import wrong_sources
@@ -58,6 +59,7 @@ class _Run:
     def __init__(self, case: Case) -> None:
         self._case = case
         self._catalog = Catalog()
+        define_functions(self._catalog)
         self._registry = MemoryRegistry()
         self._schemas = schemas_of(self._registry, case.topics)
         use_client(RegistryAddress(self._registry.url), self._registry)
