@@ -38,7 +38,12 @@ app = App(
         partitions=_PARTITIONS,
         caching=False,
         master=os.environ.get("CLUSTER_FLOOR_MASTER"),
-        spark={"spark.executor.memory": "512m", **json.loads(os.environ.get("CLUSTER_FLOOR_SPARK", "{}"))},
+        spark={
+            "spark.executor.memory": "512m",
+            "spark.executorEnv.CLUSTER_FLOOR_APP": os.environ.get("CLUSTER_FLOOR_APP", ""),
+            "spark.executorEnv.CLUSTER_FLOOR_OUT": os.environ.get("CLUSTER_FLOOR_OUT", ""),
+            **json.loads(os.environ.get("CLUSTER_FLOOR_SPARK", "{}")),
+        },
     ),
 )
 (

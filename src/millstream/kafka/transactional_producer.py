@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from millstream.broker import Output
 from millstream.errors import BrokerError, BrokerUnavailableError, MillstreamError
+from millstream.kafka.client_calls import returning
 from millstream.kafka.client_queue import enqueue
 from millstream.kafka.committed_offsets import CommittedOffsets
 from millstream.kafka.exactly_once_protocol import AttemptLostError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _STEP_SECONDS = 30.0
 _ABORT_SECONDS = 5.0
+_GRACE_SECONDS = 5.0
 _PENDING_SECONDS = 3.0  # after that, the marker acknowledged to this process is used
 SOCKET_SECONDS = 60.0
 _SETTINGS = {
@@ -116,7 +118,12 @@ class KafkaTransactionalProducer:
         self._marker = Marker(lineage=self.identity.lineage, sequence=sequence, rows=rows)
         self._marker_partitions = marker_partitions(outputs)
         offsets, group = marker_offsets(self._marker, outputs), self._committed_offsets.metadata
-        self._execute(lambda producer: producer.send_offsets_to_transaction(offsets, group, _STEP_SECONDS))
+        self._execute(
+            lambda producer: returning(
+                lambda: producer.send_offsets_to_transaction(offsets, group, _STEP_SECONDS),
+                within=_STEP_SECONDS + _GRACE_SECONDS,
+            )
+        )
 
     def commit(self) -> None:
         started = monotonic()
