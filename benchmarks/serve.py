@@ -3,7 +3,8 @@
 The app counts records that arrive at a fixed rate. After a quiet phase, clients connect to its dashboard: readers and
 writers through the API, idle connections, and connections that send their headers one byte at a time. All of them are
 on loopback, and everything ends after the given time. The latency of a record is the time from its append to the end
-of the batch that contains it.
+of the batch that contains it. Three demands are judged: the app has no error, the 99th percentile of its latency at
+most doubles, and no abusive connection lives longer than the server's limit. The exit code is 1 if one is not met.
 """
 
 from __future__ import annotations
@@ -12,17 +13,20 @@ import argparse
 import asyncio
 import json
 import statistics
+import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from millstream import App, Config
 from millstream.batch.report import BatchReport
 from millstream.broker import Output, TopicConfig
+from millstream.errors import MillstreamError
 from millstream.foundation.blocks import block_of
 from millstream.foundation.open_files import raise_open_file_limit
 from millstream.serve.server import WebAddress, WebServer
@@ -30,6 +34,9 @@ from millstream.spark.run import stop_spark
 
 TICK_SECONDS = 0.05
 WARM_UP_SECONDS = 10.0
+MAX_RATIO = 2.0
+MAX_ABUSE_SECONDS = 30.0
+"""How long a connection without a complete request may live: the limit of the server is 10 s, and the rest is load."""
 PATHS = ("/api/apps", "/api/topics", "/api/tables/counts/key-7", "/api/topics/in/records?limit=20", "/", "/topology")
 
 app = App("served", config=Config(partitions=1))
@@ -70,8 +77,11 @@ class Feed:
             self.latencies.append((appended, now - appended))
 
     def close(self) -> None:
+        """Stop; what was not processed counts with the time that it has waited."""
         self._stop.set()
         self._thread.join()
+        now = time.perf_counter()
+        self.latencies += [(appended, now - appended) for _, appended in list(self._appended)]
         self._broker.close()
 
 
@@ -84,6 +94,7 @@ class Load:
         self._token = token
         self._end = time.perf_counter() + seconds
         self.counts: Counter[str] = Counter()
+        self.longest_abuse = 0.0
 
     async def run(self, readers: int, writers: int, idle: int, slow: int) -> None:
         """Run all clients until the time is over."""
@@ -134,6 +145,7 @@ class Load:
                 self.counts[f"{kind} refused"] += 1
                 await asyncio.sleep(1)
                 continue
+            opened = time.perf_counter()
             try:
                 writer.write(start)
                 while time.perf_counter() < self._end:
@@ -149,6 +161,7 @@ class Load:
             except OSError:
                 self.counts[f"{kind} cut"] += 1
             finally:
+                self.longest_abuse = max(self.longest_abuse, time.perf_counter() - opened)
                 writer.close()
             await asyncio.sleep(0.5)
 
@@ -166,7 +179,7 @@ def main() -> None:
     """Print the latency of the app in both phases, and what became of the clients."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rate", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each phase")
+    parser.add_argument("--seconds", type=float, default=45.0, help="of each phase")
     parser.add_argument("--readers", type=int, default=200)
     parser.add_argument("--writers", type=int, default=50)
     parser.add_argument("--idle", type=int, default=375)
@@ -176,9 +189,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         result = measure(Path(directory), arguments)
     print(json.dumps(result, indent=2))
+    if not all(str(verdict).startswith("met") for verdict in result["verdicts"].values()):
+        sys.exit(1)
 
 
-def measure(directory: Path, arguments: argparse.Namespace) -> dict[str, object]:
+def measure(directory: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run the app, first without and then with clients."""
     app.data_dir = directory
     with closing(app.broker) as broker:
@@ -188,6 +203,7 @@ def measure(directory: Path, arguments: argparse.Namespace) -> dict[str, object]
     run = app.start(on_batch=feed.on_batch)
     server = WebServer(directory, address=WebAddress(port=0))
     assert server.token_file is not None
+    error: MillstreamError | None = None
     try:
         while not feed.latencies:
             time.sleep(0.1)
@@ -201,16 +217,31 @@ def measure(directory: Path, arguments: argparse.Namespace) -> dict[str, object]
     finally:
         feed.close()
         app.stop()
-        run.wait()
+        try:
+            run.wait()
+        except MillstreamError as raised:
+            error = raised
         server.close()
         stop_spark()
     quiet = [latency for at, latency in feed.latencies if began <= at < loaded]
     busy = [latency for at, latency in feed.latencies if loaded <= at < ended]
+    phases = {"quiet, ms": _percentiles(quiet), "loaded, ms": _percentiles(busy)}
+    ratio = phases["loaded, ms"]["p99"] / phases["quiet, ms"]["p99"]
     return {
-        "quiet, ms": _percentiles(quiet),
-        "loaded, ms": _percentiles(busy),
+        **phases,
         "clients": dict(sorted(load.counts.items())),
+        "verdicts": {
+            "no error of the app": _verdict(error is None, str(error or "it ran to the end")),
+            f"p99 of the latency at most {MAX_RATIO:.0f} times": _verdict(ratio <= MAX_RATIO, f"{ratio:.2f} times"),
+            f"abusive connections cut within {MAX_ABUSE_SECONDS:.0f} s": _verdict(
+                load.longest_abuse <= MAX_ABUSE_SECONDS, f"the longest lived {load.longest_abuse:.1f} s"
+            ),
+        },
     }
+
+
+def _verdict(is_met: bool, fact: str) -> str:
+    return f"{'met' if is_met else 'NOT met'}: {fact}"
 
 
 if __name__ == "__main__":

@@ -72,3 +72,9 @@ def test_every_example_can_be_parsed(example: str) -> None:
         assert command is not None
         ctx = command.make_context(name, rest, parent=ctx)
     assert ctx.args == []
+
+
+@pytest.mark.parametrize("path", GROUPS)
+def test_the_list_of_commands_has_whole_sentences(path: str) -> None:
+    help_text = GROUPS[path].get_help(click.Context(GROUPS[path], info_name=path))
+    assert "..." not in help_text.replace("COMMAND [ARGS]...", "")

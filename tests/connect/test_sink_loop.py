@@ -133,6 +133,20 @@ def test_with_the_policy_to_fail_the_sink_stops_at_the_record_and_writes_nothing
         with pytest.raises(ProcessingError, match=r"sink 'sink' cannot write changes\[.\]@0: is negative"):
             bench.run_sink(sink)
     assert sink.ids == {}
+    assert bench.dead_letters() == []
+
+
+def test_a_record_at_which_a_sink_fails_is_a_dead_letter_once_if_the_topic_is_named(tmp_path: Path) -> None:
+    named = {"on_error": "fail", "dead_letter_topic": f"{APP}.dead-letters"}
+    bench, sink = Bench(tmp_path, **named), Remembering()
+    bench.feed(("a", -1), ("a", 2))
+    for _ in range(2):
+        with pytest.raises(ProcessingError, match=r"sink 'sink' cannot write changes\[.\]@0: is negative"):
+            bench.run_sink(sink)
+    assert [letter.record.value for letter in bench.dead_letters()] == [b"-1"]
+    assert Bench(tmp_path, **{**named, "on_error": "skip"}).run_sink(sink)
+    assert [letter.record.value for letter in bench.dead_letters()] == [b"-1"]
+    assert list(sink.ids.values()) == [[2]]
 
 
 def test_a_reset_starts_a_new_lineage_and_times_still_grow(tmp_path: Path) -> None:

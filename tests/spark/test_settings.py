@@ -8,7 +8,8 @@ import pyspark
 import pytest
 
 from millstream.errors import DefinitionError
-from millstream.spark.settings import is_local, master_of, session_settings
+from millstream.secret import Secret
+from millstream.spark.settings import is_local, master_of, open_ports, session_settings
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +42,25 @@ def test_on_one_host_spark_listens_on_loopback_only(master: str) -> None:
     settings = session_settings(master, {})
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
     assert ("spark.authenticate" in settings) == is_local(master)
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn", "k8s://https://cluster"])
+def test_spark_authenticates_where_it_makes_the_secret_itself(master: str, tmp_path: Path) -> None:
+    settings = session_settings(master, {})
+    assert settings["spark.authenticate"] == "true"
+    assert open_ports(settings) is None
+    (tmp_path / "spark-defaults.conf").write_text("spark.authenticate false\n")  # the choice of the cluster's operator
+    assert open_ports(session_settings(master, {})) is not None
+
+
+def test_ports_that_take_code_from_anyone_are_reported_unless_all_hosts_share_a_secret() -> None:
+    given: dict[str, str | Secret] = {"spark.authenticate": "true", "spark.authenticate.secret": Secret.env("HOME")}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        master = f"spark://127.0.0.1:{server.getsockname()[1]}"
+        assert open_ports(session_settings(master, given)) is None
+        problem = open_ports(session_settings(master, {}))
+    assert problem is not None
+    assert problem.startswith(f"anyone who reaches the ports of Spark on {master} can run code as its user; set")
 
 
 def test_executors_of_a_standalone_cluster_get_the_address_at_which_they_reach_the_driver() -> None:

@@ -65,6 +65,10 @@ class Command(click.Command):
             return params
         return [param for param in params if param.name != TARGET]
 
+    def get_short_help_str(self, limit: int = 200) -> str:
+        """Return the first sentence; the list of commands wraps it, and click would cut it."""
+        return super().get_short_help_str(max(limit, 200))
+
     def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         _write_examples(formatter, self.examples)
 

@@ -93,7 +93,7 @@ def check(ctx: click.Context, file: Path) -> None:
 
 
 @connect.command("status", examples=["millstream connect status", "millstream connect status --app shop --json"])
-@app_option
+@click.option("--app", "app_id", metavar="APP", help="Only those of this app, or of the connect file of this name.")
 @json_option
 @pass_settings
 def status(settings: Settings, app_id: str | None, as_json: bool) -> None:

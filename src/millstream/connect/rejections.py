@@ -74,22 +74,32 @@ class SinkPolicies:
         self._new_topic = new_topic
 
     def check(self, rejections: Sequence[Rejection]) -> None:
-        """Raise if the policy for one of the rejections is to fail."""
+        """Raise if the policy for one of the rejections is to fail.
+
+        If the user has named the topic of dead letters, the record becomes one as well: once, since the name of the
+        producer contains its position.
+        """
         for rejection in rejections:
             if self._policy_of(rejection) == "fail":
+                if self._policies.dead_letter_on_fail:
+                    position = ".".join(map(str, rejection.position))
+                    self._append(f"{self._producer}.failed.{position}", 1, [rejection])
                 raise self._error(rejection)
 
     def apply(self, batch: int, rejections: Sequence[Rejection]) -> None:
         """Append dead letters for the rejections whose policy says so, once per batch."""
         dead = [rejection for rejection in rejections if self._policy_of(rejection) == "dead_letter"]
         if dead:
-            columns = Columns()
-            for rejection in dead:
-                self._add(columns, rejection)
-            outbox = Outbox()
-            outbox.topics[self._policies.dead_letter_topic] = columns
-            blocks = outbox.blocks(self._partitions_of, self._partitions_of, batch)
-            self._broker.append_once(self._producer, batch, topic_outputs(blocks))
+            self._append(self._producer, batch, dead)
+
+    def _append(self, producer: str, batch: int, rejections: Sequence[Rejection]) -> None:
+        columns = Columns()
+        for rejection in rejections:
+            self._add(columns, rejection)
+        outbox = Outbox()
+        outbox.topics[self._policies.dead_letter_topic] = columns
+        blocks = outbox.blocks(self._partitions_of, self._partitions_of, batch)
+        self._broker.append_once(producer, batch, topic_outputs(blocks))
 
     def _policy_of(self, rejection: Rejection) -> OnError:
         return self._policies.on_decode_error if rejection.is_decode_error else self._policies.on_error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import sys
@@ -21,7 +22,7 @@ from millstream.foundation.open_files import raise_open_file_limit
 from millstream.spark.datasource import FORMAT, register
 from millstream.spark.java import check_java
 from millstream.spark.quiet import silence_lost_connections
-from millstream.spark.settings import is_local, master_of, public_settings, session_settings
+from millstream.spark.settings import is_local, master_of, open_ports, public_settings, session_settings
 from millstream.spark.stderr_filter import filtered_stderr
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
 # Spark's types are exported for modules that use them in annotations but must not import pyspark
 
 _MIN_OPEN_FILES = 512
+_log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _prepared: weakref.WeakSet[SparkContext] = weakref.WeakSet()
 
@@ -60,6 +62,8 @@ def _prepare(config: Config) -> SparkContext:
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     _check_open_files()
+    if problem := open_ports(settings):
+        _log.warning("%s", problem)
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         check_java()
     public = public_settings(settings, config.spark)

@@ -41,10 +41,6 @@ _DEFAULTS = {
     "spark.shuffle.reduceLocality.enabled": "false",  # the location of state decides, see level_jobs.py
     "spark.redaction.regex": SECRET_SETTING.pattern,
 }
-_LOCAL_DEFAULTS = {
-    # refuses other users of this host at Spark's ports; local mode makes its own secret, a cluster needs a shared one
-    "spark.authenticate": "true",
-}
 _CLUSTER_DEFAULTS = {
     "spark.executor.extraJavaOptions": " ".join(_JVM_OPTIONS),
     # Spark notices after two to three minutes that a host does not respond, and executors stay for ten minutes without
@@ -57,6 +53,8 @@ _CLUSTER_DEFAULTS = {
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "1s",
 }
+_OWN_SECRET = ("k8s://", "yarn")
+"""With these masters Spark makes a secret for each app, as on one host; others need one that all hosts share."""
 _STANDALONE = re.compile(r"spark://([^:,/]+|\[[^]]+\]):(\d+)")
 
 
@@ -74,7 +72,8 @@ def session_settings(master: str, given: Mapping[str, str | Secret]) -> dict[str
     """Return all settings of a session; secrets are read now."""
     return {
         **_DEFAULTS,
-        **(_LOCAL_DEFAULTS if is_local(master) else _CLUSTER_DEFAULTS),
+        **({} if is_local(master) else _CLUSTER_DEFAULTS),
+        **({"spark.authenticate": "true"} if is_local(master) or master.startswith(_OWN_SECRET) else {}),
         **_driver_address(master),
         "spark.driver.extraJavaOptions": " ".join((*_JVM_OPTIONS, *archive_options())),
         "spark.pyspark.python": sys.executable,
@@ -82,6 +81,16 @@ def session_settings(master: str, given: Mapping[str, str | Secret]) -> dict[str
         **revealed(given),
         "spark.master": master,
     }
+
+
+def open_ports(settings: Mapping[str, str]) -> str | None:
+    """Return why others could run code through Spark's ports; None if they are asked for a secret."""
+    if settings.get("spark.authenticate", "").lower() == "true":
+        return None
+    return (
+        f"anyone who reaches the ports of Spark on {settings['spark.master']} can run code as its user; set "
+        "spark.authenticate and spark.authenticate.secret on all hosts and in Config(spark=...)"
+    )
 
 
 def public_settings(settings: Mapping[str, str], given: Mapping[str, str | Secret]) -> dict[str, str]:
