@@ -44,7 +44,7 @@ def examine(data_dir: Path, checkpoint: str | None = None) -> list[Finding]:
     """
     if not data_dir.is_dir():
         raise StorageError(f"there is no data directory {str(data_dir)!r}", hint="name an existing one")
-    parts = [*_log(data_dir), *_apps(data_dir, checkpoint), *_savepoints(data_dir)]
+    parts = [*_log(data_dir), *_apps(data_dir, checkpoint), *_connectors(data_dir), *_savepoints(data_dir)]
     findings = [_finding(data_dir, kind, path, check) for kind, path, check in parts]
     close_environments(data_dir)
     return findings
@@ -99,13 +99,22 @@ def _open_log(data_dir: Path) -> Iterator[Broker]:
 
 def _apps(data_dir: Path, checkpoint: str | None) -> Iterator[Part]:
     for app in sorted(path for path in (data_dir / "apps").glob("*") if path.is_dir()):
-        yield "journal", app / "journal", _check_journal
+        if (app / "state").exists() or not (app / "deliveries").exists():  # else these are only sinks of a connect file
+            yield "journal", app / "journal", _check_journal
         for data in sorted((app / "state").rglob("data.mdb")):
             yield "state", data.parent, check_environment
         for path, problem in _foreign_states(app):
             yield "state", path, partial(_report, problem=problem)
         if checkpoint is not None:
             yield "checkpoint", app, partial(_check_checkpoint, uri=checkpoint)
+
+
+def _connectors(data_dir: Path) -> Iterator[Part]:
+    """Yield the journals of sinks and sources, and the rows that sources keep."""
+    for data in sorted((data_dir / "apps").glob("*/deliveries/*/data.mdb")):
+        yield "sink", data.parent, _check_journal
+    for data in sorted((data_dir / "connectors").rglob("data.mdb")):
+        yield "source", data.parent, check_environment
 
 
 def _foreign_states(app: Path) -> list[tuple[Path, str]]:
