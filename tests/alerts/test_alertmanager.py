@@ -166,11 +166,20 @@ def of_alertmanager(alertmanager: Alertmanager, webhook: Receiver) -> Notified:
         waiting.wait(max(0.0, start + at * UNIT_MS / 1000 - time.time()))
         alerts = [api_alert(change, started) for change in SCRIPT if change.at == at]
         alertmanager.post("alerts", msgspec.json.encode(alerts))
+        check_punctual(time.time() - start - at * UNIT_MS / 1000)
     sent: Notified = defaultdict(list)
     waiting.wait(start + END * UNIT_MS / 1000 - time.time())
     for received in webhook.received:
+        units = (received.at - start) * 1000 / UNIT_MS
+        check_punctual((units - 1) % 2 * UNIT_MS / 1000)  # looks are at 1, 3, 5 …
         add(sent, (received.at - start) * 1000, msgspec.json.decode(received.body))
     return dict(sent)
+
+
+def check_punctual(late_seconds: float) -> None:
+    """Skip the test if the machine is so busy that an event or a look comes too late to mean what the script says."""
+    if late_seconds > 0.4 * UNIT_MS / 1000:
+        pytest.skip(f"the machine is too busy to compare times: {late_seconds:.1f} s late")
 
 
 def add(sent: Notified, milliseconds: float, notification: dict[str, Any]) -> None:
