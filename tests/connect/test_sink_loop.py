@@ -11,14 +11,15 @@ import pytest
 
 from millstream.batch import supervisor
 from millstream.batch.connector_status import ConnectorStatus, connector_statuses
+from millstream.batch.journal import Journal
 from millstream.connect.clock import GrowingClock
 from millstream.connect.control import pause, restart
 from millstream.connect.protocols import ConnectorContext, Guarantee, RecordsRejectedError, Rejected, SinkBatch
-from millstream.connect.rejections import RejectionFile
+from millstream.connect.rejections import RejectionNote
 from millstream.connect.running import Connectors
 from millstream.connect.sinks import SinkInput, sink_connector
 from millstream.connect.transforms import transform_of
-from millstream.errors import ConnectorError, ProcessingError
+from millstream.errors import ConnectorError, DamagedError, ProcessingError
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.serdes import RAW
@@ -118,12 +119,13 @@ def test_a_rejected_record_of_a_renamed_topic_is_found_in_its_own(tmp_path: Path
     assert [(letter.record.value, letter.topic) for letter in bench.dead_letters()] == [(b"-1", TOPIC)]
 
 
-def test_rejections_that_cannot_be_read_now_are_not_taken_for_none(tmp_path: Path) -> None:
-    file = RejectionFile(tmp_path / "rejected.json")
-    assert file.read(1) == []
-    (tmp_path / "rejected.json").mkdir()  # stands for a disk or a limit that refuses to open it
-    with pytest.raises(OSError, match="directory"):
-        file.read(1)
+def test_rejections_that_cannot_be_read_are_not_taken_for_none(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    assert RejectionNote(journal).read(1) == []
+    journal.set_note(b"rejected", b"{")
+    with pytest.raises(DamagedError):
+        RejectionNote(journal).read(1)
+    close_environments(tmp_path)
 
 
 def test_with_the_policy_to_fail_the_sink_stops_at_the_record_and_writes_nothing_of_the_batch(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ _INPUTS = b"inputs"
 _DEPLOYED = b"deployed"
 _MIGRATION = b"chores"
 _CHANGELOGS = b"changelogs"
+_NOTE = b"note/"
 _ALL = 2**64 - 1
 
 
@@ -236,6 +237,25 @@ class Journal:
             stored = txn.get(LINEAGE, db=self._database)
         with decoding(self.path):
             return "" if stored is None else stored.decode()
+
+    def note(self, name: bytes) -> bytes | None:
+        """Return what a sink has stored under a name."""
+        with self._environment.read() as txn:
+            stored = txn.get(_NOTE + name, db=self._database)
+        return None if stored is None else bytes(stored)
+
+    def set_note(self, name: bytes, data: bytes) -> None:
+        """Store something under a name, durably."""
+        self._update(lambda txn: txn.put(_NOTE + name, data, db=self._database))
+
+    def start_over(self) -> None:
+        """Forget progress and lineage, here and on the broker, as a reset of a sink does."""
+
+        def change(txn: Transaction) -> None:
+            for key in (_PROGRESS, _PLANNED, LINEAGE):
+                txn.delete(key, db=self._database)
+
+        self._update(change)
 
     def start_lineage(self) -> None:
         """Start a new history from this journal, which is not that of the topic or of the changelogs any more.

@@ -87,8 +87,12 @@ def journal_topic(broker: Broker, app: str, *, creates: bool = True) -> Changelo
 class JournalChangelog:
     """The topic of a journal, as one process of a run uses it."""
 
-    def __init__(self, broker: Broker, app: str, topic: ChangelogTopic, owner: Owner) -> None:
+    def __init__(
+        self, broker: Broker, app: str, topic: ChangelogTopic, owner: Owner, *, database: str = JOURNAL
+    ) -> None:
+        """Use the journal of an app, or of a source or sink; ``database`` has the rows that are in the topic."""
         assert isinstance(broker, SupportsChangelogs)
+        self._database = database
         self.topic = topic
         self.owner = owner
         self._app = app
@@ -110,7 +114,7 @@ class JournalChangelog:
             owners = [self.stored_owner(environment)]
             if self._partition.is_empty() or self._is_ahead(environment):
                 replaced: Changes = {(database, key): value for database, key, value in self._partition.rows()}
-                owners.append(_owner(replaced.get((JOURNAL, _OWNER))))
+                owners.append(_owner(replaced.get((self._database, _OWNER))))
                 changes = {**dict.fromkeys(replaced), **self._rows_of(environment)}
                 self._partition.start_copy(environment)
             else:
@@ -118,8 +122,8 @@ class JournalChangelog:
                 owners.append(self.stored_owner(environment))
             number = 1 + max(owner.number for owner in owners if owner is not None) if any(owners) else 1
             self.owner = msgspec.structs.replace(self.owner, number=number)
-            changes[JOURNAL, _OWNER] = msgspec.json.encode(self.owner)
-            changes.pop((JOURNAL, _AHEAD), None)
+            changes[self._database, _OWNER] = msgspec.json.encode(self.owner)
+            changes.pop((self._database, _AHEAD), None)
             try:
                 self._write(environment, changes)
                 return
@@ -169,7 +173,7 @@ class JournalChangelog:
     def stored_owner(self, environment: Environment) -> Owner | None:
         """Return the owner according to the copy."""
         with environment.read() as txn:
-            return _owner(txn.get(_OWNER, db=environment.databases[JOURNAL]))
+            return _owner(txn.get(_OWNER, db=environment.databases[self._database]))
 
     # Writing
 
@@ -192,7 +196,7 @@ class JournalChangelog:
                 raise WriterLostError("the copy lacks a commit")
             recorded = RecordedTransaction(txn, environment.databases)
             result = change(recorded)
-            changes = {row: value for row, value in recorded.changes.items() if row[0] == JOURNAL}
+            changes = {row: value for row, value in recorded.changes.items() if row[0] == self._database}
             staged = self._partition.stage(environment, txn, changes, self._unstored)
             if staged is not None:
                 self._writer.commit([staged])
@@ -220,7 +224,7 @@ class JournalChangelog:
                     txn.put(key, value, db=environment.databases[database])
 
         self._update(environment, change)
-        environment.update(lambda txn: txn.delete(_AHEAD, db=environment.databases[JOURNAL]))
+        environment.update(lambda txn: txn.delete(_AHEAD, db=environment.databases[self._database]))
 
     def commit_batch(
         self, environment: Environment, changes: Changes, outputs: Sequence[Output], is_done: Callable[[], bool]
@@ -256,11 +260,11 @@ class JournalChangelog:
 
     def _is_ahead(self, environment: Environment) -> bool:
         with environment.read() as txn:
-            return is_marked_ahead(txn, environment.databases[JOURNAL])
+            return is_marked_ahead(txn, environment.databases[self._database])
 
     def _rows_of(self, environment: Environment) -> Changes:
-        with environment.read() as txn, txn.cursor(db=environment.databases[JOURNAL]) as cursor:
-            return {(JOURNAL, key): value for key, value in cursor}
+        with environment.read() as txn, txn.cursor(db=environment.databases[self._database]) as cursor:
+            return {(self._database, key): value for key, value in cursor}
 
 
 def _owner(stored: bytes | None) -> Owner | None:

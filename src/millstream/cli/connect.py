@@ -10,10 +10,13 @@ from typing import Any
 import click
 import msgspec
 
+from millstream.batch.app_spec import AppSettings
 from millstream.batch.connector_status import connector_apps, connector_statuses, current_state
 from millstream.cli.command import Group
+from millstream.cli.connection import connected
 from millstream.cli.output import json_option, show_json, show_message, show_table
 from millstream.cli.settings import Settings, pass_settings
+from millstream.config import Config
 from millstream.connect.connect_file import ConnectFile, read_connect_file
 from millstream.connect.control import pause as pause_connector
 from millstream.connect.control import request_snapshot
@@ -191,7 +194,9 @@ def positions_(
     app = _app_of(settings, name, app_id)
     before = positions(settings.data_dir, app, name)
     if position is not None and execute:
-        set_position(settings.data_dir, app, name, position)
+        given = AppSettings(id=app, config=Config(), data_dir=settings.data_dir, broker_url=settings.broker_url)
+        with connected(settings) as broker:
+            set_position(given, broker, name, position)
     now = positions(settings.data_dir, app, name)
     if as_json:
         show_json({"executed": execute and position is not None, "before": before, "now": now})

@@ -24,10 +24,17 @@ class GrowingClock:
         self._path = path
         self._clock = clock
         self._reserved = self._last = read_file(path, int) or 0
+        self.on_reserve: Callable[[int], None] = lambda _time: None
+        """Called with each new reservation, so that it can be stored elsewhere too."""
+
+    def raise_to(self, reserved: int) -> None:
+        """Go on after a time that another host has reserved."""
+        self._reserved = self._last = max(self._last, self._reserved, reserved)
 
     def __call__(self) -> int:
         self._last = max(self._clock(), self._last + 1)
         if self._last > self._reserved:
             self._reserved = self._last + _RESERVED_MS
             replace_file(self._path, msgspec.json.encode(self._reserved), sync=True)
+            self.on_reserve(self._reserved)
         return self._last

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from millstream.batch.app_spec import AppSettings
 from millstream.batch.batch import Progress
 from millstream.batch.connector_status import ConnectorStatus, connector_statuses
 from millstream.batch.journal import Journal
+from millstream.broker import Broker
 from millstream.connect.kinds import meant
-from millstream.connect.source_journal import SourceJournal, SourceProgress
+from millstream.connect.source_journal import SOURCE, SourceJournal, SourceProgress
+from millstream.connect.topic_journals import leave, take_over
 from millstream.errors import AlreadyRunningError, DefinitionError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import delivery_dir, lock_file, source_dir
@@ -32,8 +35,12 @@ def positions(data_dir: Path, app: str, name: str) -> dict[str, str]:
     return {partition: str(offset) for partition, offset in sorted(progress.positions.items())}
 
 
-def set_position(data_dir: Path, app: str, name: str, text: str) -> None:
-    """Set the position of a source, or an offset of a sink as ``TOPIC/PARTITION=OFFSET``, while neither runs."""
+def set_position(settings: AppSettings, broker: Broker, name: str, text: str) -> None:
+    """Set the position of a source, or an offset of a sink as ``TOPIC/PARTITION=OFFSET``, while neither runs.
+
+    On Kafka the journal is taken over, which stops a process that runs it on another host.
+    """
+    data_dir, app = settings.data_dir, settings.id
     is_source = connector_status(data_dir, app, name).direction == "source"
     lock = FileLock(lock_file(data_dir, app))
     if not lock.acquire(timeout=0.1):
@@ -42,9 +49,16 @@ def set_position(data_dir: Path, app: str, name: str, text: str) -> None:
         )
     try:
         if is_source:
-            _set_source(SourceJournal(source_dir(data_dir, app, name)), text)
+            source = SourceJournal(source_dir(data_dir, app, name))
+            take_over(settings, broker, f"{app}.source.{name}", source, SOURCE)
+            _set_source(source, text)
+            leave(source)
         else:
-            _set_sink(Journal(_sink_dir(data_dir, app, name)), name, text)
+            directory = _sink_dir(data_dir, app, name)
+            journal = Journal(directory)
+            take_over(settings, broker, directory.name, journal)
+            _set_sink(journal, name, text)
+            leave(journal)
     finally:
         lock.release()
 
@@ -52,9 +66,7 @@ def set_position(data_dir: Path, app: str, name: str, text: str) -> None:
 def _set_source(journal: SourceJournal, text: str) -> None:
     before = journal.read()
     position = bytes.fromhex(text.removeprefix("hex:")) if text.startswith("hex:") else text.encode()
-    journal.commit(
-        SourceProgress(sequence=before.sequence, position=position, records=before.records), journal.outbox()
-    )
+    journal.set_position(SourceProgress(sequence=before.sequence, position=position, records=before.records))
 
 
 def _set_sink(journal: Journal, name: str, text: str) -> None:

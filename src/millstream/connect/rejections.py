@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
+from millstream.batch.journal import Journal
 from millstream.broker import Broker, TopicConfig
 from millstream.errors import ConnectorError, MillstreamError, ProcessingError, TopicExistsError
 from millstream.foundation.blocks import rows_of
 from millstream.foundation.error_headers import error_headers
-from millstream.foundation.small_file import read_file, replace_file
+from millstream.foundation.stored import decoding
 from millstream.operators.runtime import Columns
 from millstream.records import Record
 from millstream.task.outbox import Outbox, topic_outputs
 from millstream.task.policy import OnError, Policies
+
+_REJECTED = b"rejected"
 
 
 class Rejection(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,21 +45,23 @@ class BatchRejections(msgspec.Struct, frozen=True, kw_only=True):
     rejections: tuple[Rejection, ...] = ()
 
 
-class RejectionFile:
-    """The rejections of the current batch, durable before the rest of the batch is written."""
+class RejectionNote:
+    """The rejections of the current batch, in the journal of the sink before the rest of the batch is written."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
 
     def read(self, batch: int) -> list[Rejection]:
         """Return the rejections of a batch."""
-        stored = read_file(self._path, BatchRejections) or BatchRejections()
+        data = self._journal.note(_REJECTED)
+        with decoding(self._journal.path):
+            stored = BatchRejections() if data is None else msgspec.json.decode(data, type=BatchRejections)
         return list(stored.rejections) if stored.batch == batch else []
 
     def write(self, batch: int, rejections: Sequence[Rejection]) -> None:
         """Replace the rejections by those of a batch."""
         stored = BatchRejections(batch=batch, rejections=tuple(rejections))
-        replace_file(self._path, msgspec.json.encode(stored), sync=True)
+        self._journal.set_note(_REJECTED, msgspec.json.encode(stored))
 
 
 class SinkPolicies:

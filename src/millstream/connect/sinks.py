@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.assembly import topic_loop
@@ -28,7 +27,8 @@ from millstream.connect.protocols import (
     SinkBatch,
     SinkWriter,
 )
-from millstream.connect.rejections import Rejection, RejectionFile, SinkPolicies
+from millstream.connect.rejections import Rejection, RejectionNote, SinkPolicies
+from millstream.connect.topic_journals import follow_lineage, leave, take_over
 from millstream.errors import DeliveryError, MillstreamError, SerdeError
 from millstream.foundation.paths import connector_file, delivery_dir
 from millstream.foundation.record_decoding import RecordDecoder
@@ -41,6 +41,7 @@ from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 from millstream.task.task_input import Range
 
+_CLOCK = b"clock"
 Transform: TypeAlias = Callable[[Record[Any, Any]], Record[Any, Any] | None]
 """Returns the record to write instead of another, or None to write none."""
 
@@ -57,26 +58,47 @@ class SinkInput:
     """Whether only this sink reads the topics, so that records which are written can be deleted."""
 
 
-class Delivery:
-    """The work of a sink: a batch loop over topics, whose batches ``execute`` hands to the target."""
+class BatchTarget(Execute, Protocol):
+    """Hands batches to a target."""
 
-    def __init__(self, app: AppSettings, broker: Broker, name: str, topics: Sequence[str], directory: Path) -> None:
-        self.journal = Journal(directory, durable=app.is_durable)
-        self.lineage = self.journal.lineage()
+    def close(self) -> None: ...
+
+
+class Delivery:
+    """The work of a sink: a batch loop over topics, whose batches go to the target that ``open_target`` returns."""
+
+    def __init__(
+        self,
+        app: AppSettings,
+        broker: Broker,
+        name: str,
+        topics: Sequence[str],
+        feed: str,
+        open_target: Callable[[Journal], BatchTarget],
+    ) -> None:
+        """Read topics; ``feed`` is the name of the journal, and of the topic by which an app feeds the sink."""
+        self.journal = Journal(delivery_dir(app.data_dir, app.id, feed), durable=app.is_durable)
         self._app = app
         self._broker = broker
         self._name = name
         self._topics = topics
+        self._feed = feed
+        self._open_target = open_target
         self._clock = GrowingClock(connector_file(app.data_dir, app.id, name, "clock"))
-        self.execute: Execute | None = None
-        self.on_close: Callable[[], None] = lambda: None
+        self._target: BatchTarget | None = None
 
     def loop(self, options: LoopOptions) -> BatchLoop:
-        """Return a loop that begins with a batch that was planned before a crash."""
-        assert self.execute is not None
+        """Return a loop that begins with a batch that was planned before a crash, on this host or another one."""
+        if self._target is None:
+            take_over(self._app, self._broker, self._feed, self.journal)
+            if self.journal.changelog is not None:
+                follow_lineage(self._app, self._broker, self._feed, self.journal)
+                self._clock.raise_to(int(self.journal.note(_CLOCK) or 0))
+                self._clock.on_reserve = lambda time: self.journal.set_note(_CLOCK, str(time).encode())
+            self._target = self._open_target(self.journal)
         group = f"{self._app.id}.{self._name}"
         return topic_loop(
-            group, self._topics, self._broker, self.journal, self._app.config, self.execute, options, self._clock
+            group, self._topics, self._broker, self.journal, self._app.config, self._target, options, self._clock
         )
 
     def count_waiting(self) -> int:
@@ -84,7 +106,11 @@ class Delivery:
         return records_in(Planner(self._broker, self._topics, BatchSize(1, 1.0)).backlog(self.journal.read()[0]))
 
     def close(self) -> None:
-        self.on_close()
+        """Close the target, and let another process take the journal over."""
+        target, self._target = self._target, None
+        if target is not None:
+            target.close()
+        leave(self.journal)
 
 
 class SinkExecute:
@@ -98,7 +124,7 @@ class SinkExecute:
         lineage: str,
         source: SinkInput,
         policies: SinkPolicies,
-        rejected: RejectionFile,
+        rejected: RejectionNote,
         counters: Counters,
     ) -> None:
         self._broker = broker
@@ -228,22 +254,21 @@ def delete_read(broker: Broker, batch: Batch) -> None:
 def sink_connector(app: AppSettings, broker: Broker, name: str, sink: Sink, source: SinkInput) -> Connector:
     """Return a sink that reads topics of a broker."""
     connector = Connector(app, name, "sink", type(sink).__name__, sink.guarantee)
-    directory = delivery_dir(app.data_dir, app.id, f"{app.id}.sink.{name}")
-    delivery = Delivery(app, broker, name, source.topics, directory)
-    config = app.config
-    policies = SinkPolicies(
-        broker,
-        Policies.of(app.id, config),
-        name,
-        f"{delivery.lineage}@{app.id}.sink.{name}.0",
-        TopicConfig(partitions=config.partitions) if config.create_topics else None,
-    )
-    rejected = RejectionFile(directory.with_name(f"{directory.name}.rejected.json"))
-    execute = SinkExecute(
-        broker, sink, connector.context, delivery.lineage, source, policies, rejected, connector.counters
-    )
-    delivery.execute, delivery.on_close = execute, execute.close
-    return connector.attach(delivery)
+    feed, config = f"{app.id}.sink.{name}", app.config
+
+    def open_target(journal: Journal) -> SinkExecute:
+        lineage = journal.lineage()
+        policies = SinkPolicies(
+            broker,
+            Policies.of(app.id, config),
+            name,
+            f"{lineage}@{feed}.0",
+            TopicConfig(partitions=config.partitions) if config.create_topics else None,
+        )
+        rejected = RejectionNote(journal)
+        return SinkExecute(broker, sink, connector.context, lineage, source, policies, rejected, connector.counters)
+
+    return connector.attach(Delivery(app, broker, name, source.topics, feed, open_target))
 
 
 def sinks_of(app: AppSpec, broker: Broker) -> list[Connector]:

@@ -21,10 +21,11 @@ from millstream.broker import Broker, TopicConfig, TopicInfo
 from millstream.connect.connector import Connector
 from millstream.connect.control import finish_snapshot_request, read_control
 from millstream.connect.protocols import Intake, Source, SourceReader, SupportsCatchingUp, SupportsSnapshot
-from millstream.connect.source_journal import SourceJournal, SourceProgress
+from millstream.connect.source_journal import SOURCE, SourceJournal, SourceProgress
+from millstream.connect.topic_journals import leave, take_over
 from millstream.errors import ConnectorError, MillstreamError, TargetUnavailableError
-from millstream.foundation.blocks import Block, take_rows, to_bytes
-from millstream.foundation.partitioning import partitions_of
+from millstream.foundation.blocks import Block, slices_of, take_rows, to_bytes
+from millstream.foundation.partitioning import partitions_of_slices
 from millstream.foundation.paths import source_dir
 from millstream.task.outbox import OutboxBlock, topic_outputs
 
@@ -54,7 +55,7 @@ class SourceWork:
         self._connector = connector
         self._transform = transform
         self._topics = source.topics() if topics is None else topics
-        self._producer = f"{self.journal.lineage()}@{app.id}.source.{connector.name}.0"
+        self._name = f"{app.id}.source.{connector.name}"
         self._reader: SourceReader | None = None
         self._snapshots: set[str] = set()
         """Tables that the open reader was asked to read again, and whose requests are not removed yet."""
@@ -69,8 +70,10 @@ class SourceWork:
     def open(self) -> None:
         """Create missing topics, publish what may not be published, and open the source at its position."""
         self.create_topics(self._topics)
+        if self.journal.changelog is None:
+            take_over(self._app, self._broker, self._name, self.journal, SOURCE)
         progress = self.journal.read()
-        self._broker.append_once(self._producer, progress.sequence, topic_outputs(self.journal.outbox()))
+        self._publish_stored(progress)
         with self._translated():
             self._reader = self._source.open(progress.position, self._connector.context)
             if progress.position is not None:
@@ -87,8 +90,7 @@ class SourceWork:
         if intake is None:
             counters.event_time = None  # it is not behind
             return False
-        progress = self._commit(intake)
-        self._broker.append_once(self._producer, progress.sequence, topic_outputs(self.journal.outbox()))
+        self._commit(intake)
         with self._translated():
             reader.committed(intake.position)
         for table in self._snapshots:
@@ -102,7 +104,15 @@ class SourceWork:
         with self._translated():
             return not isinstance(self._reader, SupportsCatchingUp) or self._reader.has_caught_up()
 
-    def _commit(self, intake: Intake) -> SourceProgress:
+    def _publish_stored(self, progress: SourceProgress) -> None:
+        """Append the stored records of the last intake, if that was not done."""
+        blocks = self.journal.outbox()
+        if blocks:
+            self._broker.append_once(
+                f"{self.journal.lineage()}@{self._name}.0", progress.sequence, topic_outputs(blocks)
+            )
+
+    def _commit(self, intake: Intake) -> None:
         records = intake.records if self._transform is None else self._transform(intake.records)
         before = self.journal.read()
         blocks = [
@@ -115,9 +125,12 @@ class SourceWork:
         progress = SourceProgress(
             sequence=before.sequence + 1, position=intake.position, records=before.records + count
         )
-        self.journal.commit(progress, blocks)
+        if self.journal.changelog is None:
+            self.journal.commit(progress, blocks)
+            self._publish_stored(progress)
+        else:
+            self.journal.publish(progress, topic_outputs(blocks))
         self._connector.counters.records += count
-        return progress
 
     def _request_snapshots(self, reader: SourceReader) -> None:
         for table in read_control(self._app.data_dir, self._app.id, self._connector.name).snapshots:
@@ -158,12 +171,17 @@ class SourceWork:
                 connector=self._connector.name,
             ) from error
 
-    def close(self) -> None:
+    def close_reader(self) -> None:
         """Close the reader; the next loop opens the source again."""
         reader, self._reader = self._reader, None
         if reader is not None:
             with contextlib.suppress(Exception):  # a broken connection; nothing is lost by it
                 reader.close()
+
+    def close(self) -> None:
+        """Close the reader, and let another process take the journal over."""
+        self.close_reader()
+        leave(self.journal)
 
 
 class SourceLoop:
@@ -176,7 +194,7 @@ class SourceLoop:
     def run(self, until: Until) -> None:
         """Read until stopped, or until the source has nothing more."""
         options, work = self._options, self._work
-        work.close()
+        work.close_reader()
         options.activity.set("opening the source", "working")
         work.open()
         seconds = _READ_SECONDS if until == "stopped" else _CAUGHT_UP_SECONDS
@@ -188,14 +206,13 @@ class SourceLoop:
 def by_partition(topic: TopicInfo, block: Block, spread: int) -> Iterator[tuple[int, Block]]:
     """Split records by the partition of their key; those without a key go to one partition, the next time another."""
     check_records(topic, block)
-    count = topic.partitions
-    keys: list[bytes | None] = block.column(0).to_pylist()
+    count, keys = topic.partitions, block.column(0)
     if count == 1:
         yield 0, block
         return
-    partitions: Any = np.full(len(keys), spread % count, np.int64)
-    keyed = [row for row, key in enumerate(keys) if key is not None]
-    partitions[keyed] = partitions_of([key for key in keys if key is not None], count)
+    partitions: Any = partitions_of_slices(*slices_of(keys), count)
+    if keys.null_count:
+        partitions[np.array(keys.is_null().to_pylist(), bool)] = spread % count
     for partition in np.unique(partitions).tolist():
         rows = np.flatnonzero(partitions == partition)
         yield partition, block if len(rows) == len(block) else take_rows(block, rows)
@@ -212,8 +229,7 @@ def check_records(topic: TopicInfo, block: Block) -> None:
         )
     limit = topic.config.max_record_bytes
     if block.nbytes > limit:
-        rows = zip(*(block.column(number).to_pylist() for number in (0, 1, 3)), strict=True)
-        largest = max(sum(len(part) for part in row if part is not None) for row in rows)
+        largest = int(sum(slices_of(block.column(number))[1] for number in (0, 1, 3)).max())
         if largest > limit:
             raise ConnectorError(
                 f"a record of {largest} bytes is too large for topic {topic.name!r}, which allows up to {limit}",

@@ -108,6 +108,14 @@ def int_column(items: Sequence[int] | Any) -> Column:
     return pa.Array.from_buffers(_INT64, len(items), [None, pa.py_buffer(items)])
 
 
+def slices_of(column: Column) -> tuple[Any, Any, Any]:
+    """Return the starts and lengths of the items of a binary column, and the bytes that they are slices of."""
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
+    whole = np.frombuffer(b"" if data is None else data, np.uint8)
+    return ends[:-1], np.diff(ends), whole
+
+
 def column_from_lines(lines: bytes, count: int) -> Column | None:
     """Return lines that end with a line feed as a column; None if there are not ``count`` lines or they are too long.
 

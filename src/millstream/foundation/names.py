@@ -83,10 +83,13 @@ def kafka_streams_changelog_name(app: str, stage: str, stores: Sequence[str]) ->
 
 
 def is_own_topic(app: str, topic: str) -> bool:
-    """Whether a topic can only be the journal or a changelog of an app.
+    """Whether a topic can only be a journal or a changelog of an app, or the journal of its source or sink.
 
     >>> is_own_topic("rides", "rides.zones.changelog"), is_own_topic("rides", "rides")
     (True, False)
     """
+    is_connector = topic.startswith((f"{app}.sink.", f"{app}.source.", f"{app}.to-spark.")) and topic.endswith(
+        ".journal"
+    )
     is_changelog = topic.startswith(f"{app}.") and topic.endswith(".changelog")
-    return is_changelog or topic == journal_topic_name(app)
+    return is_changelog or is_connector or topic == journal_topic_name(app)

@@ -51,13 +51,16 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> Any:
     if len(keys) < _MIN_VECTOR_KEYS:
         return np.array([partition_of(key, partitions) for key in keys], np.int64)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-    ends = np.cumsum(lengths)
-    data = np.frombuffer(b"".join(keys), np.uint8)
-    hashes = np.empty(len(keys), np.uint32)
+    starts = np.cumsum(lengths) - lengths
+    return partitions_of_slices(starts, lengths, np.frombuffer(b"".join(keys), np.uint8), partitions)
+
+
+def partitions_of_slices(starts: Any, lengths: Any, data: Any, partitions: int) -> Any:
+    """Return the partitions of many keys, each a slice of some bytes."""
+    hashes = np.empty(len(starts), np.uint32)
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
-        starts = ends[rows] - length
-        hashes[rows] = _murmur2_rows(data[starts[:, None] + np.arange(length)], length)
+        hashes[rows] = _murmur2_rows(data[starts[rows, None] + np.arange(length)], length)
     return (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 from py4j.protocol import Py4JError
@@ -11,11 +12,11 @@ from pyspark.sql import DataFrame
 
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.batch import Batch
+from millstream.batch.journal import Journal
 from millstream.broker import Broker
 from millstream.connect.connector import Connector
 from millstream.connect.sinks import Delivery, delete_read
 from millstream.errors import DeliveryError, DeliveryFunctionError, MillstreamError
-from millstream.foundation.paths import delivery_dir
 from millstream.foundation.text import error_text
 from millstream.plan.sinks import SPARK_GUARANTEE
 from millstream.plan.topology import SparkDelivery
@@ -38,20 +39,22 @@ def deliveries_of(app: AppSpec, broker: Broker) -> list[Connector]:
         if isinstance(step, SparkDelivery):
             connector = Connector(app, step.name, "sink", "Spark", SPARK_GUARANTEE)
             read = f"{app.config.output_prefix}{topic}"
-            delivery = Delivery(app, broker, step.name, [read], delivery_dir(app.data_dir, app.id, topic))
-            delivery.execute = _Call(app, broker, step, delivery.lineage)
-            connectors.append(connector.attach(delivery))
+            call = partial(_Call, app, broker, step)
+            connectors.append(connector.attach(Delivery(app, broker, step.name, [read], topic, call)))
     return connectors
 
 
 class _Call:
     """Calls the user's function with a batch."""
 
-    def __init__(self, app: AppSettings, broker: Broker, delivery: SparkDelivery, lineage: str) -> None:
+    def __init__(self, app: AppSettings, broker: Broker, delivery: SparkDelivery, journal: Journal) -> None:
         self._app = app
         self._broker = broker
         self._delivery = delivery
-        self._lineage = lineage
+        self._lineage = journal.lineage()
+
+    def close(self) -> None:
+        """There is nothing to close: the function has what it needs."""
 
     def __call__(self, batch: Batch, _versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         name = self._delivery.name

@@ -71,7 +71,7 @@ def changes_of_cells(
 
 def key_column(relation: Relation, columns: JsonColumns, cells: Cells) -> Column:
     """Return the keys of rows: the value of one column as it is, or a JSON object with several."""
-    return cells.buffer.join(_key_pieces(relation, columns))
+    return cells.buffer.join(_key_pieces(relation, columns), cells.row_count)
 
 
 def _key_pieces(relation: Relation, columns: JsonColumns) -> Pieces:

@@ -112,5 +112,6 @@ def _rows(complete: CompleteChanges) -> list[_Row]:
 
 def _objects(relation: Relation, cells: Cells, indexes: Sequence[int]) -> list[bytes]:
     columns = debezium_columns(relation.columns)
-    objects: list[bytes] = cells.buffer.join(JsonColumns(cells, DEBEZIUM_TYPES).objects(columns, indexes)).to_pylist()
+    pieces = JsonColumns(cells, DEBEZIUM_TYPES).objects(columns, indexes)
+    objects: list[bytes] = cells.buffer.join(pieces, cells.row_count).to_pylist()
     return objects

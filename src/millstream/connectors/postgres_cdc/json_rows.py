@@ -46,30 +46,35 @@ class JsonColumns:
 
     def objects(self, columns: Sequence[RelationColumn], indexes: Sequence[int]) -> Pieces:
         """Return JSON objects with some of the columns; a value that is not known is Debezium's placeholder."""
-        buffer, count = self._cells.buffer, self._cells.row_count
         pieces: Pieces = []
+        after = b""
         for number, index in enumerate(indexes):
-            name = (b"," if number else b"{") + encode_json(columns[index].name) + b":"
-            pieces += self.values(index, columns[index].type, name)
-        return [*pieces, buffer.constant(b"}" if indexes else b"{}", count)]
+            before = after + (b"," if number else b"{") + encode_json(columns[index].name) + b":"
+            part, after = self._values(index, columns[index].type, before)
+            pieces += part
+        return [*pieces, self._cells.buffer.literal(after + (b"}" if indexes else b"{}"))]
 
     def values(self, index: int, type_id: int, before: bytes) -> Pieces:
         """Return the values of a column as JSON, each after the bytes ``before``."""
+        pieces, after = self._values(index, type_id, before)
+        return [*pieces, self._cells.buffer.literal(after)] if after else pieces
+
+    def _values(self, index: int, type_id: int, before: bytes) -> tuple[Pieces, bytes]:
+        """Return the pieces of a column, and what is still to be written after each row of it."""
         column, buffer = self._cells.columns[index], self._cells.buffer
         kinds = column.kinds
-        is_null = None if (kinds == VALUE).all() else kinds != VALUE
         present, quotes = self._present(column, type_id)
-        head = buffer.constant(before + quotes[0], self._cells.row_count)
-        tail = [buffer.constant(quotes[1], self._cells.row_count)] if quotes[1] else []
-        if is_null is not None:
-            _blank(present, is_null)
-            _replace(head, is_null, buffer.add(before + b"null"), len(before) + 4)
-            for piece in tail:
-                piece.lengths[is_null] = 0
-            is_unknown = kinds == UNCHANGED
-            if is_unknown.any():
-                _replace(head, is_unknown, buffer.add(before + UNKNOWN), len(before) + len(UNKNOWN))
-        return [head, *present, *tail]
+        if (kinds == VALUE).all():
+            return [buffer.literal(before + quotes[0]), *present], quotes[1]
+        is_null, rows = kinds != VALUE, self._cells.row_count
+        head = buffer.constant(before + quotes[0], rows)
+        tail = [buffer.constant(quotes[1], rows)] if quotes[1] else []
+        _replace(head, is_null, buffer.add(before + b"null"), len(before) + 4)
+        is_unknown = kinds == UNCHANGED
+        if is_unknown.any():
+            _replace(head, is_unknown, buffer.add(before + UNKNOWN), len(before) + len(UNKNOWN))
+        blanked = [SliceColumn(piece.starts, np.where(is_null, 0, piece.lengths)) for piece in (*present, *tail)]
+        return [head, *blanked], b""
 
     def texts(self, index: int) -> Pieces:
         """Return the values of a column as they are."""
@@ -86,7 +91,7 @@ class JsonColumns:
         return self._one_by_one(column, renderer(type_id, self._types)), (b"", b"")
 
     def _as_they_are(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
-        return [SliceColumn(column.starts, column.lengths.copy())], (b"", b"")
+        return [column.slices], (b"", b"")
 
     def _numbers(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
         others = self._rows_with(column, _are_not_digits, "digits")
@@ -112,6 +117,9 @@ class JsonColumns:
         usual &= (data[middle] == ord(" ")) & (data[last] != ord("C"))
         has_zone = usual & (data[last - 2] == ord("+"))
         buffer, count = self._cells.buffer, self._cells.row_count
+        if has_zone.all():
+            time = SliceColumn(starts + _DATE_END + 1, lengths - _DATE_END - 4)
+            return [SliceColumn(starts, _DATE_END), buffer.literal(b"T"), time], (b'"', b'Z"')
         date = SliceColumn(starts.copy(), np.where(usual, _DATE_END, 0))
         between = buffer.constant(b"T", count)
         time = SliceColumn(starts + _DATE_END + 1, np.where(usual, lengths - _DATE_END - 1 - 3 * has_zone, 0))
@@ -129,9 +137,9 @@ class JsonColumns:
 
     def _rendered_where(self, column: CellColumn, rows: Any, render: Render) -> Pieces:
         """Return the cells as they are, except for some rows."""
-        starts, lengths = column.starts, column.lengths.copy()
+        starts, lengths = column.slices
         if len(rows):
-            starts, buffer = starts.copy(), self._cells.buffer
+            starts, lengths, buffer = starts.copy(), lengths.copy(), self._cells.buffer
             texts = [render(buffer.bytes_at(int(starts[row]), int(lengths[row]))) for row in rows.tolist()]
             starts[rows], lengths[rows] = buffer.column(texts)
         return [SliceColumn(starts, lengths)]
@@ -155,11 +163,6 @@ def _need_escape(data: Any) -> Any:
 def _are_not_digits(data: Any) -> Any:
     """Digits, signs and dots are between a minus and a nine, as is a slash, which no number has."""
     return (data < ord("-")) | (data > ord("9"))
-
-
-def _blank(pieces: Pieces, rows: Any) -> None:
-    for piece in pieces:
-        piece.lengths[rows] = 0
 
 
 def _replace(piece: SliceColumn, rows: Any, start: int, length: int) -> None:

@@ -22,7 +22,7 @@ class RowFormat:
         cells, relation = changes.cells, changes.relation
         pieces = JsonColumns(cells).objects(relation.columns, range(len(relation.columns)))
         is_delete = changes.operations == DELETE
-        values = cells.buffer.join(pieces, is_delete if is_delete.any() else None)
+        values = cells.buffer.join(pieces, cells.row_count, is_delete if is_delete.any() else None)
         return with_old_keys(complete, keyed_block(complete.keys, values, changes.times))
 
 

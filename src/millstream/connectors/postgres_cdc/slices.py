@@ -18,7 +18,7 @@ _BINARY = pa.binary()
 
 
 class SliceColumn(NamedTuple):
-    """One slice per row."""
+    """One slice per row; a number instead of an array is the same for all rows."""
 
     starts: Any
     lengths: Any
@@ -42,12 +42,17 @@ class SliceBuffer:
         self._end += len(literal)
         return start
 
-    def constant(self, literal: bytes, rows: int) -> SliceColumn:
-        """Return a column with the same bytes in each row."""
+    def literal(self, literal: bytes) -> SliceColumn:
+        """Return the same bytes for all rows."""
         start = self._literals.get(literal)
         if start is None:
             start = self._literals[literal] = self.add(literal)
-        return SliceColumn(np.full(rows, start, np.int64), np.full(rows, len(literal), np.int64))
+        return SliceColumn(start, len(literal))
+
+    def constant(self, literal: bytes, rows: int) -> SliceColumn:
+        """Return a column with the same bytes in each row, of which some can be replaced."""
+        start, length = self.literal(literal)
+        return SliceColumn(np.full(rows, start, np.int64), np.full(rows, length, np.int64))
 
     def column(self, items: Sequence[bytes]) -> SliceColumn:
         """Return a column of separate bytes for each row."""
@@ -61,11 +66,11 @@ class SliceBuffer:
             return self.data[start : start + length]
         return self.whole()[start : start + length].tobytes()  # type: ignore[no-any-return]
 
-    def join(self, pieces: Sequence[SliceColumn], nulls: Any = None) -> Column:
+    def join(self, pieces: Sequence[SliceColumn], rows: int, nulls: Any = None) -> Column:
         """Concatenate the slices of each row; rows marked in ``nulls`` become null."""
-        rows = len(pieces[0].starts)
-        starts = np.stack([piece.starts for piece in pieces], axis=1)
-        lengths = np.stack([piece.lengths for piece in pieces], axis=1)
+        starts, lengths = np.empty((2, rows, len(pieces)), np.int64)
+        for number, piece in enumerate(pieces):
+            starts[:, number], lengths[:, number] = piece
         if nulls is not None:
             lengths[nulls] = 0
         ends = np.zeros(rows + 1, np.int64)
@@ -75,8 +80,8 @@ class SliceBuffer:
         flat_starts, flat_lengths = starts.ravel(), lengths.ravel()
         targets = np.cumsum(flat_lengths) - flat_lengths
         index = np.repeat(flat_starts - targets, flat_lengths)
-        index += np.arange(ends[-1])
-        data = self.whole()[index]
+        index += _counting(len(index))
+        data = self.whole().take(index)
         valid = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
         buffers = [valid, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
         return pa.Array.from_buffers(_BINARY, rows, buffers)
@@ -87,3 +92,17 @@ class SliceBuffer:
             self.array = np.concatenate([self.array, np.frombuffer(b"".join(self._tail), np.uint8)])
             self._tail = []
         return self.array
+
+
+_CACHED = 1 << 21
+_numbers: Any = np.arange(0)
+
+
+def _counting(count: int) -> Any:
+    """Return the numbers from 0 on; a usual count of them is made once, since that takes as long as joining."""
+    global _numbers  # noqa: PLW0603 - an array that only grows
+    if count > _CACHED:
+        return np.arange(count)
+    if count > len(_numbers):
+        _numbers = np.arange(_CACHED)
+    return _numbers[:count]
