@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from millstream.testing.conformance.cases import Case, Expectation
@@ -23,18 +23,24 @@ _LETTERS = "abcxyz|"
 _MAX_STEPS = 16
 
 
-def random_case(seed: int, *, portable: bool = False, in_order: bool | None = None) -> Case:
+def random_case(
+    seed: int,
+    *,
+    portable: bool = False,
+    in_order: bool | None = None,
+    verbs: Mapping[Callable[[Draft], None], int] = VERBS,
+) -> Case:
     """Return the case of a seed.
 
     A ``portable`` one uses only what Kafka Streams has. With ``in_order`` each record is later than the one before,
-    whatever its topic; by default half of the cases are in order.
+    whatever its topic; by default half of the cases are in order. ``verbs`` are those to choose from, with weights.
     """
     pick = random.Random(seed)
     draft = Draft(pick)
     for number in range(pick.choice([1, 2, 2, 3])):
         _add_source(draft, f"in{number}")
     for _ in range(pick.randint(2, 8)):
-        verb = pick.choices(list(VERBS), list(VERBS.values()))[0]
+        verb = pick.choices(list(verbs), list(verbs.values()))[0]
         if (draft.streams or verb in OF_TABLES) and (draft.tables or verb not in OF_TABLES) and _has_plain(draft, verb):
             verb(draft)
     if not portable and draft.streams and _has_plain(draft, process) and draft.chance(0.3):
@@ -49,7 +55,7 @@ def _has_plain(draft: Draft, verb: Callable[[Draft], None]) -> bool:
     """Whether a verb that needs text keys has a source with them."""
     if verb is foreign_key_join:
         return any(not handle.is_windowed for handle in draft.tables)
-    if verb in (process, process_values, cogroup):
+    if verb in (process, process_values, cogroup) or getattr(verb, "needs_text_keys", False):
         return any(not handle.is_windowed for handle in draft.streams)
     return verb is not stream_table_join or bool(draft.streams)
 

@@ -19,18 +19,17 @@ import org.apache.kafka.streams.state.WindowStore;
 @SuppressWarnings("unchecked")
 final class Builder {
     final StreamsBuilder builder = new StreamsBuilder();
-    final Set<String> sourceTopics = new HashSet<>();
     private final Map<String, Object> handles = new HashMap<>();
     private final Set<String> tableStores = new HashSet<>();
     private final Set<String> added = new HashSet<>();
 
+    private final JsonNode nodes;
+
     Builder(JsonNode nodes) {
+        this.nodes = nodes;
         for (JsonNode node : nodes) {
             if (node.has("store") && !node.has("processor")) {
                 tableStores.add(node.get("store").asText());
-            }
-            if (!node.has("in")) {
-                sourceTopics.add(node.get("topic").asText());
             }
         }
         for (JsonNode node : nodes) {
@@ -55,10 +54,9 @@ final class Builder {
         Object in = node.has("in") ? source(node, 0) : null;
         String op = node.get("op").asText();
         return switch (op) {
-            case "stream" -> builder.stream(node.get("topic").asText());
+            case "stream" -> Sources.stream(builder, node);
             case "table" -> table(node);
-            case "global_table" -> builder.globalTable(node.get("topic").asText(),
-                Materialized.<Object, Object, KeyValueStore<Bytes, byte[]>>as(node.get("store").asText()));
+            case "global_table" -> globalTable(node);
             case "filter" -> filter(node, in, false);
             case "filter_not" -> filter(node, in, true);
             case "map_values" -> mapValues(node, in);
@@ -84,22 +82,52 @@ final class Builder {
                 ? stream(node).groupByKey(Grouped.as(node.get("name").asText())) : stream(node).groupByKey();
             case "group_by" -> groupBy(node, in);
             case "windowed_by" -> windowedBy(node, in);
-            case "emit" -> emit(in);
+            case "emit" -> emit(in, node.get("when").asText());
             case "count", "reduce", "aggregate" -> Aggregations.build(node, in);
             case "cogroup" -> cogroup(node);
             case "join", "left_join", "outer_join" -> Joins.build(node, in, source(node, 1));
             case "suppress" -> suppress(node, (KTable<Object, Object>) in);
-            case "process" -> stream(node).process(() -> Processors.create(node.get("processor").asText(), stores(node)),
-                attached(node));
+            case "process" -> stream(node).process(() -> Processors.create(node.get("processor").asText(), stores(node), global(node)),
+                named(node), attached(node));
             case "process_values" -> stream(node).processValues(
-                () -> Processors.ofValues(node.get("processor").asText(), stores(node)), attached(node));
+                () -> Processors.ofValues(node.get("processor").asText(), stores(node), global(node)), named(node), attached(node));
             case "transform_values" -> transformValues(node, (KTable<Object, Object>) in);
             case "to" -> {
-                stream(node).to(node.get("topic").asText());
+                stream(node).to(node.get("topic").asText(), produced(node));
+                yield "sink";
+            }
+            case "to_dynamic" -> {
+                String prefix = node.get("prefix").asText();
+                stream(node).to((k, v, context) -> prefix + Functions.text(Functions.map(node.get("by").asText(), k, v)));
                 yield "sink";
             }
             default -> throw new IllegalArgumentException(op);
         };
+    }
+
+    private static Named named(JsonNode node) {
+        return Named.as(node.has("name") ? node.get("name").asText() : "step-" + node.get("id").asText());
+    }
+
+    private static String global(JsonNode node) {
+        return node.has("global") ? node.get("global").asText() : "";
+    }
+
+    private Produced<Object, Object> produced(JsonNode node) {
+        Produced<Object, Object> produced = Produced.with(null, null);
+        for (JsonNode other : nodes) {
+            if (Sources.reads(other, node.get("topic").asText())) {
+                produced = Produced.with(new AnySerde.Keys(), new Sources.Texts());
+            }
+        }
+        return node.has("name") ? produced.withName(node.get("name").asText()) : produced;
+    }
+
+    private Object globalTable(JsonNode node) {
+        var stored = stored(node);
+        String topic = node.get("topic").asText();
+        Consumed<Object, Object> consumed = Sources.consumed(node);
+        return stored == null ? builder.globalTable(topic, consumed) : builder.globalTable(topic, consumed, stored);
     }
 
     private static String fn(JsonNode node) {
@@ -118,7 +146,8 @@ final class Builder {
     private Object table(JsonNode node) {
         var stored = stored(node);
         String topic = node.get("topic").asText();
-        return stored == null ? builder.table(topic) : builder.table(topic, stored);
+        Consumed<Object, Object> consumed = Sources.consumed(node);
+        return stored == null ? builder.table(topic, consumed) : builder.table(topic, consumed, stored);
     }
 
     private Object toTable(JsonNode node) {
@@ -129,7 +158,7 @@ final class Builder {
     private Object filter(JsonNode node, Object in, boolean not) {
         Predicate<Object, Object> predicate = (k, v) -> Functions.test(fn(node), k, v);
         if (in instanceof KStream<?, ?>) {
-            return not ? stream(node).filterNot(predicate) : stream(node).filter(predicate);
+            return not ? stream(node).filterNot(predicate, named(node)) : stream(node).filter(predicate, named(node));
         }
         KTable<Object, Object> table = (KTable<Object, Object>) in;
         var stored = stored(node);
@@ -142,7 +171,7 @@ final class Builder {
     private Object mapValues(JsonNode node, Object in) {
         ValueMapperWithKey<Object, Object, Object> mapper = (k, v) -> Functions.map(fn(node), k, v);
         if (in instanceof KStream<?, ?>) {
-            return stream(node).mapValues(mapper);
+            return stream(node).mapValues(mapper, named(node));
         }
         var stored = stored(node);
         KTable<Object, Object> table = (KTable<Object, Object>) in;
@@ -183,6 +212,10 @@ final class Builder {
         KGroupedStream<Object, Object> grouped = cogrouped ? null : (KGroupedStream<Object, Object>) in;
         CogroupedKStream<Object, Object> cogroup = cogrouped ? (CogroupedKStream<Object, Object>) in : null;
         switch (node.get("window").asText()) {
+            case "unlimited": {
+                UnlimitedWindows windows = UnlimitedWindows.of().startOn(java.time.Instant.ofEpochMilli(node.get("start_ms").asLong()));
+                return grouped.windowedBy(windows);
+            }
             case "session": {
                 SessionWindows windows = SessionWindows.ofInactivityGapAndGrace(ms(node, "gap_ms"), grace);
                 return cogrouped ? cogroup.windowedBy(windows) : grouped.windowedBy(windows);
@@ -201,10 +234,10 @@ final class Builder {
         }
     }
 
-    private Object emit(Object in) {
+    private Object emit(Object in, String when) {
+        EmitStrategy strategy = when.equals("close") ? EmitStrategy.onWindowClose() : EmitStrategy.onWindowUpdate();
         return in instanceof SessionWindowedKStream<?, ?> session
-            ? session.emitStrategy(EmitStrategy.onWindowClose())
-            : ((TimeWindowedKStream<Object, Object>) in).emitStrategy(EmitStrategy.onWindowClose());
+            ? session.emitStrategy(strategy) : ((TimeWindowedKStream<Object, Object>) in).emitStrategy(strategy);
     }
 
     private Object cogroup(JsonNode node) {

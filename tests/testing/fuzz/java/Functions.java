@@ -38,6 +38,7 @@ final class Functions {
             case "value_len_gt" -> v != null && text(v).length() > Integer.parseInt(x);
             case "value_in" -> v != null && Arrays.asList(x.split(",")).contains(text(v));
             case "key_in" -> k != null && Arrays.asList(x.split(",")).contains(text(k));
+            case "value_even" -> v != null && Long.parseLong(text(v)) % 2 == 0;
             default -> throw new IllegalArgumentException(reference);
         };
     }
@@ -60,6 +61,14 @@ final class Functions {
             case "key_value" -> text(k) + ":" + text(v);
             case "null_if_contains" -> v == null || text(v).contains(x) ? null : v;
             case "key_null_if_contains" -> k == null || text(k).contains(x) ? null : text(k);
+            case "key_char" -> k == null ? null : text(k).substring(Integer.parseInt(x), Integer.parseInt(x) + 1);
+            case "value_unless_key_in" ->
+                v == null || k != null && Arrays.asList(x.split(",")).contains(text(k)) ? null : text(v);
+            case "comma_field" -> v == null ? null : field(text(v).replace("|", "/").replace(",", "|"), Integer.parseInt(x));
+            case "fail_if_contains" -> {
+                fail(text(v), x);
+                yield v;
+            }
             case "value_field" -> v == null ? null : field(text(v), Integer.parseInt(x));
             case "value_field_not" -> {
                 String part = v == null ? null : field(text(v), Integer.parseInt(x.substring(0, x.indexOf(':'))));
@@ -67,6 +76,12 @@ final class Functions {
             }
             default -> throw new IllegalArgumentException(reference);
         };
+    }
+
+    private static void fail(String text, String x) {
+        if (text.contains(x)) {
+            throw new IllegalStateException(text + " contains " + x);
+        }
     }
 
     private static String field(String text, int number) {
@@ -102,6 +117,10 @@ final class Functions {
             case "concat_key" -> text(k) + ":" + text(l) + "+" + text(r);
             case "left" -> l;
             case "right" -> r;
+            case "fail_if_contains" -> {
+                fail(text(l) + text(r), x);
+                yield text(l) + "+" + text(r);
+            }
             case "null_if_contains" -> (text(l) + text(r)).contains(x) ? null : text(l) + "+" + text(r);
             default -> throw new IllegalArgumentException(reference);
         };
@@ -127,6 +146,11 @@ final class Functions {
                 char[] chars = (text(g) + text(v)).toCharArray();
                 Arrays.sort(chars);
                 yield new String(chars);
+            }
+            case "sum" -> "" + (Long.parseLong(text(g)) + Long.parseLong(text(v)));
+            case "fail_if_contains" -> {
+                fail(text(v), x);
+                yield text(g) + "+" + text(v);
             }
             case "concat_or_null" -> text(v).contains(x) ? null : text(g) + "+" + text(v);
             case "with_key" -> text(g) + "+" + text(k) + "=" + text(v);

@@ -37,6 +37,9 @@ final class Joins {
         if (node.has("foreign_key")) {
             String foreignKey = node.get("foreign_key").asText();
             java.util.function.BiFunction<Object, Object, Object> key = (k, v) -> Functions.map(foreignKey, k, v);
+            if (op.equals("outer_join")) {
+                throw new UnsupportedOperationException("no operation outer_join with foreign_key");
+            }
             if (stored == null) {
                 return op.equals("join") ? table.join(other, key, join) : table.leftJoin(other, key, join);
             }

@@ -25,7 +25,7 @@ final class Processors {
         return stored instanceof ValueAndTimestamp<?> both ? both.value() : stored;
     }
 
-    static Processor<Object, Object, Object, Object> create(String reference, List<String> stores) {
+    static Processor<Object, Object, Object, Object> create(String reference, List<String> stores, String global) {
         String[] parts = reference.split(":");
         return new ContextualProcessor<>() {
             private KeyValueStore<Object, Object> a;
@@ -46,6 +46,13 @@ final class Processors {
                         if (fires == Long.parseLong(parts[3])) {
                             schedule.cancel();
                         }
+                    });
+                    case "fail_on_punctuate" -> context.schedule(millis(parts[2]), kind(parts[1]), now -> {
+                        if (fires % 2 == 1) {
+                            fires++;
+                            throw new IllegalStateException("every second time");
+                        }
+                        tick(now);
                     });
                     case "anchored_ticks" -> context.schedule(java.time.Instant.ofEpochMilli(Long.parseLong(parts[2])),
                         millis(parts[3]), kind(parts[1]), this::tick);
@@ -70,6 +77,20 @@ final class Processors {
                 context().forward(new Record<>("tick", fires, now));
             }
 
+            /** Whether this is a processor whose schedule records start and stop. */
+            private boolean scheduled(Object v) {
+                if (!parts[0].equals("switchable_ticks")) {
+                    return false;
+                }
+                if (Functions.text(v).contains("start") && schedule == null) {
+                    schedule = context().schedule(millis(parts[2]), kind(parts[1]), this::tick);
+                } else if (Functions.text(v).contains("stop") && schedule != null) {
+                    schedule.cancel();
+                    schedule = null;
+                }
+                return true;
+            }
+
             @Override
             public void process(Record<Object, Object> record) {
                 Object k = record.key();
@@ -78,10 +99,28 @@ final class Processors {
                     context().forward(record.withTimestamp(Math.max(0, record.timestamp() + Long.parseLong(parts[1]))));
                     return;
                 }
+                if (Headed.process(parts[0], reference, record, context()) || scheduled(v)) {
+                    return;
+                }
+                KeyValueStore<Object, Object> all = global.isEmpty() ? null : context().getStateStore(global);
+                if (parts[0].equals("global_all")) {
+                    StringBuilder text = new StringBuilder(Functions.text(v));
+                    try (KeyValueIterator<Object, Object> entries = all.all()) {
+                        entries.forEachRemaining(entry ->
+                            text.append(',').append(entry.key).append('=').append(Functions.text(plain(entry.value))));
+                    }
+                    context().forward(record.withValue(text.toString()));
+                    return;
+                }
+                if (parts[0].equals("global_put")) {
+                    all.put(k, v);
+                }
                 if (k == null) {
                     return;
                 }
                 switch (parts[0]) {
+                    case "global_get" -> context().forward(
+                        record.withValue(Functions.text(v) + "+" + Functions.text(plain(all.get(k)))));
                     case "dedupe_within" -> {
                         long now = context().currentStreamTimeMs();
                         Object last = a.get(k);
@@ -93,17 +132,14 @@ final class Processors {
                     case "count_and_punctuate_stream_time", "count_and_punctuate_wall_clock" ->
                         a.put(k, a.get(k) == null ? 1L : (Long) a.get(k) + 1);
                     case "buffer_last_n" -> {
-                        List<String> values = new ArrayList<>();
-                        if (a.get(k) != null) {
-                            values.addAll(Arrays.asList(((String) a.get(k)).split(",", -1)));
-                        }
-                        values.add(Functions.text(v));
+                        String seen = (a.get(k) == null ? "" : a.get(k) + ",") + Functions.text(v);
+                        List<String> values = Arrays.asList(seen.split(",", -1));
                         int n = Integer.parseInt(parts[1]);
                         String joined = String.join(",", values.subList(Math.max(0, values.size() - n), values.size()));
                         a.put(k, joined);
                         context().forward(record.withValue(joined));
                     }
-                    case "store_put" -> a.put(k, v);
+                    case "store_put", "store_write" -> a.put(k, v);
                     case "store_get" -> context().forward(
                         record.withValue(Functions.text(v) + "+" + Functions.text(plain(a.get(k)))));
                     case "count_and_last" -> {
@@ -143,7 +179,7 @@ final class Processors {
         return name.equals("stream") ? PunctuationType.STREAM_TIME : PunctuationType.WALL_CLOCK_TIME;
     }
 
-    static FixedKeyProcessor<Object, Object, Object> ofValues(String reference, List<String> stores) {
+    static FixedKeyProcessor<Object, Object, Object> ofValues(String reference, List<String> stores, String global) {
         return new ContextualFixedKeyProcessor<>() {
             @Override
             public void process(FixedKeyRecord<Object, Object> record) {
@@ -154,7 +190,21 @@ final class Processors {
                         Functions.text(v) + "@" + record.timestamp() + "/" + context().currentStreamTimeMs()));
                     return;
                 }
+                String header = Functions.argument(reference);
+                if (reference.startsWith("add_header")) {
+                    context().forward(record.withHeaders(Headed.with(record.headers(), header, v)));
+                    return;
+                }
+                if (reference.startsWith("remove_header")) {
+                    context().forward(record.withHeaders(Headed.without(record.headers(), header)));
+                    return;
+                }
                 if (k == null) {
+                    return;
+                }
+                if (reference.equals("global_get")) {
+                    KeyValueStore<Object, Object> all = context().getStateStore(global);
+                    context().forward(record.withValue(Functions.text(v) + "+" + Functions.text(plain(all.get(k)))));
                     return;
                 }
                 KeyValueStore<Object, Object> a = context().getStateStore(stores.get(0));
@@ -191,6 +241,8 @@ final class Processors {
                         long n = s.get(k) == null ? 1 : (Long) s.get(k) + 1;
                         s.put(k, n);
                         return v == null ? null : Functions.text(v) + "#" + n;
+                    case "with_other":
+                        return v == null ? null : Functions.text(v) + "/" + Functions.text(plain(s.get(k)));
                     case "remember_max":
                         if (v == null) {
                             return null;

@@ -1,0 +1,264 @@
+"""Kinds of random cases for the comparison with Kafka Streams: each has its own verbs, inputs and settings."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from millstream.testing.conformance.cases import Case
+from millstream.testing.fuzz import verbs
+from millstream.testing.fuzz.generating import random_case
+from millstream.testing.fuzz.handles import Draft, Handle
+
+Verb: TypeAlias = Callable[[Draft], None]
+Node: TypeAlias = dict[str, Any]
+_FAILS = "fail_if_contains:x"
+
+
+def of_text_keys(verb: Verb) -> Verb:
+    """Mark a verb that continues from a stream with text keys."""
+    verb.needs_text_keys = True  # type: ignore[attr-defined]
+    return verb
+
+
+@of_text_keys
+def through(draft: Draft) -> None:
+    """A topic that the topology writes and reads."""
+    source, topic = draft.stream(plain=True), f"via{len(draft.nodes)}"
+    draft.add("to", source.id, topic=topic)
+    read = "stream" if draft.chance(0.7) else "table"
+    handle = Handle(draft.add(read, topic=topic))
+    draft.origins[handle.id] = draft.origins[source.id]
+    (draft.streams if read == "stream" else draft.tables).append(handle)
+
+
+@of_text_keys
+def computed_topic(draft: Draft) -> None:
+    """A sink whose topic is computed from the record."""
+    by = draft.pick.choice(("len", "const:k"))
+    draft.add("to_dynamic", draft.stream(plain=True).id, prefix=f"dyn{len(draft.nodes)}-", by=by)
+
+
+@of_text_keys
+def headed(draft: Draft) -> None:
+    """A processor that reads or writes headers."""
+    choices = ("add_header:h", "remove_header:h", "header_to_value:h", "drop_headers")
+    source, processor = draft.stream(plain=True), draft.pick.choice(choices)
+    if processor[:3] in ("add", "rem") and draft.chance(0.4):
+        draft.streams.append(Handle(draft.add("process_values", source.id, processor=processor)))
+    else:
+        draft.streams.append(Handle(draft.add("process", source.id, processor=processor)))
+
+
+@of_text_keys
+def routes(draft: Draft) -> None:
+    """A processor that forwards to some of its readers, by name."""
+    source, number = draft.stream(plain=True), len(draft.nodes)
+    names = [f"r{number}-{part}" for part in range(3)]
+    rules = [f"{draft.pick.choice('abxyz')}={draft.pick.choice([*names, ''])}" for _ in range(2)]
+    rules += [f"*={draft.pick.choice([*names, ''])}"] if draft.chance(0.7) else []
+    node = draft.add("process", source.id, processor="forward_named:" + ",".join(rules))
+    draft.streams += [
+        Handle(draft.add("filter", node, fn=draft.pick.choice(verbs.PREDICATES), name=names[0])),
+        Handle(draft.add("map_values", node, fn=draft.pick.choice(verbs.MAPPERS), name=names[1])),
+        Handle(draft.add("process_values", node, processor="stamp_time", name=names[2])),
+    ]
+
+
+@of_text_keys
+def timers(draft: Draft) -> None:
+    """A processor with timers."""
+    kind = draft.pick.choice(["stream", "wall"])
+    choices = (f"switchable_ticks:{kind}:10", f"ticks:{kind}:7:4", f"anchored_ticks:{kind}:3:10")
+    draft.has_wall_clock |= kind == "wall"
+    source = draft.stream(plain=True)
+    draft.streams.append(Handle(draft.add("process", source.id, processor=draft.pick.choice(choices))))
+
+
+@of_text_keys
+def reads_global(draft: Draft) -> None:
+    """A processor that reads a global table."""
+    if not draft.global_tables:
+        verbs.global_join(draft)
+    source, (_, store) = draft.stream(plain=True), draft.pick.choice(draft.global_tables)
+    op, processor = draft.pick.choice(
+        [("process", "global_get"), ("process", "global_all"), ("process_values", "global_get")]
+    )
+    draft.streams.append(Handle(draft.add(op, source.id, processor=processor, **{"global": store})))
+
+
+def unlimited(draft: Draft) -> None:
+    """An aggregation without an end."""
+    streams = [stream for stream in draft.streams if not stream.is_windowed]
+    if not streams:
+        return
+    source = draft.pick.choice(streams)
+    grouped = draft.add("group_by_key", source.id)
+    windowed = draft.add("windowed_by", grouped, window="unlimited", start_ms=draft.pick.choice([0, 10]))
+    draft.tables.append(Handle(draft.add("count", windowed, **draft.store()), is_windowed=True))
+
+
+def versioned(draft: Draft) -> None:
+    """A table with versions, and a stream that is joined with it within a grace period."""
+    streams = [handle for handle in draft.streams if not handle.is_windowed]
+    if not streams:
+        return
+    history = draft.pick.choice([0, 10, 40])
+    left, right = draft.pick.choice(streams), draft.pick.choice(streams)
+    table = draft.add("to_table", right.id, versioned_history_ms=history, **draft.store())
+    draft.tables.append(Handle(table, is_versioned=True))
+    if draft.chance(0.7):
+        op, grace = draft.pick.choice(["join", "left_join"]), draft.pick.choice([0, history // 2, history])
+        kept = draft.add("filter_not", left.id, fn="key_null")
+        joiner = draft.pick.choice([*verbs.JOINERS, "concat_key"])
+        draft.streams.append(Handle(draft.add(op, [kept, table], joiner=joiner, grace_ms=grace)))
+
+
+def overflow(draft: Draft) -> None:
+    """A buffer that is full."""
+    tables = [table for table in draft.tables if not table.is_versioned]
+    if not tables:
+        return
+    source = draft.pick.choice(tables)
+    size = draft.pick.choice([1, 2, 3])
+    if source.closes and draft.chance(0.5):
+        node = draft.add("suppress", source.id, until="window_closes", max_records=size + 2)
+    else:
+        node = draft.add(
+            "suppress", source.id, until="time_limit", wait_ms=draft.pick.choice(verbs.TIMES), max_records=size,
+            when_full=draft.pick.choice(["emit_early", "emit_early", "shut_down"]),
+        )  # fmt: skip
+    draft.tables.append(source._replace(id=node))
+
+
+def number_table(draft: Draft) -> None:
+    """A transformer that reads the store of another table."""
+    tables = [table for table in draft.tables if not table.is_windowed and not table.is_versioned]
+    if not tables or not draft.table_stores:
+        return
+    source = draft.pick.choice(tables)
+    other = draft.pick.choice(draft.table_stores)
+    node = draft.add(
+        "transform_values", source.id, transformer="with_other", store=f"s{len(draft.nodes)}", stores=[other]
+    )
+    draft.tables.append(Handle(node))
+
+
+class Profile(NamedTuple):
+    """A kind of cases: more likely verbs, and what changes a case afterwards."""
+
+    verbs: Mapping[Verb, int]
+    change: Callable[[Case, random.Random], Case] = lambda case, _pick: case
+
+
+def _with_headers(case: Case, pick: random.Random) -> Case:
+    def headed_step(step: Node, number: int) -> Node:
+        if "pipe" not in step:
+            return step
+        names = [pick.choice("hg") for _ in range(pick.choice([0, 1, 1, 2]))]
+        return {"pipe": [*step["pipe"], [[name, f"{pick.choice('xyz')}{number}"] for name in names]]}
+
+    steps = [headed_step(step, number) for number, step in enumerate(case.steps)]
+    return msgspec.structs.replace(case, steps=steps, headers=True)
+
+
+def _with_handlers(case: Case, pick: random.Random) -> Case:
+    nodes = [_failing(node, pick) if pick.random() < 0.4 else node for node in case.topology]
+    config = {"processing_handler": pick.choice(["continue", "continue", "continue", "fail"])}
+    config |= {"deserialization_handler": pick.choice(["continue", "fail"])}
+    config |= {"dead_letter_topic": "dead"} if pick.random() < 0.5 else {}
+    changed = msgspec.structs.replace(case, topology=nodes, config=config)
+    return _with_headers(changed, pick) if pick.random() < 0.5 else changed
+
+
+def _failing(node: Node, pick: random.Random) -> Node:
+    op = node["op"]
+    if op == "map_values":
+        return {**node, "fn": _FAILS}
+    if op in ("map", "flat_map"):
+        return {**node, "key": pick.choice(["key", "first_char"]), **({"value": _FAILS} if op == "map" else {})}
+    if op.endswith("join"):
+        return {**node, "joiner": _FAILS}
+    if op in ("aggregate", "reduce") and "subtractor" not in node and "adder" in node:
+        return {**node, "adder": _FAILS}
+    return node
+
+
+def _with_cache(case: Case, _pick: random.Random) -> Case:
+    return msgspec.structs.replace(case, config={"cache": True})
+
+
+def _with_times(case: Case, pick: random.Random) -> Case:
+    """Compute the timestamps of some topics."""
+
+    def timed(node: Node) -> Node:
+        if node["op"] not in ("stream", "table") or node.get("topic", "").startswith("via") or pick.random() < 0.3:
+            return node
+        invalid = pick.choice(["skip", "skip", "partition_time", "fail"])
+        return {**node, "timestamp": f"record_shift:{pick.choice([-8, -2, 3])}", "on_invalid": invalid}
+
+    return msgspec.structs.replace(case, topology=[timed(node) for node in case.topology])
+
+
+def _with_sources(case: Case, pick: random.Random) -> Case:
+    """Read several topics as one stream."""
+    extra = [node["topic"] + "b" for node in case.topology if node["op"] == "stream" and node["topic"].startswith("in")]
+
+    def several(node: Node) -> Node:
+        if node["op"] != "stream" or not node["topic"].startswith("in"):
+            return node
+        rest = {name: value for name, value in node.items() if name != "topic"}
+        if pick.random() < 0.5:
+            return {**rest, "topics": [node["topic"], node["topic"] + "b"]}
+        return {**rest, "pattern": node["topic"] + "b?"}
+
+    def other(step: Node) -> Node:
+        if "pipe" not in step or step["pipe"][0] + "b" not in extra or pick.random() < 0.5:
+            return step
+        return {"pipe": [step["pipe"][0] + "b", *step["pipe"][1:]]}
+
+    steps = [other(step) for step in case.steps]
+    return msgspec.structs.replace(case, topology=[several(node) for node in case.topology], steps=steps)
+
+
+def _more(**weights: int) -> dict[Verb, int]:
+    return {**verbs.VERBS, **{getattr(verbs, name): weight for name, weight in weights.items()}}
+
+
+_WINDOWS = _more(aggregate=30, stream_join=10, suppress=8, to_stream=8, table_join=8, regroup=8, cogroup=6)
+_TABLES: dict[Verb, int] = {
+    verb: weight * (4 if verb in verbs.OF_TABLES or verb is verbs.to_table else 1)
+    for verb, weight in verbs.VERBS.items()
+}
+
+PROFILES: dict[str, Profile] = {
+    "plain": Profile(verbs.VERBS),
+    "windows": Profile({**_WINDOWS, unlimited: 2}),
+    "tables": Profile(_TABLES),
+    "headers": Profile({**verbs.VERBS, headed: 12, through: 3}, _with_headers),
+    "window headers": Profile({**_WINDOWS, headed: 6}, _with_headers),
+    "table headers": Profile({**_TABLES, headed: 6}, _with_headers),
+    "handlers": Profile({**_more(stateless=15, rekey=10), timers: 3}, _with_handlers),
+    "caching": Profile({**_more(process=8, aggregate=15), **dict.fromkeys((through,), 2)}, _with_cache),
+    "table caching": Profile(_TABLES, _with_cache),
+    "window caching": Profile(_WINDOWS, _with_cache),
+    "times": Profile({**verbs.VERBS, through: 3}, _with_times),
+    "sources": Profile(verbs.VERBS, _with_sources),
+    "through": Profile({**verbs.VERBS, through: 15, computed_topic: 5}),
+    "processors": Profile({**_more(process=20, process_values=8), routes: 12, timers: 10, reads_global: 8}),
+    "versioned": Profile({**_TABLES, versioned: 30}),
+    "suppressed": Profile({**_WINDOWS, overflow: 25}),
+    "stores": Profile({**_TABLES, number_table: 15, verbs.process: 20}),
+    "shuffles": Profile(_more(rekey=15, repartition=12, cogroup=12, stream_join=12, merge=8)),
+}
+
+
+def case_of(profile: str, seed: int) -> Case:
+    """Return the case of a seed of some kind."""
+    kind = PROFILES[profile]
+    case = random_case(seed, portable=True, verbs=kind.verbs)
+    changed = kind.change(case, random.Random(seed))
+    return msgspec.structs.replace(changed, id=f"{profile}/{seed}", group=profile)
