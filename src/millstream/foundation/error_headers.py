@@ -10,6 +10,8 @@ from types import TracebackType
 from millstream.foundation.text import error_text
 from millstream.records import Headers
 
+SOURCE_TIMESTAMP = "__millstream.errors.timestamp"
+
 _OUR_FILES = f"{Path(__file__).parents[1]}{os.sep}"
 
 
@@ -41,3 +43,8 @@ def error_headers(error: BaseException, topic: str, partition: int, offset: int,
     return tuple(
         (name, None if text is None else text.encode("utf-8", "backslashreplace")) for name, text in facts.items()
     )
+
+
+def source_timestamp_headers(timestamp: int) -> Headers:
+    """Return the header with the timestamp of the source record, if its dead letter has that of a later step."""
+    return ((SOURCE_TIMESTAMP, str(timestamp).encode()),)

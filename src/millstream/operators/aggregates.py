@@ -102,7 +102,7 @@ def _update_loop(
                 new = step(key, old, value)
             except Exception as error:
                 send()
-                handle_error(node, error, key)
+                handle_error(node, error, key, timestamp)
                 continue
             if before is not None and row.timestamp > timestamp:
                 timestamp = row.timestamp

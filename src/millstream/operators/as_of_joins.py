@@ -45,7 +45,7 @@ def _join(node: StreamTableJoin, forward: Process, runtime: Runtime) -> Process:
                 return runtime.drop(node, "no_row")
             joined = joiner(key, value, row)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         return forward(key, joined, timestamp)
 
     return join

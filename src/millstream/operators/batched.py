@@ -48,7 +48,7 @@ def _hold(node: MapAsync | MapBatches, compute: Compute, forward: Process, runti
         for (bookmark, key, _, timestamp), result in zip(records, results, strict=True):
             context.return_to(bookmark)
             if isinstance(result, Failure):
-                runtime.handle_error(node, result.error, key)
+                runtime.handle_error(node, result.error, key, timestamp)
             else:
                 forward(key, result, timestamp)
         context.return_to(end)

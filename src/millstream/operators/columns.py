@@ -216,7 +216,7 @@ def apply_function(
             if done == len(batch.rows):
                 return
             context.row = batch.rows[done]
-            handle_error(node, error, batch.keys[done])
+            handle_error(node, error, batch.keys[done], batch.timestamps[done])
             batch = batch.part(done + 1, len(batch.rows))
 
     return process_columns

@@ -37,7 +37,7 @@ def _subscribe(node: ForeignKeySubscribe, forward: Process, runtime: Runtime) ->
             before = None if old is None else key_of(key, old)
             now = None if new is None else key_of(key, new)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         if new is not None and now is None and not node.keeps_left:
             drop(node, "null_foreign_key")
         version, left_key = next_version(), encode_key(key)
@@ -83,7 +83,7 @@ def _missing(node: ForeignKeyMissing, forward: Process, runtime: Runtime) -> Pro
                 return None
             row = None if new is None else join(key, new, None)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         return forward(key, [next_version(), row], timestamp)
 
     return newest_only(node.source, process, runtime, node, counted=False)

@@ -33,7 +33,7 @@ def _join(node: StreamGlobalJoin, forward: Process, runtime: Runtime) -> Process
                 return drop(node, "no_row")
             joined = joiner(key, value, row)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         return forward(key, joined, timestamp)
 
     return process

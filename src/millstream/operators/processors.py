@@ -217,7 +217,7 @@ def process_of(node: Process | ProcessValues, children: Children, runtime: Runti
             handle(record(key, value, timestamp))
         except Exception as error:
             if context.engine_error is None:
-                return handle_error(node, error, key)
+                return handle_error(node, error, key, timestamp)
         if context.engine_error is not None:
             raise context.engine_error
         return None

@@ -291,8 +291,11 @@ class Runtime(Protocol):
     def send_late(self, node: Node, topic: str, windows: Sequence[Windowed] = ()) -> None:
         """Send the current record, as it arrived, to a topic for late records; ``windows`` are those that it missed."""
 
-    def handle_error(self, node: Node, error: Exception, key: Any) -> None:
-        """Apply the app's error policy to an error in user code; raises if the policy is to fail."""
+    def handle_error(self, node: Node, error: Exception, key: Any, timestamp: int | None = None) -> None:
+        """Apply the app's error policy to an error in user code; raises if the policy is to fail.
+
+        ``timestamp`` is that of the record at the node, which need not be that of the record that was read.
+        """
 
 
 @singledispatch

@@ -41,7 +41,7 @@ def _session_windows(windows: SessionWindows, aggregation: WindowAggregator) -> 
             try:
                 new = added(key, _merged_aggregate(aggregation, key, sessions) if sessions else begin(), value)
             except Exception as error:
-                return aggregation.handle_error(error, key)
+                return aggregation.handle_error(error, key, timestamp)
             saved = context.override_headers(()) if context.has_headers else None
             put(
                 _merged_entry(aggregation, bucket, sessions, position) if sessions else bucket.entry(position),

@@ -41,7 +41,7 @@ def _sliding_windows(windows: SlidingWindows, aggregation: WindowAggregator) -> 
         try:
             update.add(key, value, timestamp, close)
         except Exception as error:
-            return aggregation.handle_error(error, key)
+            return aggregation.handle_error(error, key, timestamp)
         if has_late_topic:
             aggregation.send_late()
         if emit is not None and timestamp >= difference:

@@ -33,7 +33,7 @@ def _filter(node: Filter, forward: Process, runtime: Runtime) -> Process:
         try:
             holds = predicate(key, value)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         if not holds if negate else holds:
             forward(key, value, timestamp)
 
@@ -41,7 +41,7 @@ def _filter(node: Filter, forward: Process, runtime: Runtime) -> Process:
         try:
             holds = test(value)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         if not holds if negate else holds:
             forward(key, value, timestamp)
 
@@ -56,7 +56,7 @@ def _map(node: Map, forward: Process, runtime: Runtime) -> Process:
         try:
             new_key, new_value = mapper(key, value)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         forward(new_key, new_value, timestamp)
 
     return process
@@ -71,14 +71,14 @@ def _map_values(node: MapValues, forward: Process, runtime: Runtime) -> Process:
         try:
             new_value = mapper(key, value)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         forward(key, new_value, timestamp)
 
     def process_value(key: Any, value: Any, timestamp: int) -> None:
         try:
             new_value = call(value)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         forward(key, new_value, timestamp)
 
     return process_value if node.mapper.arity == 1 else process
@@ -92,7 +92,7 @@ def _flat_map(node: FlatMap, forward: Process, runtime: Runtime) -> Process:
         try:
             pairs = [(new_key, new_value) for new_key, new_value in mapper(key, value)]
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         for new_key, new_value in pairs:
             forward(new_key, new_value, timestamp)
 
@@ -107,7 +107,7 @@ def _flat_map_values(node: FlatMapValues, forward: Process, runtime: Runtime) ->
         try:
             new_values = list(mapper(key, value))
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         for new_value in new_values:
             forward(key, new_value, timestamp)
 
@@ -122,7 +122,7 @@ def _select_key(node: SelectKey, forward: Process, runtime: Runtime) -> Process:
         try:
             new_key = mapper(key, value)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         forward(new_key, value, timestamp)
 
     return process
@@ -137,7 +137,7 @@ def _peek(node: Peek | Foreach, forward: Process, runtime: Runtime) -> Process:
         try:
             action(key, value)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         forward(key, value, timestamp)
 
     return process
@@ -158,7 +158,7 @@ def _split(node: Split, branches: tuple[Process, Process], runtime: Runtime) -> 
         try:
             holds = predicate(key, value)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         (matching if holds else others)(key, value, timestamp)
 
     return process

@@ -193,7 +193,7 @@ class _Side:
             try:
                 joined = join(key, value, partner.value)
             except Exception as error:  # the record is not joined with its other partners either
-                return shared.runtime.handle_error(shared.node, error, key)
+                return shared.runtime.handle_error(shared.node, error, key, timestamp)
             shared.forward(key, joined, max(partner_timestamp, timestamp))
         return None
 

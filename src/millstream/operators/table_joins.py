@@ -83,7 +83,7 @@ def _side(
             if sends_old and (old is not None or keeps_other):
                 before = join(key, old, other)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         return forward(key, joined, before, max(timestamp, other_timestamp))
 
     return process

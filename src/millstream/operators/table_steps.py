@@ -59,7 +59,7 @@ def _change_rows(
             elif has_old:
                 old = change(key, old)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         if drops_rows and new is None and old is None:
             return None
         if store is not None:
@@ -87,7 +87,7 @@ def _group_by(node: TableGroupBy, forward: Process, runtime: Runtime) -> Process
         try:
             (new_group, new_value), (old_group, old_value) = half(key, new), half(key, old)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         adds = new_group is not None and new_value is not None
         subtracts = old_group is not None and old_value is not None
         if adds and subtracts and new_group == old_group:
@@ -122,7 +122,7 @@ def _aggregate(node: TableAggregate, forward: Process, runtime: Runtime) -> Proc
                     return None
             aggregate = step(key, before, pair)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         if before is not None and row.timestamp > timestamp:
             timestamp = row.timestamp
         row.value, row.timestamp = aggregate, timestamp
@@ -145,7 +145,7 @@ def _aggregate_versions(node: TableAggregate, forward: Process, runtime: Runtime
         try:
             aggregate = step(key, before, pair)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         return put_version(key, aggregate, before, max(at, timestamp))
 
     return process

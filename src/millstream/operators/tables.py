@@ -85,7 +85,7 @@ def _stream_table_join(node: StreamTableJoin, forward: Process, runtime: Runtime
                 return drop(node, "no_row")
             joined = join(key, value, row) if takes_key else join(value, row)
         except Exception as error:
-            return handle_error(node, error, key)
+            return handle_error(node, error, key, timestamp)
         return forward(key, joined, timestamp)
 
     return from_stream, _ignore_table

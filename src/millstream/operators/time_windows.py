@@ -137,7 +137,7 @@ def _update_loop(  # noqa: C901 - the innermost loop, in which a call costs as m
                     new = added(key, old, value)
                 except Exception as error:
                     send()
-                    aggregation.handle_error(error, key)
+                    aggregation.handle_error(error, key, timestamp)
                     break
                 put(entry, new, at, old)
             if emit is not None:
@@ -168,7 +168,7 @@ def _prefetched_loop(
                     new = added(key, begin() if old is None else old, value)
                 except Exception as error:
                     send()
-                    aggregation.handle_error(error, key)
+                    aggregation.handle_error(error, key, timestamp)
                     break
                 if old is None or timestamp > entry.timestamp:
                     entry.timestamp = timestamp

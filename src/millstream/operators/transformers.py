@@ -30,7 +30,7 @@ def _transform_values(node: TransformValues, forward: Process, runtime: Runtime)
                 old = transform(key, old)
         except Exception as error:
             if context.engine_error is None:
-                return handle_error(node, error, key)
+                return handle_error(node, error, key, timestamp)
         if context.engine_error is not None:
             raise context.engine_error
         if store is not None:

@@ -170,8 +170,8 @@ class WindowAggregator:
 
         self._runtime.on_time_advance(self.node, advance_time)
 
-    def handle_error(self, error: Exception, key: Any) -> None:
-        self._handle_error(self.node, error, key)
+    def handle_error(self, error: Exception, key: Any, timestamp: int) -> None:
+        self._handle_error(self.node, error, key, timestamp)
 
     def _flush(self) -> None:
         """Forward all changes, except windows that were created and deleted since the last flush."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
 from millstream.foundation.blocks import rows_of
-from millstream.foundation.error_headers import error_headers
+from millstream.foundation.error_headers import error_headers, source_timestamp_headers
 from millstream.foundation.headers import headers_size
 from millstream.foundation.text import error_text, shown
 from millstream.foundation.transactions import Transaction
@@ -196,7 +196,7 @@ class TaskRun:
     def drop(self, node: Node, reason: str) -> None:
         self.drops[f"{node.name}: {reason}"] += 1
 
-    def handle_error(self, node: Node, error: Exception, key: Any) -> None:
+    def handle_error(self, node: Node, error: Exception, key: Any, timestamp: int | None = None) -> None:
         line = line_of(error)
         at_line = "" if line is None else f" ({line})"
         problem = ProcessingError(
@@ -210,7 +210,7 @@ class TaskRun:
         )
         problem.__cause__ = error
         raw, headers = self.context.raw, self.context.source_headers
-        self._apply_error_policy(self._env.policies.on_error, problem, node, raw, headers)
+        self._apply_error_policy(self._env.policies.on_error, problem, node, raw, headers, timestamp)
 
     def _location(self, key: Any) -> str:
         return f"at {self.context}" if self.context.chunk is None else f"on {self.context} (key {shown(key):.60})"
@@ -346,18 +346,20 @@ class TaskRun:
         node: Node,
         raw: tuple[bytes | None, bytes | None],
         headers: Headers,
+        timestamp: int | None = None,
     ) -> None:
         policies = self._env.policies
         if policy == "fail":
             if not policies.dead_letter_on_fail:
                 raise error
             columns = self._columns(policies.dead_letter_topic)
-            self._write_dead_letter(columns, error, node, raw, headers)
+            self._write_dead_letter(columns, error, node, raw, headers, timestamp)
             raise FailedRecordError(error, policies.dead_letter_topic, columns)
         self.drop(node, "error")
         if policy == "dead_letter":
             self.dead_letters += 1
-            self._write_dead_letter(self._outgoing(policies.dead_letter_topic), error, node, raw, headers)
+            columns = self._outgoing(policies.dead_letter_topic)
+            self._write_dead_letter(columns, error, node, raw, headers, timestamp)
 
     def _write_dead_letter(
         self,
@@ -366,12 +368,15 @@ class TaskRun:
         node: Node,
         raw: tuple[bytes | None, bytes | None],
         headers: Headers,
+        timestamp: int | None,
     ) -> None:
+        """Write the source record with the timestamp that it had at the node, as Kafka Streams does."""
         context = self.context
         columns.keys.append(raw[0])
         columns.values.append(raw[1])
-        columns.timestamps.append(context.timestamp)
+        columns.timestamps.append(context.timestamp if timestamp is None else timestamp)
         reasons = error_headers(
             error, context.topic, context.partition, context.offset, self._stage.name, node.name or ""
         )
-        columns.set_headers((*headers, *reasons))
+        moved = () if timestamp in (None, context.timestamp) else source_timestamp_headers(context.timestamp)
+        columns.set_headers((*headers, *reasons, *moved))

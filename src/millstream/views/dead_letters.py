@@ -32,7 +32,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     stacktrace: str
     record: Record
-    """Raw key and value, with the original headers of the record."""
+    """Raw key and value, with the original timestamp and headers of the record."""
 
     @property
     def position(self) -> str:
@@ -61,8 +61,14 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
             error=facts.get("exception", ""),
             message=facts.get("message", ""),
             stacktrace=facts.get("stacktrace", ""),
-            record=msgspec.structs.replace(record, headers=headers),
+            record=msgspec.structs.replace(record, headers=headers, timestamp=_source_timestamp(record, facts)),
         )
+
+
+def _source_timestamp(record: Record, facts: dict[str, str]) -> int:
+    """Return the timestamp of the failed record; that of its dead letter may be of the step that failed."""
+    text = facts.get("timestamp", "")
+    return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else record.timestamp
 
 
 def read_dead_letters(broker: Broker, topic: str, *, newest: int | None = None) -> Iterator[DeadLetter]:
