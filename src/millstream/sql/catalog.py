@@ -140,7 +140,11 @@ class Catalog:
         """Return a stream or table by name."""
         if name not in self.relations:
             similar = difflib.get_close_matches(name, self.relations, 1)
-            known = ", ".join(self.relations) or "there is none yet: CREATE STREAM defines one"
-            hint = f"did you mean {similar[0]}?" if similar else f"known are {known}"
+            if similar:
+                hint = f"did you mean {similar[0]}?"
+            elif self.relations:
+                hint = f"known are {', '.join(self.relations)}"
+            else:
+                hint = "define it with CREATE STREAM or CREATE TABLE"
             raise Problem(offset, f"stream or table {name} is unknown", hint)
         return self.relations[name]
