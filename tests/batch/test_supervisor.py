@@ -153,12 +153,12 @@ def test_a_run_waits_for_the_end_of_an_outage_however_long_it_takes(
 
 
 def test_a_mistake_in_the_function_of_a_delivery_is_tried_again_less_and_less_often(
-    supervise: Callable[[Engine], Supervisor], stopping: threading.Event, monkeypatch: pytest.MonkeyPatch
+    supervise: Callable[[Engine], Supervisor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(supervisor_module, "_FIRST_PAUSE_SECONDS", 0.5)
     monkeypatch.setattr("random.uniform", lambda _low, high: high)
-    monkeypatch.setattr(stopping, "wait", lambda pause: pauses.append(pause))
+    monkeypatch.setattr(Supervisor, "_ends_within", lambda _self, pause: pauses.append(pause))
     supervise(Engine(*(DeliveryFunctionError("KeyError") for _ in range(40)))).run()
     assert pauses[:9] == [1, 2, 4, 8, 16, 32, 64, 120, 120]
     assert len(pauses) == 40
