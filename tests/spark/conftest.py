@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark import apps
 
 from millstream import App
 from millstream.broker import Output, TopicConfig
@@ -22,6 +23,15 @@ Read = Callable[[App, str], list[tuple[str | None, Any]]]
 def _closed_environments(tmp_path: Path) -> Iterator[None]:
     yield
     close_environments(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _restored_configs() -> Iterator[None]:
+    """Undo changes of the configuration of apps that several tests share."""
+    configs = [(app, app.config) for app in vars(apps).values() if isinstance(app, App)]
+    yield
+    for app, config in configs:
+        app.config = config
 
 
 @pytest.fixture
