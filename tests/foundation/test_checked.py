@@ -120,6 +120,14 @@ def test_a_flipped_bit_in_a_key_is_found_by_a_complete_check(tmp_path: Path) -> 
         check_environment(tmp_path)
 
 
+def test_a_lost_format_is_found_by_a_complete_check_too(tmp_path: Path) -> None:
+    write_rows(tmp_path, {b"key": b"value"})
+    flip(tmp_path / "data.mdb", b"millstream-format", position=16)
+    for check in (check_environment, open_environment):
+        with pytest.raises(DamagedError, match="its format None is not valid"):
+            check(tmp_path)
+
+
 def test_a_database_that_is_lost_is_not_created_again(tmp_path: Path) -> None:
     write_rows(tmp_path, {b"key-%05d" % number: b"value" * 100 for number in range(4000)})
     environment = open_environment(tmp_path, ("empty",))

@@ -16,6 +16,7 @@ from typing import Any
 
 import lmdb
 
+from millstream.foundation.checked import FORMAT_KEY
 from millstream.foundation.damage import damaged
 from millstream.foundation.page_walk import PageWalk, read_metas
 
@@ -72,9 +73,20 @@ def check_environment(directory: Path, *, is_live: bool = True) -> int:
         while pages is None:
             with environment.begin() as txn:
                 pages = check_structure(directory, txn.id())
+                if pages is not None:  # LMDB can read them
+                    read_format(directory, txn)
         return pages
     finally:
         environment.close()
+
+
+def read_format(directory: Path, txn: Any) -> bytes | None:
+    """Return the stored format of an environment, None of a new one; entries without a valid format are damage."""
+    stored: bytes | None = txn.get(FORMAT_KEY)
+    is_new = stored is None and txn.stat()["entries"] == 0
+    if not is_new and (stored is None or not stored.isdigit() or stored == b"0"):
+        raise damaged(directory / "data.mdb", f"its format {stored!r} is not valid")
+    return stored
 
 
 def check_structure(directory: Path, commit: int | None = None) -> int | None:

@@ -28,7 +28,7 @@ from millstream.foundation.checked import (
     unpack_databases,
 )
 from millstream.foundation.damage import damaged
-from millstream.foundation.data_file import check_file, check_header
+from millstream.foundation.data_file import check_file, check_header, read_format
 from millstream.foundation.transactions import Transaction, WriteTransaction
 
 T = TypeVar("T")
@@ -109,14 +109,12 @@ class Environment:
     def _check_format(self) -> None:
         """Check the format of the environment; a new one gets the current format."""
         with self._lmdb.begin() as txn:
-            stored = txn.get(FORMAT_KEY)
-            is_new = stored is None and txn.stat()["entries"] == 0
-        if is_new and not self.readonly:
-            with self._lmdb.begin(write=True) as txn:
-                txn.put(FORMAT_KEY, b"%d" % FORMAT_VERSION)
-        elif not is_new and (stored is None or not stored.isdigit() or stored == b"0"):
-            raise damaged(self.path / "data.mdb", f"its format {stored!r} is not valid")
-        elif stored is not None and int(stored) > FORMAT_VERSION:
+            stored = read_format(self.path, txn)
+        if stored is None:
+            if not self.readonly:
+                with self._lmdb.begin(write=True) as txn:
+                    txn.put(FORMAT_KEY, b"%d" % FORMAT_VERSION)
+        elif int(stored) > FORMAT_VERSION:
             raise FormatError(
                 f"{str(self.path)!r} has format {int(stored)}, but this version supports up to {FORMAT_VERSION}",
                 hint="upgrade Millstream",
