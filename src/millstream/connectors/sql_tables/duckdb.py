@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.connectors.checking import directory_problems
 from millstream.connectors.extras import missing_package
 from millstream.connectors.sql_tables.database import (
     Dialect,
@@ -17,8 +16,8 @@ from millstream.connectors.sql_tables.database import (
     Row,
     explicit_transaction,
 )
+from millstream.connectors.sql_tables.file_table import FileTable
 from millstream.connectors.sql_tables.rows import ColumnKind
-from millstream.connectors.sql_tables.table import SqlTable
 from millstream.errors import ConnectorError, TargetUnavailableError
 from millstream.foundation.text import error_text
 
@@ -33,7 +32,7 @@ _ROWS = "millstream_rows"
 """What the rows of a batch are called while they are inserted."""
 
 
-class DuckdbTable(SqlTable):
+class DuckdbTable(FileTable):
     """Write records to a table of a DuckDB file; the options are those of ``SqlTable``.
 
     Only one process can have the file open for writing; others read it while this one is paused.
@@ -42,17 +41,9 @@ class DuckdbTable(SqlTable):
     'append'
     """
 
-    def __init__(self, path: str | Path, table: str, **options: Any) -> None:
-        super().__init__(table, **options)
-        self.path = path
-
     def connect(self) -> Duckdb:
         """Open the file."""
         return Duckdb(self.path)
-
-    def check(self) -> Sequence[str]:
-        """Open the file, and say what is missing; a file that does not exist is not created."""
-        return super().check() if Path(self.path).exists() else directory_problems(Path(self.path).parent)
 
 
 class Duckdb(Dialect):

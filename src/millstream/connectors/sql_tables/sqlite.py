@@ -6,17 +6,16 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from millstream.connectors.checking import directory_problems
 from millstream.connectors.sql_tables.database import (
     Dialect,
     RefusedRowsError,
     Row,
     explicit_transaction,
 )
+from millstream.connectors.sql_tables.file_table import FileTable
 from millstream.connectors.sql_tables.rows import ColumnKind
-from millstream.connectors.sql_tables.table import SqlTable
 from millstream.errors import ConnectorError, TargetUnavailableError
 from millstream.foundation.text import error_text
 
@@ -38,7 +37,7 @@ WHERE list."unique" AND NOT list.partial
 """
 
 
-class SqliteTable(SqlTable):
+class SqliteTable(FileTable):
     """Write records to a table of a SQLite file; the options are those of ``SqlTable``.
 
     >>> from tempfile import mkdtemp
@@ -46,17 +45,9 @@ class SqliteTable(SqlTable):
     'exactly once'
     """
 
-    def __init__(self, path: str | Path, table: str, **options: Any) -> None:
-        super().__init__(table, **options)
-        self.path = path
-
     def connect(self) -> Sqlite:
         """Open the file."""
         return Sqlite(self.path)
-
-    def check(self) -> Sequence[str]:
-        """Open the file, and say what is missing; a file that does not exist is not created."""
-        return super().check() if Path(self.path).exists() else directory_problems(Path(self.path).parent)
 
 
 class Sqlite(Dialect):
