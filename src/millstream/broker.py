@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 
 import msgspec
 
-from millstream.errors import DefinitionError
+from millstream.errors import DefinitionError, LockLostError
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -192,6 +192,18 @@ class Answer(msgspec.Struct, frozen=True):
     kind: AnswerKind
     delay_ms: int = 0
     """How long a released record waits before it is delivered again."""
+
+    def lock_lost(self, group: str) -> LockLostError:
+        """Return the error of an answer for records that the member no longer locks."""
+        topic, partition = self.partition.topic, self.partition.partition
+        return LockLostError(
+            f"group {group!r} no longer locks {topic}[{partition}]@{self.first} for this member",
+            hint="it is delivered again; give the group a longer lock",
+            group=group,
+            topic=topic,
+            partition=partition,
+            offset=self.first,
+        )
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from confluent_kafka import AcknowledgeType, IllegalStateException, KafkaError, 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from millstream.broker import Acquired, Answer, Refusal
-from millstream.errors import BrokerError, LockLostError, MillstreamError
+from millstream.errors import BrokerError, MillstreamError
 from millstream.foundation.names import check_name
 from millstream.kafka.failures import to_millstream_error, translate_kafka_errors
 from millstream.kafka.reading import chunk_of
@@ -120,24 +120,12 @@ class KafkaShareMember:
                 self._consumer.acknowledge_offset(topic, partition, offset, _ACKNOWLEDGE[answer.kind])
             except IllegalStateException:
                 part = Answer(answer.partition, offset, offset, answer.kind)
-                yield Refusal(part, self._lock_lost(part))
+                yield Refusal(part, part.lock_lost(self._group))
 
     def _error(self, answer: Answer, error: KafkaError) -> MillstreamError:
         if error.code() in _LOST:
-            return self._lock_lost(answer)
+            return answer.lock_lost(self._group)
         return to_millstream_error(error, self._action, answer.partition.topic)
-
-    def _lock_lost(self, answer: Answer) -> LockLostError:
-        partition = answer.partition
-        return LockLostError(
-            f"group {self._group!r} no longer locks {partition.topic}[{partition.partition}]@{answer.first} "
-            f"for this member",
-            hint="it is delivered again; give the group a longer lock",
-            group=self._group,
-            topic=partition.topic,
-            partition=partition.partition,
-            offset=answer.first,
-        )
 
     @property
     def _action(self) -> str:

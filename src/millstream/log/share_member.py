@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from millstream.broker import Acquired, Answer, RecordChunk, Refusal
-from millstream.errors import LockLostError, MillstreamError, UnknownTopicError
+from millstream.errors import MillstreamError, UnknownTopicError
 from millstream.foundation.names import check_name
 from millstream.log.reading import offset_at, read_chunks
 from millstream.log.share_groups import LogShareGroups, StoredMember
@@ -183,7 +183,7 @@ class LogShareMember:
         until = now + (self._settings.lock_ms if answer.kind == "renew" else answer.delay_ms)
         for first, last in state.answer(answer.first, answer.last, answer.kind, self.id, now, until):
             part = Answer(answer.partition, first, last, answer.kind, answer.delay_ms)
-            yield Refusal(part, self._lock_lost(part))
+            yield Refusal(part, part.lock_lost(self._group))
 
     def _acquire(
         self, states: Sequence[tuple[_Source, ShareState]], max_records: int, now: int
@@ -199,18 +199,6 @@ class LogShareMember:
                 left -= sum(map(len, runs))
                 acquired += [(source, Run(run.first, run.last, run.state, run.deliveries)) for run in runs]
         return acquired
-
-    def _lock_lost(self, answer: Answer) -> LockLostError:
-        partition = answer.partition
-        return LockLostError(
-            f"group {self._group!r} no longer locks {partition.topic}[{partition.partition}]@{answer.first} "
-            f"for this member",
-            hint="it is delivered again; give the group a longer lock, or renew it",
-            group=self._group,
-            topic=partition.topic,
-            partition=partition.partition,
-            offset=answer.first,
-        )
 
     # Looking
 
