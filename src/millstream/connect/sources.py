@@ -73,7 +73,7 @@ class SourceWork:
         if self.journal.changelog is None:
             take_over(self._app, self._broker, self._name, self.journal, SOURCE)
         progress = self.journal.read()
-        self._publish_stored(progress)
+        self._publish(progress, self.journal.outbox())  # which may be published
         with self._translated():
             self._reader = self._source.open(progress.position, self._connector.context)
             if progress.position is not None:
@@ -104,9 +104,8 @@ class SourceWork:
         with self._translated():
             return not isinstance(self._reader, SupportsCatchingUp) or self._reader.has_caught_up()
 
-    def _publish_stored(self, progress: SourceProgress) -> None:
-        """Append the stored records of the last intake, if that was not done."""
-        blocks = self.journal.outbox()
+    def _publish(self, progress: SourceProgress, blocks: list[OutboxBlock]) -> None:
+        """Append the records of an intake that the journal has; partitions that have them skip them."""
         if blocks:
             self._broker.append_once(
                 f"{self.journal.lineage()}@{self._name}.0", progress.sequence, topic_outputs(blocks)
@@ -127,7 +126,7 @@ class SourceWork:
         )
         if self.journal.changelog is None:
             self.journal.commit(progress, blocks)
-            self._publish_stored(progress)
+            self._publish(progress, blocks)
         else:
             self.journal.publish(progress, topic_outputs(blocks))
         self._connector.counters.records += count

@@ -60,8 +60,16 @@ def partitions_of_slices(starts: Any, lengths: Any, data: Any, partitions: int) 
     hashes = np.empty(len(starts), np.uint32)
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
-        hashes[rows] = _murmur2_rows(data[starts[rows, None] + np.arange(length)], length)
+        hashes[rows] = _murmur2_rows(_bytes_at(data, starts[rows], length), length)
     return (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
+
+
+def _bytes_at(data: Any, starts: Any, length: int) -> Any:
+    """Return slices of one length as the rows of a matrix."""
+    if not length:
+        return np.empty((len(starts), 0), np.uint8)
+    windows = np.ndarray(len(data) - length + 1, f"V{length}", data, strides=(1,))
+    return windows[starts].view(np.uint8).reshape(len(starts), length)
 
 
 def _murmur2_rows(rows: Any, length: int) -> Any:

@@ -83,10 +83,13 @@ def walk_tuples(buffer: SliceBuffer, positions: Any, columns: int) -> tuple[Cell
 
 
 def _lengths_at(data: Any, positions: Any) -> Any:
-    length = data[positions].astype(np.int64)
-    for byte in range(1, 4):
-        length = (length << 8) | data[positions + byte]
-    return length
+    return integers_at(data, positions, ">u4")
+
+
+def integers_at(data: Any, positions: Any, type: str) -> Any:
+    """Return the integers at some positions, which need not be aligned."""
+    size = np.dtype(type).itemsize
+    return np.ndarray(max(len(data) - size + 1, 0), type, data, strides=(1,))[positions].astype(np.int64)
 
 
 def cells_of_copy(data: bytes, columns: int) -> Cells:

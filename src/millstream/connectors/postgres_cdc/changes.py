@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from millstream.connectors.postgres_cdc.cells import Cells, walk_tuples
+from millstream.connectors.postgres_cdc.cells import Cells, integers_at, walk_tuples
 from millstream.connectors.postgres_cdc.json_rows import JsonColumns, Pieces
 from millstream.connectors.postgres_cdc.messages import HEADER_BYTES, NEW_TUPLE, UPDATE, Relation
 from millstream.connectors.postgres_cdc.slices import SliceBuffer
@@ -49,14 +49,9 @@ def decode_changes(relation: Relation, messages: Sequence[bytes], times: Any, tr
         old, ends = walk_tuples(buffer, positions[old_rows], width)
         positions[old_rows] = ends + 1
     cells, _ = walk_tuples(buffer, positions, width)
-    return Changes(relation, cells, operations, old, old_rows, times, transactions, _lsns(data, starts))
-
-
-def _lsns(data: Any, starts: Any) -> Any:
-    lsn = data[starts + 1].astype(np.int64)
-    for byte in range(2, 9):
-        lsn = (lsn << 8) | data[starts + byte]
-    return lsn
+    return Changes(
+        relation, cells, operations, old, old_rows, times, transactions, integers_at(data, starts + 1, ">i8")
+    )
 
 
 def changes_of_cells(

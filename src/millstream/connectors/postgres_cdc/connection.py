@@ -150,12 +150,11 @@ class ReplicationStream:
         get, append = self._connection.get_copy_data, arrived.append
         with translated_errors():
             self._connection.consume_input()
-            length, data = get(1)
-            while length > 0:
-                append(data)
-                if len(arrived) >= _MOST_MESSAGES:
-                    return arrived
+            for _ in range(_MOST_MESSAGES):
                 length, data = get(1)
+                if length <= 0:
+                    break
+                append(data)
         if length < 0 and not arrived:
             self.next_message()
         return arrived

@@ -33,6 +33,7 @@ _JSON_TYPES = frozenset({114, 3802})
 _NUMBERS = frozenset({700, 701, 1700})
 _SECONDS_END = len("2000-01-01 00:00:00")
 _DATE_END = len("2000-01-01")
+_NO_ROWS = np.arange(0)
 
 
 class JsonColumns:
@@ -42,7 +43,6 @@ class JsonColumns:
         self._cells = cells
         self._types = types
         self._data = cells.buffer.whole()
-        self._flags: dict[str, Any] = {}
 
     def objects(self, columns: Sequence[RelationColumn], indexes: Sequence[int]) -> Pieces:
         """Return JSON objects with some of the columns; a value that is not known is Debezium's placeholder."""
@@ -94,7 +94,7 @@ class JsonColumns:
         return [column.slices], (b"", b"")
 
     def _numbers(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
-        others = self._rows_with(column, _are_not_digits, "digits")
+        others = self._rows_with(column, _are_not_digits)
         return self._rendered_where(column, others, renderer(1700)), (b"", b"")
 
     def _booleans(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
@@ -104,7 +104,7 @@ class JsonColumns:
         return [SliceColumn(np.where(is_true, true, false), np.where(is_true, 4, 5))], (b"", b"")
 
     def _strings(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
-        escaped = self._rows_with(column, _need_escape, "escape")
+        escaped = self._rows_with(column, _need_escape)
         return self._rendered_where(column, escaped, lambda text: render_text(text)[1:-1]), (b'"', b'"')
 
     def _timestamps(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
@@ -144,16 +144,13 @@ class JsonColumns:
             starts[rows], lengths[rows] = buffer.column(texts)
         return [SliceColumn(starts, lengths)]
 
-    def _rows_with(self, column: CellColumn, flags: Callable[[Any], Any], name: str) -> Any:
+    def _rows_with(self, column: CellColumn, flags: Callable[[Any], Any]) -> Any:
         """Return the rows whose cell contains a flagged byte."""
-        counts = self._flags.get(name)
-        if counts is None:
-            counts = np.zeros(len(self._data) + 1, np.int32)
-            np.cumsum(flags(self._data), dtype=np.int32, out=counts[1:])
-            self._flags[name] = counts
-        has_value = column.kinds == VALUE
-        starts = np.where(has_value, column.starts, 0)
-        return np.flatnonzero(counts[starts + column.lengths] != counts[starts])
+        data, ends = self._cells.buffer.gather([column.slices], self._cells.row_count)
+        flagged = flags(np.frombuffer(data, np.uint8))
+        if not flagged.any():
+            return _NO_ROWS
+        return np.unique(np.searchsorted(ends, np.flatnonzero(flagged), side="right") - 1)
 
 
 def _need_escape(data: Any) -> Any:

@@ -14,11 +14,16 @@ import pyarrow as pa
 
 from millstream.foundation.blocks import Column
 
-_BINARY = pa.binary()
+_BINARY, _VIEWS = pa.binary(), pa.binary_view()
+_INLINE_BYTES = 12
+_PADDING = bytes(32)
+"""After the last byte: a view may reach behind it, and the slice of a null may even begin there."""
+_MAX_BYTES = 1 << 31
+"""Arrow's offsets are 32-bit."""
 
 
 class SliceColumn(NamedTuple):
-    """One slice per row; a number instead of an array is the same for all rows."""
+    """One slice per row; a length, or both, may be a number that is the same for all rows."""
 
     starts: Any
     lengths: Any
@@ -28,9 +33,9 @@ class SliceBuffer:
     """Bytes that slices point into; literals are appended to them."""
 
     def __init__(self, data: bytes) -> None:
-        data = data or b"\0"  # so that every column can look at some byte
         self.data = data
-        self.array = np.frombuffer(data, np.uint8)
+        self.array = np.frombuffer(data + _PADDING, np.uint8)
+        """All bytes that can be read, and the padding."""
         self._end = len(data)
         self._tail: list[bytes] = []
         self._literals: dict[bytes, int] = {}
@@ -68,41 +73,58 @@ class SliceBuffer:
 
     def join(self, pieces: Sequence[SliceColumn], rows: int, nulls: Any = None) -> Column:
         """Concatenate the slices of each row; rows marked in ``nulls`` become null."""
-        starts, lengths = np.empty((2, rows, len(pieces)), np.int64)
-        for number, piece in enumerate(pieces):
-            starts[:, number], lengths[:, number] = piece
-        if nulls is not None:
-            lengths[nulls] = 0
-        ends = np.zeros(rows + 1, np.int64)
-        np.cumsum(lengths.sum(axis=1), out=ends[1:])
-        if ends[-1] >= 1 << 31:
-            raise OverflowError(f"{rows} rows of {ends[-1]} bytes are too long for a block")
-        flat_starts, flat_lengths = starts.ravel(), lengths.ravel()
-        targets = np.cumsum(flat_lengths) - flat_lengths
-        index = np.repeat(flat_starts - targets, flat_lengths)
-        index += _counting(len(index))
-        data = self.whole().take(index)
+        data, ends = self.gather(pieces, rows, nulls)
         valid = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
-        buffers = [valid, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
-        return pa.Array.from_buffers(_BINARY, rows, buffers)
+        return pa.Array.from_buffers(_BINARY, rows, [valid, pa.py_buffer(ends), data])
+
+    def gather(self, pieces: Sequence[SliceColumn], rows: int, left_out: Any = None) -> tuple[pa.Buffer, Any]:
+        """Return the slices of all rows, one after the other without gaps, and the end of each row after a zero.
+
+        Arrow copies them: a slice is what its type of views is made of, and casting views to plain bytes copies each
+        in one piece. A view of up to 12 bytes has the bytes inside.
+        """
+        whole = self._bytes_of(pieces)
+        windows = np.ndarray(len(whole) - _INLINE_BYTES + 1, f"V{_INLINE_BYTES}", whole, strides=(1,))
+        views = np.zeros((rows, len(pieces), 4), np.int32)
+        for number, (starts, lengths) in enumerate(pieces):
+            view = views[:, number]
+            if isinstance(starts, int) and isinstance(lengths, int):
+                view[:] = _view(starts, lengths, whole)
+                continue
+            view[:, 0], view[:, 3] = lengths, starts
+            is_short = np.broadcast_to(lengths, rows) <= _INLINE_BYTES
+            if is_short.all():
+                view[:, 1:] = windows[starts].view(np.int32).reshape(-1, 3)
+            elif is_short.any():
+                short = np.flatnonzero(is_short)
+                view[short, 1:] = windows[starts[short]].view(np.int32).reshape(-1, 3)
+        if left_out is not None:
+            views[left_out] = 0
+        total = int(views[:, :, 0].sum(dtype=np.int64))
+        if max(total, len(whole)) >= _MAX_BYTES:
+            raise OverflowError(f"{rows} rows of {total} bytes are too long for a block")
+        buffers = [None, pa.py_buffer(views), pa.py_buffer(whole)]
+        copied = pa.Array.from_buffers(_VIEWS, rows * len(pieces), buffers).cast(_BINARY)
+        ends = np.frombuffer(copied.buffers()[1], np.int32)[: rows * len(pieces) + 1 : len(pieces)]
+        return copied.buffers()[2], np.ascontiguousarray(ends)
 
     def whole(self) -> Any:
-        """Return all bytes, literals included."""
+        """Return all bytes, literals included, and the padding."""
         if self._tail:
-            self.array = np.concatenate([self.array, np.frombuffer(b"".join(self._tail), np.uint8)])
+            tail = b"".join([*self._tail, _PADDING])
+            self.array = np.concatenate([self.array[: -len(_PADDING)], np.frombuffer(tail, np.uint8)])
             self._tail = []
         return self.array
 
+    def _bytes_of(self, pieces: Sequence[SliceColumn]) -> Any:
+        """Return bytes that have all of the slices: those without the last literals save a copy."""
+        end = len(self.array) - len(_PADDING)
+        return self.array if all(np.max(starts, initial=0) < end for starts, _ in pieces) else self.whole()
 
-_CACHED = 1 << 21
-_numbers: Any = np.arange(0)
 
-
-def _counting(count: int) -> Any:
-    """Return the numbers from 0 on; a usual count of them is made once, since that takes as long as joining."""
-    global _numbers  # noqa: PLW0603 - an array that only grows
-    if count > _CACHED:
-        return np.arange(count)
-    if count > len(_numbers):
-        _numbers = np.arange(_CACHED)
-    return _numbers[:count]
+def _view(start: int, length: int, data: Any) -> Any:
+    """Return the view of one slice."""
+    view = np.array([length, 0, 0, start], np.int32)
+    if length <= _INLINE_BYTES:
+        view[1:] = data[start : start + _INLINE_BYTES].view(np.int32)
+    return view

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
+from operator import itemgetter
 
 from millstream.connectors.postgres_cdc.messages import (
     BEGIN,
@@ -32,6 +34,7 @@ from millstream.errors import ConnectorError
 
 _ROWS = (INSERT, UPDATE, DELETE)
 _RELATION_START, _RELATION_END = HEADER_BYTES + 1, HEADER_BYTES + 5
+_kind_and_relation = itemgetter(slice(HEADER_BYTES, _RELATION_END))
 
 
 class StreamState:
@@ -94,10 +97,7 @@ class StreamState:
 
     def _rows(self, messages: Sequence[bytes], start: int) -> int:
         """Take consecutive rows of one table, and return the index of the next other message."""
-        prefixes = {bytes((kind,)) + messages[start][_RELATION_START:_RELATION_END] for kind in _ROWS}
-        index, end = start + 1, len(messages)
-        while index < end and messages[index][HEADER_BYTES:_RELATION_END] in prefixes:
-            index += 1
+        index = start + self._count_rows(messages[start:])
         first = start + min(max(self.skip - self.taken, 0), index - start)
         self.taken += index - start
         relation = self._relations.get(bytes(messages[start][_RELATION_START:_RELATION_END]))
@@ -110,6 +110,12 @@ class StreamState:
             self.rows += len(rows)
             self.bytes += sum(map(len, rows))
         return index
+
+    def _count_rows(self, messages: Sequence[bytes]) -> int:
+        """Return how many messages, from the first on, are rows of one table."""
+        prefixes = {bytes((kind,)) + messages[0][_RELATION_START:_RELATION_END] for kind in _ROWS}
+        same = takewhile(prefixes.__contains__, map(_kind_and_relation, messages))  # a loop in C
+        return len(list(same))
 
     def _commit(self, data: bytes) -> None:
         self.at = parse_commit(bytes(data))
