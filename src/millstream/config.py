@@ -38,6 +38,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Forward only the last update per key and batch; False: every update."""
     durability: Literal["sync", "os"] = "sync"
     """sync: a finished batch survives a power failure; os: it survives a crash of the process, not of the machine."""
+    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    """at_least_once: on Kafka, results are published without transactions, and some again after a crash."""
     on_error: Literal["fail", "skip", "dead_letter"] = "fail"
     """What to do when a user function raises."""
     on_decode_error: Literal["fail", "skip", "dead_letter"] = "dead_letter"
@@ -92,6 +94,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
                     f"{field.name}={getattr(self, field.name)!r} is not valid",
                     hint=f"use one of {', '.join(map(repr, choices))}",
                 )
+        if self.guarantee == "at_least_once" and not self.changelogs:
+            raise DefinitionError(
+                "guarantee='at_least_once' requires changelogs, in which progress and state are committed together",
+                hint="leave out changelogs=False, or use guarantee='exactly_once'",
+            )
         if self.partitions < 1 or self.max_batch_records < 1:
             name = "partitions" if self.partitions < 1 else "max_batch_records"
             raise DefinitionError(f"{name}={getattr(self, name)} is not valid", hint="use 1 or more")

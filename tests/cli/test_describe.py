@@ -112,3 +112,14 @@ def test_the_acls_that_the_app_needs(call: Call, tmp_path: Path) -> None:
     assert "kafka-acls --add --allow-principal User:NAME --operation Read --topic words" in shown
     assert "kafka-acls --add --allow-principal User:NAME --operation Write --topic loud" in shown
     assert any("--transactional-id shout. --resource-pattern-type prefixed" in line for line in shown)
+
+
+def test_describe_says_that_output_is_at_least_once(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "fast.py"
+    file.write_text(
+        "from millstream import App, Config\n"
+        "app = App('fast', broker='kafka://127.0.0.1:1', config=Config(guarantee='at_least_once'))\n"
+        "app.stream('in').to('out')\n"
+    )
+    described = call("describe", str(file))
+    assert described.stdout.endswith("with a copy on this host; output is at least once\n")

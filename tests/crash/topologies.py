@@ -26,6 +26,7 @@ CONFIG = Config(
     small_batch_records=100,
     master=MASTER,
     stuck_after=os.environ.get("MILLSTREAM_CRASH_STUCK") or None,
+    guarantee="at_least_once" if os.environ.get("MILLSTREAM_CRASH_REPEATS") else "exactly_once",
     spark=json.loads(os.environ.get("MILLSTREAM_CRASH_SPARK", "{}")),
 )
 NEAR_MS = 15

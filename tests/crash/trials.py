@@ -84,7 +84,9 @@ class Trials:
         mode: Mode = "light",
         apps: Iterable[str] = CHECKS,
         url: str | None = None,
+        **settings: str,
     ) -> None:
+        self._settings = settings
         self.directory = directory
         self.broker = broker
         self.mode = mode
@@ -96,6 +98,7 @@ class Trials:
 
     def victim(self, **settings: str) -> Victim:
         """Start a victim."""
+        settings = {**self._settings, **settings}
         return Victim(self.directory, self.mode, self._url, apps=",".join(self.apps), **settings)
 
     def kill_at_random(self, longest: float) -> None:

@@ -36,6 +36,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     process: int
     at: int
     doing: ActivityState
+    guarantee: str = "exactly_once"
+    """The guarantee that the app was started with."""
 
 
 class Activity:
@@ -56,13 +58,15 @@ class Activity:
 class HeartbeatFile:
     """A small file to which a run writes its heartbeats."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time, *, guarantee: str = "exactly_once") -> None:
         self._path = path
         self._clock = clock
+        self._guarantee = guarantee
 
     def write(self, doing: ActivityState) -> None:
         """Replace the heartbeat; an error such as a full disk is ignored, since it must not end the run."""
-        heartbeat = Heartbeat(process=os.getpid(), at=round(self._clock() * 1000), doing=doing)
+        at = round(self._clock() * 1000)
+        heartbeat = Heartbeat(process=os.getpid(), at=at, doing=doing, guarantee=self._guarantee)
         new = self._path.with_suffix(".new")
         with contextlib.suppress(OSError):
             new.write_bytes(msgspec.json.encode(heartbeat))

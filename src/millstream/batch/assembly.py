@@ -48,6 +48,7 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
     new_topic: TopicConfig | None = None
     checkpoint: str | None = None
     snapshot_every: int = 100
+    at_least_once: bool = False
     changelogs: dict[str, ChangelogTopic] | None = None
     """The changelog topics by stage; None: the app has none."""
     generation: int = 0
@@ -69,6 +70,7 @@ class TaskSettings(msgspec.Struct, frozen=True, kw_only=True):
             new_topic=TopicConfig(partitions=config.partitions) if config.create_topics else None,
             checkpoint=config.checkpoint,
             snapshot_every=config.snapshot_every,
+            at_least_once=config.guarantee == "at_least_once",
             changelogs=changelogs,
         )
 
@@ -118,6 +120,7 @@ class Assembly:
             new_topic=settings.new_topic,
             checkpoint=checkpoint,
             changelogs=changelogs,
+            at_least_once=settings.at_least_once,
             sampling=sampling_of(settings.state_dir),
         )
 

@@ -115,6 +115,7 @@ class Planner:
         """By topic, the number of partitions that have tasks and the larger number that the broker has by now."""
         self.broker = broker
         self._topics = topics
+        self._last_offsets: dict[str, list[Offsets]] = {}
         self._size = size
         self._timed = timed
         self._idle_inputs = idle
@@ -141,11 +142,11 @@ class Planner:
         return backlog
 
     def positions(self, progress: Progress) -> dict[TopicPartition, int]:
-        """Return the offset of the next record of each partition."""
+        """Return the offset of the next record of each partition, by the offsets of the last backlog."""
         return {
             TopicPartition(topic, partition): max(progress.position(topic, partition) or 0, offsets.begin)
             for topic in self._topics
-            for partition, offsets in enumerate(self._offsets(topic))
+            for partition, offsets in enumerate(self._last_offsets.get(topic) or self._offsets(topic))
         }
 
     def _offsets(self, topic: str) -> list[Offsets]:
@@ -153,7 +154,8 @@ class Planner:
         offsets, count = self.broker.offsets(topic), self._partitions_read(topic)
         if count is not None and len(offsets) > count:
             self.unread_partitions[topic] = count, len(offsets)
-        return offsets[:count]
+        self._last_offsets[topic] = offsets[:count]
+        return self._last_offsets[topic]
 
     def has_other_topics(self, positions: Collection[TopicPartition]) -> bool:
         """Whether topics were added or removed since ``positions`` were looked up."""

@@ -8,11 +8,14 @@ everything: ``Journal.replay_commits`` brings the state of each task up to date,
 mode can continue from there.
 
 With changelogs, a batch is one transaction of the broker instead: the output and the changes of all tasks, and the
-entry of the journal that marks the batch as done. All of it takes effect or nothing does.
+entry of the journal that marks the batch as done. All of it takes effect or nothing does. If the app asks for
+at least once, the output of a batch is published at once and by itself, and that transaction, which then has only
+changes and progress, is committed with the states, for many batches together: a crash repeats output and nothing else.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -26,13 +29,14 @@ from millstream.batch.journal import Journal
 from millstream.batch.journal_changelog import JournalChangelog
 from millstream.batch.report import BatchReport
 from millstream.broker import Output, append_together
-from millstream.errors import EngineError
+from millstream.errors import EngineError, MillstreamError
 from millstream.foundation.storage import MapFullError, translate_storage_errors
 from millstream.foundation.transactions import Transaction
 from millstream.state.changelog_rows import POSITIONS
-from millstream.state.recording import rows_of
+from millstream.state.recording import Changes, rows_of
 from millstream.state.redo import TaskCommit
 from millstream.state.task import StateVersion, TaskState
+from millstream.task.changelog import ChangelogPartition
 from millstream.task.environment import TaskEnvironment
 from millstream.task.outbox import OutboxBlock
 from millstream.task.report import TaskReport
@@ -58,10 +62,12 @@ class DeferredJournal(Journal):
         self._progress = Progress()
         self._reports: list[BatchReport] = []
         """With a changelog: the reports that are not in the history yet."""
+        self._committed_batch = 0
 
     def read(self) -> tuple[Progress, Batch | None]:
         """Return the content of the journal."""
         self._progress, planned = super().read()
+        self._committed_batch = self._progress.done
         return self._progress, planned
 
     def write(self, progress: Progress, planned: Batch | None, report: BatchReport | None = None) -> None:
@@ -75,16 +81,31 @@ class DeferredJournal(Journal):
 
     def commit_batch(self, batch: Batch, names: list[str], reports: list[TaskReport], outputs: list[Output]) -> None:
         """Commit a batch to the broker: its outputs, the changes of its tasks among them, and that it is done."""
-        assert self.changelog is not None
         check_ran(batch, names, reports)
-        progress = progress_after(self._progress, batch, names, reports)
-        changes = self.changes_of(progress, None)
-        self.changelog.commit_batch(self._environment, changes, outputs, lambda: self.is_done(batch))
-        self._deferred = progress, None, None
+        self._commit_progress(progress_after(self._progress, batch, names, reports), outputs)
 
-    def is_done(self, batch: Batch) -> bool:
+    def commit_deferred(self, outputs: list[Output]) -> None:
+        """Commit the progress of all batches that were deferred, with the changes of their tasks, to the broker."""
+        self._commit_progress(self._progress, outputs)
+
+    def _commit_progress(self, progress: Progress, outputs: list[Output]) -> None:
+        assert self.changelog is not None
+        changes = self.changes_of(progress, None)
+        self.changelog.commit_batch(self._environment, changes, outputs, lambda: self.is_done(progress.done))
+        self._deferred = progress, None, None
+        self._committed_batch = progress.done
+
+    def is_done(self, batch: int) -> bool:
         """Whether the stored journal, without deferred writes, has a batch as done."""
-        return super().read()[0].done >= batch.number
+        return super().read()[0].done >= batch
+
+    def forget_uncommitted(self) -> int:
+        """Drop what was deferred for batches that were rolled back; return the last batch that was not."""
+        committed = self._committed_batch
+        if self._deferred is not None and self._deferred[0].done > committed:
+            self._deferred = None
+        self._reports = [report for report in self._reports if report.plan.number <= committed]
+        return committed
 
     def write_batch(self, batch: Batch, commits: list[TaskCommit], committed: int) -> None:
         """Store the deferred write together with a batch and the commits of its tasks."""
@@ -141,19 +162,25 @@ class WriteBehind:
         self._outputs: dict[str, list[Output]] = {}
         self._staged: list[Output] = []
         """With changelogs: what the tasks of the batch have changed."""
+        self._unstaged: dict[Path, tuple[TaskState, ChangelogPartition, Changes]] = {}
+        """At least once: what tasks have changed since the last commit, by state directory."""
+        self._uncommitted = 0
+        """At least once: how many batches are published and not committed."""
+        self._is_rolled_back = False
         self._is_up_to_date = False
 
     def __call__(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         """Run a batch; its changes and its output are durable before any of the output is published."""
         reports = self._run_durably(batch, versions)
-        self._send_reports()
+        if not self._uncommitted:
+            self._send_reports()
         if self._outputs and self._env.changelogs is None:
             began = time.perf_counter()
             append_together(self._env.broker, batch.number, self._outputs)
             seconds = time.perf_counter() - began
             for report in reports:
                 report.publish_seconds = seconds if report.records_out else 0.0
-        if self._transactions and time.monotonic() - self._opened_at >= _COMMIT_SECONDS:
+        if self._transactions and not self._uncommitted and self._is_commit_due:
             if self._env.changelogs is not None:
                 self.journal.flush()  # so that journal and states on this host fit each other between two batches
             self._commit_states()
@@ -166,6 +193,8 @@ class WriteBehind:
     def flush(self) -> None:
         """Write everything that was deferred; a savepoint sees all of it or nothing."""
         with self._batch_lock.shared():
+            if self._uncommitted:
+                self._commit_published(self.journal.commit_deferred)
             self.journal.flush()
             self._commit_states()
         self._send_reports()
@@ -192,16 +221,43 @@ class WriteBehind:
                 self._applied = batch.number
                 return reports
 
+    @property
+    def _is_commit_due(self) -> bool:
+        return time.monotonic() - self._opened_at >= _COMMIT_SECONDS
+
     def _commit_batch(self, batch: Batch, reports: list[TaskReport]) -> None:
         if self._env.changelogs is None:
             self.journal.write_batch(batch, self._commits, self._committed)
             return
         began = time.perf_counter()
         outputs = [output for outputs in self._outputs.values() for output in outputs]
-        self.journal.commit_batch(batch, self._names, reports, [*outputs, *self._staged])
+        if self._env.at_least_once:
+            self._env.broker.append(outputs)
+            self._uncommitted += 1
+            if self._is_commit_due:
+                commit = functools.partial(self.journal.commit_batch, batch, self._names, reports)
+                self._commit_published(commit)
+        else:
+            self.journal.commit_batch(batch, self._names, reports, [*outputs, *self._staged])
         seconds = time.perf_counter() - began
         for report in reports:
             report.publish_seconds = seconds if report.commit else 0.0
+
+    def _commit_published(self, commit: Callable[[list[Output]], None]) -> None:
+        """Commit what was changed since the last commit, and the progress; the output is published already."""
+        try:
+            outputs = [
+                changelog.stage(state.environment, self._transactions[path], changes)
+                for path, (state, changelog, changes) in self._unstaged.items()
+            ]
+            commit([output for output in outputs if output is not None])
+        except BaseException as error:
+            self._abort()
+            if isinstance(error, MillstreamError) and error.retryable:
+                raise _rolled_back() from error
+            raise
+        self._unstaged.clear()
+        self._uncommitted = 0
 
     def commit(self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, apply: Apply) -> Applied:
         """Apply a task inside its open transaction, and keep its changes for the journal."""
@@ -214,7 +270,11 @@ class WriteBehind:
         except MapFullError as error:
             raise _FullMapError(state) from error
         stage, partition = env.stage(task_input.task)
-        if txn.changes and env.changelogs is not None:
+        if txn.changes and env.changelogs is not None and env.at_least_once:
+            changelog = env.changelogs.of_task(stage.name, partition)
+            _, _, changes = self._unstaged.setdefault(state.path, (state, changelog.partition, {}))
+            changes.update(txn.changes)
+        elif txn.changes and env.changelogs is not None:
             changelog = env.changelogs.of_task(stage.name, partition)
             staged = changelog.partition.stage(state.environment, raw, txn.changes)
             self._staged += [] if staged is None else [staged]
@@ -246,6 +306,8 @@ class WriteBehind:
         """Replay the journal if a failure has left the states behind it, and open all states."""
         if self._is_up_to_date:
             return
+        if self._is_rolled_back:
+            raise _rolled_back()
         if self._env.changelogs is None:
             self.journal.replay_commits(self._env.state_dir)
         else:
@@ -258,7 +320,7 @@ class WriteBehind:
     def _check_not_done(self, batch: Batch) -> None:
         """Raise if a batch has committed although its response was lost: its loop has to read the journal again."""
         self.journal.join()
-        if self.journal.is_done(batch):
+        if self.journal.is_done(batch.number):
             raise EngineError(
                 f"batch {batch.number} was committed, but the response of the broker was lost",
                 hint="the run continues with the next batch",
@@ -293,6 +355,12 @@ class WriteBehind:
     def _abort(self) -> None:
         """Abort all transactions; the changes of earlier batches in them are in the journal."""
         self._is_up_to_date = False
+        if self._uncommitted:
+            self._is_rolled_back = True
+            committed = self.journal.forget_uncommitted()
+            self._deferred_reports = [report for report in self._deferred_reports if report.plan.number <= committed]
+        self._unstaged.clear()
+        self._uncommitted = 0
         self._transactions.clear()
         with suppress(_AbortedError):
             self._exit_stack.__exit__(_AbortedError, _AbortedError(), None)
@@ -301,6 +369,13 @@ class WriteBehind:
         for report in self._deferred_reports:
             self._on_batch(report)
         self._deferred_reports.clear()
+
+
+def _rolled_back() -> EngineError:
+    return EngineError(
+        "published batches could not be committed",
+        hint="they are run again, and their output is repeated, as guarantee='at_least_once' allows",
+    )
 
 
 class _AbortedError(Exception):

@@ -77,7 +77,8 @@ def changes_since_last_run(app: App) -> list[StageChange]:
 def _durability(app: App) -> str:
     """Return where the state of an app is kept."""
     if app.broker_url is not None and app.broker_url.startswith("kafka:") and app.config.changelogs:
-        return f"in changelogs on {app.broker_url}, with a copy on this host"
+        guarantee = "; output is at least once" if app.config.guarantee == "at_least_once" else ""
+        return f"in changelogs on {app.broker_url}, with a copy on this host{guarantee}"
     if app.config.checkpoint is not None:
         return f"on this host, replicated to {app.config.checkpoint}"
     return "on this host only"

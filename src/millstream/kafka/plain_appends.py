@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,10 @@ _POLL_SECONDS = 0.1
 _METADATA_SECONDS = 10.0
 UNKNOWN_OFFSET = -1
 _WITHOUT_ACKS = {"enable.idempotence": False, "acks": "0"}
-_WITH_ACKS = {"message.timeout.ms": int(_DELIVERY_SECONDS * 1000)}
+_WITH_ACKS = {
+    "message.timeout.ms": int(_DELIVERY_SECONDS * 1000),
+    "linger.ms": 0.5,  # an append waits for its acknowledgement, so records arrive in blocks and not one by one
+}
 
 
 class PlainAppender:
@@ -65,7 +68,7 @@ class PlainAppender:
         kind = waits_for_acks, batch_bytes
         with self._lock:
             if kind not in self._producers:
-                settings: dict[str, Any] = _WITH_ACKS if waits_for_acks else _WITHOUT_ACKS
+                settings: Mapping[str, Any] = _WITH_ACKS if waits_for_acks else _WITHOUT_ACKS
                 self._producers[kind] = self._clients.producer(topic, {**settings, "batch.size": batch_bytes})
             return self._producers[kind]
 

@@ -280,7 +280,7 @@ def _watchdog(app: AppSettings, deployment: Deployment, activity: Activity) -> W
     return Watchdog(
         app.id,
         activity,
-        HeartbeatFile(activity_file(app.data_dir, app.id)),
+        HeartbeatFile(activity_file(app.data_dir, app.id), guarantee=app.config.guarantee),
         stuck_after=None if limit is None else milliseconds(limit) / 1000,
         detail=deployment.describe_jobs,
         cancel=deployment.cancel,

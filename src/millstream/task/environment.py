@@ -46,6 +46,8 @@ class TaskEnvironment:
     """The location to which state changes are uploaded, so that other hosts can continue from them."""
     changelogs: TaskChangelogs | None = None
     """The topics to which state changes are written together with the output; None: state is on this host only."""
+    at_least_once: bool = False
+    """With changelogs: publish the output of small batches before their state and progress are committed."""
     sampling: Sampling = field(default_factory=Sampling)
     """Decides which batches are measured step by step."""
     _topics: dict[str, TopicConfig] = field(default_factory=dict)

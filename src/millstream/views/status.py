@@ -97,6 +97,7 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
     recent = journal.history.batches(_MAX_BATCHES)
     totals = journal.history.totals()
     lock = FileLock(lock_file(data_dir, app))
+    sign = HeartbeatFile(activity_file(data_dir, app)).read()
     return AppStatus(
         app=app,
         process=lock.holder() if lock.is_held() else None,
@@ -109,20 +110,21 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
         totals=totals,
         lag=recent[-1].lag if recent else {},
         stages=_stages(journal, totals),
-        sign=HeartbeatFile(activity_file(data_dir, app)).read(),
+        sign=sign,
         failure=journal.history.failure(),
         connectors=connector_statuses(data_dir, app),
         fill=fill_progress(data_dir, app),
-        storage=_storage(journal),
+        storage=_storage(journal, sign),
     )
 
 
-def _storage(journal: Journal) -> str:
-    """Describe where the state of an app is kept."""
+def _storage(journal: Journal, sign: Heartbeat | None) -> str:
+    """Describe where the state of an app is kept, and with which guarantee if it is not exactly once."""
     inputs, topics = journal.inputs(), journal.changelogs()
     if not topics or inputs is None:
         return "on this host"
-    return f"in {format_count(len(topics), 'changelog')} on {inputs.url}, with a copy on this host"
+    guarantee = "; output is at least once" if sign is not None and sign.guarantee == "at_least_once" else ""
+    return f"in {format_count(len(topics), 'changelog')} on {inputs.url}, with a copy on this host{guarantee}"
 
 
 def check_has_run(data_dir: Path, app: str) -> None:
