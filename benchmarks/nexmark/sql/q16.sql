@@ -1,0 +1,16 @@
+CREATE STREAM days AS SELECT *, FORMAT_TIMESTAMP(FROM_UNIXTIME(time), 'yyyy-MM-dd') AS day FROM bid;
+CREATE TABLE q16 WITH (KAFKA_TOPIC = 'out', KEY_FORMAT = 'JSON') AS
+    SELECT channel AS k1, day AS k2, AS_VALUE(channel) AS channel, AS_VALUE(day) AS day, MAX(time / 60000) AS minute,
+        COUNT(*) AS bids,
+        COUNT(CASE WHEN price < 10000 THEN 1 END) AS bids_low,
+        COUNT(CASE WHEN price >= 10000 AND price < 1000000 THEN 1 END) AS bids_middle,
+        COUNT(CASE WHEN price >= 1000000 THEN 1 END) AS bids_high,
+        COUNT_DISTINCT(bidder) AS bidders,
+        COUNT_DISTINCT(CASE WHEN price < 10000 THEN bidder END) AS bidders_low,
+        COUNT_DISTINCT(CASE WHEN price >= 10000 AND price < 1000000 THEN bidder END) AS bidders_middle,
+        COUNT_DISTINCT(CASE WHEN price >= 1000000 THEN bidder END) AS bidders_high,
+        COUNT_DISTINCT(auction) AS auctions,
+        COUNT_DISTINCT(CASE WHEN price < 10000 THEN auction END) AS auctions_low,
+        COUNT_DISTINCT(CASE WHEN price >= 10000 AND price < 1000000 THEN auction END) AS auctions_middle,
+        COUNT_DISTINCT(CASE WHEN price >= 1000000 THEN auction END) AS auctions_high
+    FROM days GROUP BY channel, day;

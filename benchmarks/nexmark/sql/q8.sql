@@ -1,0 +1,10 @@
+CREATE STREAM newcomers (id BIGINT KEY, name STRING) WITH (KAFKA_TOPIC = 'person', FORMAT = 'JSON');
+CREATE STREAM offers (id BIGINT KEY, seller BIGINT) WITH (KAFKA_TOPIC = 'auction', FORMAT = 'JSON');
+CREATE TABLE joined AS
+    SELECT id, LATEST_BY_OFFSET(name) AS name FROM newcomers
+    WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 1 MINUTE) GROUP BY id;
+CREATE TABLE sold AS
+    SELECT seller, COUNT(*) AS n FROM offers WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 1 MINUTE) GROUP BY seller;
+CREATE TABLE q8 WITH (KAFKA_TOPIC = 'out') AS
+    SELECT j.id AS k, AS_VALUE(j.id) AS id, j.WINDOWSTART AS start, j.name AS name
+    FROM joined j JOIN sold s ON j.id = s.seller;
