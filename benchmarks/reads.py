@@ -23,7 +23,8 @@ from pathlib import Path
 from millstream import App, Config
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
-from millstream.serve.server import WebAddress, WebServer
+from millstream.serve.address import WebAddress
+from millstream.serve.server import WebServer
 from millstream.spark.run import stop_spark
 
 KEYS = 100_000

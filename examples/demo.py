@@ -31,7 +31,7 @@ from millstream.broker import TopicConfig
 from millstream.cli.progress import RunTotals
 from millstream.errors import TopicExistsError
 from millstream.operations.rules import Rule, RuleStore
-from millstream.serve.server import WebServer
+from millstream.serve.process import WebProcess
 from millstream.spark.run import stop_spark
 
 APPS = (taxi_rides.app, stock_market.app, click_stream.app)
@@ -120,7 +120,7 @@ def run(seconds: float, rate: int, console: Console) -> Screen:
     """Run all apps on generated data for the given time."""
     screen, stop = Screen(), threading.Event()
     prepare()
-    server = WebServer(APPS[0].data_dir, APPS[0].broker_url)
+    server = WebProcess(APPS[0].data_dir, APPS[0].broker_url)
     screen.url = server.login_url
     console.print(f"dashboard: {server.login_url}", highlight=False, soft_wrap=True)
     console.print(f"starting Spark; log and state are in {APPS[0].data_dir}", highlight=False, soft_wrap=True)

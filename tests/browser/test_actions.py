@@ -7,7 +7,8 @@ from selenium.webdriver.common.alert import Alert
 from selenium.webdriver.common.keys import Keys
 from tests.browser.conftest import Browser
 
-from millstream.serve.server import WebAddress, WebServer
+from millstream.serve.address import WebAddress
+from millstream.serve.server import WebServer
 
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 

@@ -7,7 +7,8 @@ from selenium.webdriver.common.keys import Keys
 from tests.browser.conftest import Browser, resize
 
 from millstream.log import EmbeddedLog
-from millstream.serve.server import WebAddress, WebServer
+from millstream.serve.address import WebAddress
+from millstream.serve.server import WebServer
 
 PAGES = {
     "/": "rides-app",

@@ -12,7 +12,8 @@ from millstream import App
 from millstream.cli.run import _served
 from millstream.errors import StorageError
 from millstream.foundation.paths import lock_file
-from millstream.serve.server import WebAddress, WebServer
+from millstream.serve.address import WebAddress
+from millstream.serve.process import WebProcess
 
 APP = """
 from millstream import App, Config
@@ -150,10 +151,10 @@ def test_a_run_goes_on_without_its_dashboard_unless_an_address_was_given(
 ) -> None:
     (tmp_path / "web-token").mkdir()
     app = App("shop", data_dir=tmp_path)
-    with _served(app, None, partial(WebServer, tmp_path), quiet=True):
+    with _served(app, None, partial(WebProcess, tmp_path), quiet=True):
         assert "no dashboard: cannot use" in capsys.readouterr().err
     address = WebAddress(port=0)
-    with pytest.raises(StorageError), _served(app, address, partial(WebServer, tmp_path, None, address), quiet=True):
+    with pytest.raises(StorageError), _served(app, address, partial(WebProcess, tmp_path, None, address), quiet=True):
         raise AssertionError("must not be served")
 
 

@@ -22,7 +22,8 @@ from millstream.kafka import KafkaBroker
 from millstream.plan.layout import Layout
 from millstream.producer import Producer
 from millstream.records import TopicPartition
-from millstream.serve.server import WebAddress, WebServer
+from millstream.serve.address import WebAddress
+from millstream.serve.server import WebServer
 from millstream.tables.opening import catalog_of
 from millstream.testing.kafka import Cluster
 

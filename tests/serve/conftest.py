@@ -21,9 +21,10 @@ from millstream.operations.alert_watch import AlertWatch
 from millstream.operations.data_directory import DataDirectory
 from millstream.producer import Producer
 from millstream.queries.session import Session
-from millstream.serve.guard import Credentials
+from millstream.serve.address import WebAddress
+from millstream.serve.credentials import Credentials
 from millstream.serve.rates import Rates
-from millstream.serve.server import WebAddress, WebServer
+from millstream.serve.server import WebServer
 from millstream.serve.site import Site
 from millstream.serve.web import site_app
 
@@ -138,7 +139,7 @@ def serving(
 ) -> Served:
     directory = DataDirectory(data_dir, broker_url)
     site = Site(directory, Rates(), AlertWatch(directory))
-    credentials = Credentials(token)
+    credentials = Credentials.new(token)
     client = TestClient(site_app(site, credentials, hosts), base_url=HOST, raise_server_exceptions=False)
     return Served(site, credentials, client, data_dir)
 

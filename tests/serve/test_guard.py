@@ -9,7 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 from tests.serve.conftest import HOST, Served, serving
 
-from millstream.serve.guard import MAX_BODY_BYTES, Credentials
+from millstream.serve.credentials import Credentials
+from millstream.serve.guard import MAX_BODY_BYTES
 from millstream.serve.pages.routes import _PAGES
 from millstream.serve.static import NAMES
 from millstream.serve.web import OPERATIONS
@@ -124,7 +125,7 @@ def test_failed_logins_of_another_address_do_not_keep_the_owner_out(filled_dir: 
 
 
 def test_the_login_page_does_not_reveal_anything_derived_from_the_token() -> None:
-    first, second = Credentials(TOKEN), Credentials(TOKEN)
+    first, second = Credentials.new(TOKEN), Credentials.new(TOKEN)
     assert first.csrf != second.csrf
     assert first.cookie != second.cookie
 

@@ -18,8 +18,9 @@ from tests.serve.conftest import fill, words_app
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
+from millstream.serve.address import WebAddress
 from millstream.serve.api import live
-from millstream.serve.server import WebAddress, WebServer
+from millstream.serve.server import WebServer
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from tests.serve.conftest import fill, words_app
 from millstream.errors import DefinitionError, StateError, StorageError
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
-from millstream.serve.server import TOKEN_VARIABLE, WebAddress, WebServer
+from millstream.serve.address import TOKEN_VARIABLE, WebAddress
+from millstream.serve.server import WebServer
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def own_address() -> str:
 def test_the_server_listens_on_loopback_by_default(data_dir: Path) -> None:
     server = WebServer(data_dir, address=WebAddress(port=0), requires_token=False)
     port = int(server.url.rpartition(":")[2])
-    assert server._socket.getsockname()[0] == "127.0.0.1"
+    assert server._endpoint.socket.getsockname()[0] == "127.0.0.1"
     assert server.token_file is None
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((own_address(), port), timeout=5)

@@ -30,7 +30,8 @@ from millstream.foundation.paths import activity_file, app_names, lock_file
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.foundation.text import format_count
 from millstream.plan.changes import is_unchanged
-from millstream.serve.server import WebAddress, WebServer
+from millstream.serve.address import WebAddress
+from millstream.serve.process import WebProcess
 from millstream.task.policy import Policies
 
 
@@ -141,7 +142,7 @@ def run(
         if running.metrics_url is not None and style != "quiet":
             show_message(f"metrics for Prometheus: {running.metrics_url}")
         is_served = not no_web and (address is not None or until == "stopped")
-        serve = partial(WebServer, app.data_dir, app.broker_url, address, hosts=hosts, requires_token=not no_token)
+        serve = partial(WebProcess, app.data_dir, app.broker_url, address, hosts=hosts, requires_token=not no_token)
         with _served(app, address, serve, quiet=style == "quiet") if is_served else nullcontext():
             running.wait(handle_signals=True)
 
@@ -184,7 +185,7 @@ def _show_expired(expired: dict[str, int], tables: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def _served(app: App, address: WebAddress | None, serve: Callable[[], WebServer], *, quiet: bool) -> Iterator[None]:
+def _served(app: App, address: WebAddress | None, serve: Callable[[], WebProcess], *, quiet: bool) -> Iterator[None]:
     """Serve the dashboard during a run; if it cannot be served, the run stops only if an address was given."""
     try:
         server = serve()

@@ -17,7 +17,8 @@ from millstream.cli.output import show_message
 from millstream.cli.settings import Settings, pass_settings
 from millstream.errors import DefinitionError
 from millstream.foundation.paths import app_names, journal_dir
-from millstream.serve.server import WebAddress, WebServer
+from millstream.serve.address import WebAddress
+from millstream.serve.process import WebProcess
 
 
 def parse_address(value: str) -> WebAddress:
@@ -48,7 +49,7 @@ token_option = click.option(
 )
 
 
-def show_server(server: WebServer, address: WebAddress | None) -> None:
+def show_server(server: WebProcess, address: WebAddress | None) -> None:
     """Print the URL of a dashboard and the path of its token."""
     show_message(f"dashboard: {server.login_url}")
     if server.token_file is not None:
@@ -84,7 +85,7 @@ def ui(settings: Settings, address: WebAddress | None, hosts: tuple[str, ...], n
     """
     require_data_dir(settings)
     broker_url = settings.broker_url or last_broker_url(settings.data_dir)
-    server = WebServer(settings.data_dir, broker_url, address, hosts=hosts, requires_token=not no_token)
+    server = WebProcess(settings.data_dir, broker_url, address, hosts=hosts, requires_token=not no_token)
     stop = threading.Event()
 
     def on_signal(*_: Any) -> None:

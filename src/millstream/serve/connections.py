@@ -1,7 +1,7 @@
 """The HTTP protocol of the web server, with a limit of connections and a time limit for requests.
 
-Each connection uses a file of the process, which may be the driver of an app: without limits, connections that send
-nothing could stop the app.
+Each connection uses a file of the process: without limits, connections that send nothing could keep all others out. The
+limit is high enough for a request that is sent at once to be read before a flood of new connections displaces its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-MAX_CONNECTIONS = 256
+MAX_CONNECTIONS = 768
 REQUEST_SECONDS = 10.0
 
 

@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import re
-import secrets
 import time
 from collections import OrderedDict, deque
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from millstream.serve.credentials import PORT, Credentials, bearer_token
 from millstream.serve.login import login_page
 from millstream.serve.responses import error_response
 
-COOKIE = "millstream"
 CSRF_HEADER = "x-csrf-token"
 MAX_BODY_BYTES = 2 * 1024 * 1024
 _MAX_URL_BYTES = 16_384
 _LOGIN_TRIES, _LOGIN_SECONDS = 5, 60.0
 _MAX_ADDRESSES = 10_000
-_PORT = re.compile(r":\d{1,5}$")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'{style}; img-src 'self'; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -40,40 +36,6 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-class Credentials:
-    """The secrets of one server: the access token, if one is required, and random ones for forms and cookies.
-
-    Forms and cookies must not be derived from the token: a login page would then let anyone test guesses offline.
-    """
-
-    def __init__(self, token: str | None) -> None:
-        self.token = token
-        self.csrf = secrets.token_hex(32)
-        self.cookie = secrets.token_hex(32)
-        self.login_code: str | None = None if token is None else secrets.token_urlsafe(32)
-        """What a link contains instead of the token, which would stay in the history of a browser; valid once."""
-
-    def is_authorized(self, headers: Headers) -> bool:
-        """Whether a request carries the token or the cookie that the login set."""
-        if self.token is None:
-            return True
-        bearer = _bearer(headers)
-        if bearer is not None:
-            return hmac.compare_digest(bearer.encode(), self.token.encode())
-        return hmac.compare_digest(_cookie(headers).encode(), self.cookie.encode())
-
-    def redeem(self, code: str) -> bool:
-        """Whether a login code is valid; from then on it is not."""
-        if self.login_code is None or not hmac.compare_digest(code.encode(), self.login_code.encode()):
-            return False
-        self.login_code = None
-        return True
-
-    def is_bearer(self, headers: Headers) -> bool:
-        """Whether a request carries the token itself, which no other site can make a browser send."""
-        return self.token is not None and _bearer(headers) is not None and self.is_authorized(headers)
 
 
 class LoginLimit:
@@ -145,7 +107,7 @@ class Guard:
         return None
 
     def _token_rejection(self, scope: Scope, headers: Headers) -> Response | None:
-        has_bearer = self._credentials.token is not None and _bearer(headers) is not None
+        has_bearer = self._credentials.token is not None and bearer_token(headers) is not None
         if has_bearer and self._limit.is_reached(scope):
             return error_response(429, "token", "too many failed attempts", "wait a minute")
         if not self._credentials.is_authorized(headers):
@@ -162,7 +124,7 @@ class Guard:
         is_foreign = origin is not None and origin != own_origin
         if is_foreign or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return error_response(403, "origin", "cross-site requests cannot make changes", "use the dashboard itself")
-        if is_login or self._credentials.is_bearer(headers):  # the login form carries its CSRF token in the body
+        if is_login or self._credentials.isbearer_token(headers):  # the login form carries its CSRF token in the body
             return None
         csrf = headers.get(CSRF_HEADER, "")
         if not hmac.compare_digest(csrf.encode(), self._credentials.csrf.encode()):
@@ -171,7 +133,7 @@ class Guard:
 
     def _is_allowed_host(self, host: str) -> bool:
         """Whether a Host is ours: a name must be listed, while an IP address cannot be rebound through DNS."""
-        name = _PORT.sub("", host).lower()
+        name = PORT.sub("", host).lower()
         if name in self._hosts:
             return True
         try:
@@ -207,12 +169,6 @@ def _with_security_headers(send: Send, path: str, style: str) -> Send:
     return secured_send
 
 
-def _bearer(headers: Headers) -> str | None:
-    """Return the token of an Authorization header, None without one or with another scheme."""
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    return given.strip() if scheme.lower() == "bearer" else None
-
-
 def _is_cross_site_read(scope: Scope, headers: Headers) -> bool:
     """Whether another site makes a browser read from us; it may only link to our pages."""
     is_link = headers.get("sec-fetch-dest", "document") == "document" and not scope["path"].startswith("/api/")
@@ -224,20 +180,6 @@ def _client_address(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def cookie_name(headers: Headers) -> str:
-    """Return the name of the cookie: browsers share cookies between ports, and each port may be another server."""
-    port = _PORT.search(headers.get("host", ""))
-    return COOKIE if port is None else f"{COOKIE}-{port[0][1:]}"
-
-
 def _content_length(headers: Headers) -> int:
     length = headers.get("content-length", "0")
     return int(length) if length.isascii() and length.isdigit() else 0  # _BodyLimit counts the body itself
-
-
-def _cookie(headers: Headers) -> str:
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(cookie_name(headers))
-    except CookieError:
-        return ""
-    return "" if cookie is None else cookie.value

@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from millstream.serve.admission import Admission
 from millstream.serve.api import (
     alerts,
     apps,
@@ -29,7 +30,8 @@ from millstream.serve.api import (
     topics,
     topology,
 )
-from millstream.serve.guard import Credentials, Guard, LoginLimit, cookie_name
+from millstream.serve.credentials import Credentials, cookie_name
+from millstream.serve.guard import Guard, LoginLimit
 from millstream.serve.login import login_page
 from millstream.serve.openapi import openapi_document
 from millstream.serve.operations import Operation, internal_error
@@ -74,7 +76,9 @@ def site_app(site: Site, credentials: Credentials, hosts: Sequence[str] = ()) ->
         *page_routes(site, credentials),
     ]
     inner = Starlette(routes=routes, exception_handlers={HTTPException: _http_error, Exception: _internal_error})
-    return Guard(inner, credentials=credentials, limit=limit, hosts=frozenset(host.lower() for host in hosts))
+    return Guard(
+        Admission(inner), credentials=credentials, limit=limit, hosts=frozenset(host.lower() for host in hosts)
+    )
 
 
 @cache

@@ -20,7 +20,7 @@ from millstream.serve.api.groups import GroupParams
 from millstream.serve.api.records import RecordParams
 from millstream.serve.api.sql import apps_with_sql
 from millstream.serve.api.tables import ScanParams
-from millstream.serve.guard import Credentials
+from millstream.serve.credentials import Credentials
 from millstream.serve.html import Content, element
 from millstream.serve.pages.alerts import alerts_page
 from millstream.serve.pages.connectors import connector_page, connectors_page
