@@ -42,6 +42,12 @@ class Standalone:
         arguments = ("--port", "0", "--webui-port", "0")
         self.url = self._start(machine, "master.Master", *arguments, ready=r"(spark://[\d.]+:\d+)")
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the master."""
+        host, _, port = self.url.removeprefix("spark://").partition(":")
+        return host, int(port)
+
     def start_worker(self, machine: Machine, cores: int = 1) -> None:
         """Start a worker and wait until the master knows it."""
         self._start(
@@ -100,9 +106,10 @@ class Standalone:
 
 
 @contextlib.contextmanager
-def standalone(directory: Path) -> Iterator[Standalone]:
-    """Run the master of a cluster on the loopback interface."""
-    cluster = Standalone(LoopbackMachine(1, directory))
+def standalone(directory: Path, secret: str | None = None) -> Iterator[Standalone]:
+    """Run the master of a cluster on the loopback interface; its hosts share a secret, if one is given."""
+    options = "" if secret is None else f"-Dspark.authenticate=true -Dspark.authenticate.secret={secret}"
+    cluster = Standalone(LoopbackMachine(1, directory), options)
     try:
         yield cluster
     finally:

@@ -1,4 +1,4 @@
-"""An app on a Spark standalone cluster whose workers have their own disks; hosts are added and lost while it runs."""
+"""An app on a standalone cluster whose hosts share a secret and have their own disks; hosts are added and lost."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.rpc import requires_authentication
 from tests.spark.standalone import LoopbackMachine, Standalone, standalone
 
 from millstream import Config
@@ -23,12 +24,13 @@ from millstream.spark.cluster import is_cluster
 WORDS = "abcdefghij"
 LINES = 240
 BATCH = 8
+SECRET = "a-secret-that-all-hosts-share"
 
 SCRIPT = """
 import json
 import sys
 import time
-from millstream import App, Config
+from millstream import App, Config, Secret
 from millstream.spark.hosts import executor_cores
 from pyspark import SparkContext
 from splitting import words
@@ -44,7 +46,11 @@ app = App(
         checkpoint={checkpoint!r},
         snapshot_every=3,
         max_batch_records={batch},
-        spark={{"spark.executor.memory": "512m"}},
+        spark={{
+            "spark.executor.memory": "512m",
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": Secret.file({secret_file!r}),
+        }},
     ),
 )
 (
@@ -81,7 +87,8 @@ Tasks = dict[str, tuple[str, float]]
 def test_tasks_follow_hosts_that_join_and_are_lost_and_no_record_is_lost_or_counted_twice(tmp_path: Path) -> None:
     lines = [f"{WORDS[n % 10]} {WORDS[n * 3 % 10]}".encode() for n in range(LINES)]
     first, second = LoopbackMachine(2, tmp_path), LoopbackMachine(3, tmp_path)
-    with EmbeddedLog(tmp_path / "data") as log, standalone(tmp_path) as cluster:
+    with EmbeddedLog(tmp_path / "data") as log, standalone(tmp_path, SECRET) as cluster:
+        assert requires_authentication(*cluster.address)
         fill(log, lines)
         cluster.start_worker(first)
 
@@ -95,6 +102,7 @@ def test_tasks_follow_hosts_that_join_and_are_lost_and_no_record_is_lost_or_coun
             return 1
 
         losses: list[int] = []
+        (tmp_path / "secret").write_text(SECRET)
         batches = run(tmp_path, cluster, change_hosts)
         counts = read_counts(log)
 
@@ -138,6 +146,7 @@ def run(tmp_path: Path, cluster: Standalone, after_batch: Callable[[int, Tasks],
         master=cluster.url,
         checkpoint=str(tmp_path / "checkpoint"),
         batch=BATCH,
+        secret_file=str(tmp_path / "secret"),
     )
     script.parent.mkdir()
     script.write_text(source)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
-import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.spark.rpc import requires_authentication
 
 from millstream import Config
 from millstream.broker import TopicConfig
@@ -84,25 +83,10 @@ def test_the_web_ui_of_spark_is_off_and_workers_run_this_python() -> None:
     assert Path(conf["spark.pyspark.python"]).exists()
 
 
-def rpc_frame() -> bytes:
-    """Return a request to an endpoint of the driver whose body is a serialized Java object of an unknown class."""
-    unknown_class = b"evil.Ab"
-    serialized = b"\xac\xed\x00\x05sr" + struct.pack(">H", len(unknown_class)) + unknown_class
-    serialized += struct.pack(">qBH", 1, 2, 0) + b"xp"
-    endpoint = b"endpoint-verifier"
-    body = b"\x00\x00" + struct.pack(">H", len(endpoint)) + endpoint + serialized
-    message = struct.pack(">Bqi", 3, 1, len(body)) + body
-    return struct.pack(">q", len(message) + 8) + message
-
-
 def test_the_rpc_port_deserializes_nothing_without_authentication() -> None:
     context = spark_context(Config())
     port = int(context.getConf().get("spark.driver.port") or 0)
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(rpc_frame())
-        answer = connection.recv(65536)
-    assert b"ClassNotFoundException" not in answer
-    assert b"Expected SaslMessage" in answer
+    assert requires_authentication("127.0.0.1", port)
     assert context.parallelize(range(10), 2).map(lambda number: number + 1).sum() == 55  # workers are not affected
 
 
