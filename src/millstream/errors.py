@@ -254,7 +254,7 @@ class SqlTestError(MillstreamError, AssertionError):
 
 
 class QueryLimitError(MillstreamError):
-    """A SQL query reads, returns or takes more than its limits allow; ``facts`` has the limit."""
+    """A SQL query or an export reads, returns or takes more than its limits allow; ``facts`` has the limit."""
 
     code = "query_limit"
 

@@ -6,7 +6,7 @@ import pytest
 from tests.queries.running import Bound, bound
 
 from millstream.errors import QueryLimitError, SqlError
-from millstream.queries.limits import Limits
+from millstream.queries.limits import Budget, Limits
 
 
 @pytest.fixture
@@ -153,3 +153,22 @@ def test_a_query_beyond_a_limit_is_refused_with_the_limit(limits: Limits, messag
         assert caught.value.facts["limit"] in (limits.rows, limits.bytes, limits.read, limits.seconds)
         if limits.rows == 2:
             assert len(taxi.rows(f"SELECT * FROM {table} LIMIT 2;")) == 2
+
+
+def test_a_query_over_large_records_ends_before_it_holds_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is checked while a batch is read: 400 records of 100 kB are 40 MB, of which 2 MB may be read."""
+    with bound(limits=Limits(read_bytes=2_000_000)) as taxi:
+        read = 0
+        add = Budget.add_read_bytes
+
+        def counting(budget: Budget, count: int) -> None:
+            nonlocal read
+            read += count
+            add(budget, count)
+
+        monkeypatch.setattr(Budget, "add_read_bytes", counting)
+        for _ in range(400):
+            taxi.ride("x" * 100_000)
+        with pytest.raises(QueryLimitError, match="reads more than 2,000,000 bytes"):
+            taxi.rows("SELECT COUNT(*) FROM rides GROUP BY km;")
+        assert read < 12_000_000

@@ -6,6 +6,7 @@ from tests.queries.running import bound
 from millstream.broker import Output, TopicConfig
 from millstream.errors import SqlError
 from millstream.foundation.blocks import block_of
+from millstream.queries import printing
 from millstream.queries.answers import rows_of
 
 
@@ -114,3 +115,13 @@ def test_print_shows_records_that_do_not_fit_the_declaration_as_they_are() -> No
         declared = "CREATE STREAM odd (id INT KEY, n INT) WITH (KAFKA_TOPIC = 'odd', VALUE_FORMAT = 'JSON');"
         printed = list(rows_of(taxi.changes(f"{declared} PRINT odd FROM BEGINNING LIMIT 1;"), 0.01))
         assert [change.values for change in printed] == [[7, "k", "two words", 0, 0]]
+
+
+def test_print_of_large_records_reads_a_bounded_number_of_bytes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printing, "_MOST_BYTES", 3_000)
+    with bound() as taxi:
+        for number in range(10):
+            taxi.ride("x" * 1_000, key=number)
+        changes = taxi.changes("PRINT 'rides' FROM BEGINNING LIMIT 10;")
+        taken = [len(changes.take(0.01) or []) for _ in range(10)]
+        assert (sum(taken), max(taken)) == (10, 3)

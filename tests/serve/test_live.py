@@ -81,6 +81,25 @@ def test_of_too_many_records_the_newest_are_sent_and_the_others_counted(server: 
     assert skipped > 0
 
 
+def test_of_large_records_the_newest_are_sent_and_the_others_counted(
+    server: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_MAX_BYTES", 2_500)
+    stream = events(server, "/api/live/topics/lines?seconds=60")
+    assert next(stream) == ("alive", None)
+    with EmbeddedLog(server._directory.path) as log, Producer(log, value=str, linger="1 s") as producer:
+        for number in range(10):
+            producer.send("lines", f"{number}{'x' * 1_000}", key="same", partition=0)
+    received: list[str] = []
+    skipped = 0
+    while len(received) + skipped < 10:
+        _, event = next(stream)
+        received += [record["value"][0] for record in event["records"]]
+        skipped += event["skipped"]
+    assert received[-1] == "9"
+    assert skipped > 0
+
+
 def test_progress_is_sent_when_a_topic_grows(server: WebServer) -> None:
     stream = events(server, "/api/live/progress?seconds=60")
     _, before = next(stream)

@@ -159,6 +159,24 @@ def test_a_result_beyond_a_limit_is_refused(server: WebServer, monkeypatch: pyte
     assert (response.status_code, response.json()["error"]["code"]) == (413, "query_limit")
 
 
+@pytest.mark.parametrize(
+    ("statement", "limits"),
+    [
+        ("SELECT * FROM zones;", Limits(rows=5)),
+        ("SELECT * FROM rides;", Limits(read=5)),
+        ("SELECT * FROM rides;", Limits(read_bytes=500)),
+        ("SHOW TABLES;", Limits(bytes=600)),
+        ("SHOW TABLES;", Limits(seconds=0)),
+    ],
+)
+def test_many_statements_of_a_request_share_its_limits(
+    server: WebServer, monkeypatch: pytest.MonkeyPatch, statement: str, limits: Limits
+) -> None:
+    monkeypatch.setattr(sql, "LIMITS", limits)
+    response = post(server, statement * 20)
+    assert (response.status_code, response.json()["error"]["code"]) == (413, "query_limit")
+
+
 def test_a_request_without_the_csrf_token_is_rejected(server: WebServer) -> None:
     response = httpx2.post(f"{server.url}/api/sql", json={"sql": "SHOW TABLES;"})
     assert (response.status_code, response.json()["error"]["code"]) == (403, "csrf")

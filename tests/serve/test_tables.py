@@ -5,6 +5,7 @@ import io
 import time
 from pathlib import Path
 
+import pytest
 from tests.cli.running import run_to_end
 from tests.serve.conftest import START, Served, serving
 
@@ -12,6 +13,7 @@ from millstream import App
 from millstream.broker import TopicConfig
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
+from millstream.serve.api import tables
 
 
 def test_tables_of_all_apps_are_listed(served: Served) -> None:
@@ -41,6 +43,16 @@ def test_rows_are_read_by_prefix_and_between_keys(served: Served) -> None:
     assert [row["key"] for row in between] == ["mill"]
     cut = served.get("/api/tables/words", limit=3)
     assert (len(cut["rows"]), cut["has_more"]) == (3, True)
+
+
+def test_a_page_and_an_export_are_bounded_in_bytes(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_PAGE_BYTES", 100)
+    page = served.get("/api/tables/words")
+    assert page["has_more"]
+    assert 1 <= len(page["rows"]) < 13
+    monkeypatch.setattr(tables, "_EXPORT_BYTES", 100)
+    refused = served.client.get("/api/export/words")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "query_limit")
 
 
 def test_a_table_is_exported(served: Served) -> None:

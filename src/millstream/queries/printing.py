@@ -13,10 +13,12 @@ from millstream.sql.catalog import Catalog, Relation
 from millstream.sql.nodes import Print
 from millstream.sql.showing import ShownColumn
 from millstream.sql.types import BIGINT, INTEGER, STRING
-from millstream.views.records import beginning_offsets, end_offsets, read_range, topic_partitions
+from millstream.views.records import beginning_offsets, end_offsets, read_range, record_bytes, topic_partitions
 
 _MOST = 1_000
 """How many records of a partition are read at once."""
+_MOST_BYTES = 16 << 20
+"""How many bytes of all partitions are read at once, or one record."""
 _COLUMNS = {"ROWTIME": BIGINT, "KEY": STRING, "VALUE": STRING, "PARTITION": INTEGER, "OFFSET": BIGINT}
 
 
@@ -42,10 +44,19 @@ class PrintedTopic:
             return None
         ends = end_offsets(self._broker, list(self._positions))
         records: list[Record] = []
-        for partition, start in self._positions.items():
+        size = 0
+        for partition, start in list(self._positions.items()):
             stop = min(ends[partition], start + _MOST)
-            records += read_range(self._broker, partition, start, stop)
+            for record in read_range(self._broker, partition, start, stop):
+                records.append(record)
+                size += record_bytes(record)
+                if size > _MOST_BYTES:
+                    stop = record.offset + 1
+                    break
             self._positions[partition] = max(start, stop)
+            if size > _MOST_BYTES:
+                self._positions[partition] = self._positions.pop(partition)  # the others come first the next time
+                break
         if not records:
             self._broker.wait(self._positions, timeout)
             return []

@@ -25,10 +25,8 @@ def pulled(lookup: Lookup, published: PublishedRelation, reader: TableReader, bu
     wanted = None
     if not lookup.shown.descending and lookup.shown.limit is not None:
         wanted = lookup.shown.skip + lookup.shown.limit
-    read = 0
     for chunk in _chunks(_rows(lookup, reader, budget.limits.read)):
-        read += len(chunk)
-        budget.check_read(read)
+        budget.add_read(len(chunk))
         for step in published.steps:
             chunk = _applied(step, chunk)
         if lookup.where is not None:
@@ -40,7 +38,7 @@ def pulled(lookup: Lookup, published: PublishedRelation, reader: TableReader, bu
         if wanted is not None and len(keys) >= wanted:
             break
     rows = lookup.shown.cut(Rows(keys, values, times))
-    budget.check_rows(rows)
+    budget.add_rows(rows)
     return Result(lookup.shown.columns, rows)
 
 

@@ -137,15 +137,17 @@ class PushQuery:
 def result_so_far(query: Query, catalog: Catalog, broker: Broker, budget: Budget) -> Result:
     """Return the rows of a query over everything that its topics contain now."""
     topology = Topology(query, catalog)
-    run = TemporaryRun(topology.plan, broker)
+    run = TemporaryRun(topology.plan, broker, on_read=budget.add_read_bytes)
     keys: list[Any] = []
     values: list[Any] = []
     times: list[int] = []
     rows: dict[bytes, tuple[Any, Any, int]] = {}
     try:
         run.stop_at(run.ends())
+        records = 0
         while run.step():
-            budget.check_read(run.records)
+            budget.add_read(run.records - records)
+            records = run.records
             taken = topology.records.taken()
             if not topology.is_table:
                 keys += taken.keys
@@ -161,6 +163,6 @@ def result_so_far(query: Query, catalog: Catalog, broker: Broker, budget: Budget
     if topology.is_table:
         keys, values, times = ([row[number] for row in rows.values()] for number in range(3))
     cut: list[Values] = topology.shown.cut(Rows(keys, values, times))
-    budget.check_rows(cut)
+    budget.add_rows(cut)
     note = f"{run.skipped:,} records could not be read" if run.skipped else ""
     return Result(topology.shown.columns, cut, note)

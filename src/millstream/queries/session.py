@@ -75,16 +75,21 @@ class Session:
         catalog: Catalog | None = None,
         tables: Callable[[], Mapping[str, TableReader]] = dict,
         limits: Limits | None = None,
+        are_limits_shared: bool = False,
         new_topic: TopicConfig | None = None,
         app: str | None = None,
         settable: frozenset[str] | None = None,
     ) -> None:
-        """``settable`` are the settings that statements may change; None: all, which includes addresses to read."""
+        """``settable`` are the settings that statements may change; None: all, which includes addresses to read.
+
+        With ``are_limits_shared`` the limits are those of all statements together, not of each query.
+        """
         self._connect = connect
         self._published = published or Published()
         self.catalog = catalog or self._published.catalog()
         self._tables = tables
         self.limits = limits or Limits()
+        self._shared = Budget(self.limits) if are_limits_shared else None
         self._new_topic = new_topic or TopicConfig()
         self._app = app
         self._settable = settable
@@ -112,7 +117,11 @@ class Session:
         catalog = self.catalog
         for statement in parse(text, catalog.types, catalog.variables, catalog.functions):
             with located(text, statement):
+                if self._shared is not None:
+                    self._shared.check_time()
                 answer = self._answer(_explanation(statement) if explains else statement)
+                if self._shared is not None and isinstance(answer, Result) and not isinstance(statement, Select):
+                    self._shared.add_rows(answer.rows)  # a query has counted its own
             yield Executed(text[statement.start : statement.end], answer)
 
     @singledispatchmethod
@@ -161,7 +170,7 @@ class Session:
         if query.emit is not None:
             start = self.catalog.settings.get(EARLIEST, "latest").lower()
             return PushQuery(query, self.catalog, self._broker, from_beginning=start == "earliest")
-        budget = Budget(self.limits)
+        budget = self._shared or Budget(self.limits)
         stored = self._stored(query)
         if stored is not None:
             lookup, published, reader = stored

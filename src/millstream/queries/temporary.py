@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import msgspec
@@ -23,19 +24,25 @@ from millstream.plan.layout import Layout
 from millstream.plan.sinks import SINKS
 from millstream.plan.sources import TableSource
 from millstream.plan.topology import Plan
+from millstream.queries.metered import MeteredBroker
 from millstream.task.policy import Policies
 
-_BATCH_RECORDS = 10_000
+_FIRST_RECORDS, _MAX_RECORDS = 64, 10_000
+_BATCH_BYTES = 32 << 20
+"""A batch is held in memory: the first ones are small, and the next ones as large as the size of records allows."""
 _CONFIG = Config(on_error="skip", on_decode_error="skip")
 
 
 class TemporaryRun:
     """Runs the batches of a plan that has no sinks; it commits nothing."""
 
-    def __init__(self, plan: Plan, broker: Broker) -> None:
+    def __init__(self, plan: Plan, broker: Broker, *, on_read: Callable[[int], None] | None = None) -> None:
+        """``on_read`` is called with the bytes of records as they are read; what it raises ends the step."""
         if any(isinstance(node, SINKS) for node in plan.nodes):
             raise DefinitionError("a temporary run writes no topics", hint="run an app")
-        self._broker = broker
+        self._meter = MeteredBroker(broker, on_read)
+        self._broker = cast("Broker", self._meter)
+        self._size = BatchSize(_FIRST_RECORDS, 1.0)
         self._topics = {topic: broker.topic(topic).partitions for topic in plan.source_topics}
         self._tables = {topic for node in plan.sources if isinstance(node, TableSource) for topic in node.topics}
         self._directory = Path(tempfile.mkdtemp(prefix="millstream-query-"))
@@ -50,7 +57,7 @@ class TemporaryRun:
             durable=False,
         )
         try:
-            self._assembly = Assembly(settings, Layout.of(plan, self._topics), broker)
+            self._assembly = Assembly(settings, Layout.of(plan, self._topics), self._broker)
             self._environment = self._assembly.environment()
             self._progress = Progress()
             self._planner = self._new_planner(None)
@@ -85,9 +92,11 @@ class TemporaryRun:
         batch = self._planner.plan(self._progress)
         if batch is None:
             return False
+        before = self._meter.bytes
         reports = run_batch(self._environment, batch, self._progress.versions)
         self._progress = progress_after(self._progress, batch, task_names(self._assembly.layout), reports)
         self.records += batch.records
+        self._adapt(batch.records, self._meter.bytes - before)
         self.skipped += sum(sum(report.dropped.values()) for report in reports)
         return True
 
@@ -97,4 +106,9 @@ class TemporaryRun:
 
     def _new_planner(self, ends: Mapping[str, int] | None) -> Planner:
         stops = None if ends is None else (lambda: ends)
-        return self._assembly.planner(BatchSize(_BATCH_RECORDS, 1.0), stops=stops)
+        return self._assembly.planner(self._size, stops=stops)
+
+    def _adapt(self, records: int, read: int) -> None:
+        """Make the next batch as large as its bytes may be, growing step by step."""
+        fitting = _BATCH_BYTES * records // max(1, read)
+        self._size.records = max(1, min(4 * self._size.records, fitting, _MAX_RECORDS))

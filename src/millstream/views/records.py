@@ -97,5 +97,11 @@ def read_range(broker: Broker, partition: TopicPartition, start: int, end: int) 
             yield Record(partition.topic, partition.partition, int(offset), key, value, time, header)
 
 
+def record_bytes(record: Record) -> int:
+    """Return the size of a record: key, value and headers."""
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
 def _timestamp(record: Record) -> int:
     return record.timestamp

@@ -14,7 +14,14 @@ from millstream.broker import Broker
 from millstream.errors import DefinitionError
 from millstream.foundation.times import parse_timestamp
 from millstream.records import Record, TopicPartition
-from millstream.views.records import beginning_offsets, end_offsets, offsets_for_time, read_range, topic_partitions
+from millstream.views.records import (
+    beginning_offsets,
+    end_offsets,
+    offsets_for_time,
+    read_range,
+    record_bytes,
+    topic_partitions,
+)
 
 Direction = Literal["older", "newer"]
 _CURSOR = re.compile(r"\d{1,6}:\d{1,18}(,\d{1,6}:\d{1,18})*")
@@ -101,7 +108,7 @@ def search(
     scanned, scanned_bytes, has_timed_out = 0, 0, False
     for record in heapq.merge(*sequences, key=lambda record: -record.timestamp if is_backwards else record.timestamp):
         scanned += 1
-        scanned_bytes += _size(record)
+        scanned_bytes += record_bytes(record)
         reached[TopicPartition(topic, record.partition)] = record.offset if is_backwards else record.offset + 1
         if predicate is None or predicate(record):
             matches.append(record)
@@ -145,13 +152,8 @@ def _read_step(
     records: list[Record] = []
     size = 0
     for record in read_range(broker, partition, start, end):
-        size += _size(record)
+        size += record_bytes(record)
         if size > max_bytes and end - start > 1:
             return None, size
         records.append(record)
     return records, size
-
-
-def _size(record: Record) -> int:
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Annotated, Any
 
 import anyio
@@ -15,19 +16,21 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from millstream.errors import MillstreamError
-from millstream.records import Record, TopicPartition
+from millstream.records import Record
 from millstream.serve.api.params import Name, Partition, ShortText
 from millstream.serve.api.records import record_filter, record_view
 from millstream.serve.api.tables import RowView, ScanParams, scan_table
 from millstream.serve.operations import Operation
 from millstream.serve.responses import error_response
 from millstream.serve.site import Site
-from millstream.views.records import end_offsets, read_range, topic_partitions
+from millstream.views.records import end_offsets, read_range, record_bytes, topic_partitions
 
 _POLL_SECONDS = 0.4
 _HEARTBEAT_SECONDS = 15.0
 _MAX_STREAMS = 64
 _MAX_RECORDS = 200
+_MAX_BYTES = 4 << 20
+"""The most bytes of records in an event, or one record of each partition."""
 _open_streams = threading.BoundedSemaphore(_MAX_STREAMS)
 
 Seconds = Annotated[float, Meta(gt=0, le=3600, description="End the stream after this many seconds.")]
@@ -82,18 +85,29 @@ def tail_topic(site: Site, params: TailParams) -> AsyncIterator[bytes]:
         for partition, end in ends.items():
             start = max(positions[partition], end - _MAX_RECORDS)
             skipped += max(0, start - positions[partition])
-            records += matching(partition, start, end)
+            newest, cut = _newest(filter(is_match, read_range(broker, partition, start, end)), _MAX_BYTES // len(ends))
+            records += newest
+            skipped += cut
             positions[partition] = end
         if not records and not skipped:
             return None
         records.sort(key=lambda record: record.timestamp)
         return "records", {"records": [record_view(record) for record in records[-_MAX_RECORDS:]], "skipped": skipped}
 
-    def matching(partition: TopicPartition, start: int, end: int) -> list[Record]:
-        records = read_range(broker, partition, start, end)
-        return [record for record in records if is_match is None or is_match(record)]
-
     return _events(poll, params.seconds)
+
+
+def _newest(records: Iterable[Record], most: int) -> tuple[list[Record], int]:
+    """Return the last records that have at most ``most`` bytes, or the last one, and how many were left out."""
+    kept: deque[Record] = deque()
+    size = skipped = 0
+    for record in records:
+        kept.append(record)
+        size += record_bytes(record)
+        while size > most and len(kept) > 1:
+            size -= record_bytes(kept.popleft())
+            skipped += 1
+    return list(kept), skipped
 
 
 def watch_table(site: Site, params: WatchParams) -> AsyncIterator[bytes]:

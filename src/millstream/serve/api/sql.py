@@ -26,7 +26,8 @@ from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 from millstream.sql.showing import ShownColumn
 
-LIMITS = Limits(rows=10_000, bytes=10 << 20, read=1_000_000, seconds=10.0)
+LIMITS = Limits(rows=10_000, bytes=10 << 20, read=1_000_000, read_bytes=256 << 20, seconds=10.0)
+"""The limits of a request, whatever number of statements it has."""
 SETTABLE = frozenset({EARLIEST, SCANS})
 """The settings of a request; others can name addresses, which a request must not make the server read."""
 _TAKE_SECONDS = 0.3
@@ -176,6 +177,7 @@ def _session(site: Site, given: str | None, settings: dict[str, str]) -> Session
         published=None if app is None else stored_sql(directory.path, app),
         tables=dict if app is None else lambda: stored_tables(directory.path, app),
         limits=LIMITS,
+        are_limits_shared=True,
         app=app,
         settable=SETTABLE,
     )

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from millstream.errors import DefinitionError, UnknownTableError
+from millstream.errors import DefinitionError, QueryLimitError, UnknownTableError
 from millstream.foundation.text import format_value
 from millstream.records import Windowed
 from millstream.serve.api.params import Limit, Millis, Name, ShortText
@@ -25,6 +25,8 @@ from millstream.tables.windows import WindowTableReader
 from millstream.windows import FOREVER
 
 _MAX_EXPORTED = 100_000
+_EXPORT_BYTES = 64 << 20
+_PAGE_BYTES = 8 << 20
 _MAX_OF_KEY = 500
 _MAX_COUNTED_WINDOWS = 10_000
 
@@ -116,7 +118,13 @@ def scan_table(site: Site, params: ScanParams) -> TablePage:
     app, reader = find_table(site, params.table, params.app)
     bounds: dict[str, Any] = {"prefix": params.prefix, "limit": params.limit + 1}
     bounds |= {name: key for name, key in (("start", params.first), ("stop", params.last)) if key is not None}
-    rows = list(islice(reader.scan(**bounds), params.limit + 1))
+    rows: list[Row] = []
+    size = 0
+    for row in islice(reader.scan(**bounds), params.limit + 1):
+        if size > _PAGE_BYTES:
+            return msgspec.structs.replace(_page(app, reader, rows, params.limit), has_more=True)
+        rows.append(row)
+        size += _size(row_view(row))
     return _page(app, reader, rows, params.limit)
 
 
@@ -133,9 +141,18 @@ def get_row(site: Site, params: KeyParams) -> TablePage:
 
 
 def export_table(site: Site, params: ExportParams) -> tuple[ExportParams, list[RowView]]:
-    """Return many rows in one response, for a file."""
+    """Return many rows in one response, for a file; a file that would lack rows is refused."""
     _, reader = find_table(site, params.table, params.app)
-    return params, [row_view(row) for row in islice(reader.scan(prefix=params.prefix), _MAX_EXPORTED)]
+    rows: list[RowView] = []
+    size = 0
+    for row in reader.scan(prefix=params.prefix):
+        rows.append(row_view(row))
+        size += _size(rows[-1])
+        if len(rows) > _MAX_EXPORTED or size > _EXPORT_BYTES:
+            limit = f"{_MAX_EXPORTED:,} rows or {_EXPORT_BYTES:,} bytes"
+            hint = f"export a part of it with prefix=, or use: millstream tables scan {reader.name} --json"
+            raise QueryLimitError(f"table {reader.name!r} has more than {limit}", hint=hint, limit=_MAX_EXPORTED)
+    return params, rows
 
 
 def find_table(site: Site, name: str, app: str | None) -> tuple[str, TableReader]:
@@ -159,6 +176,10 @@ def row_view(row: Row) -> RowView:
         return RowView(key=row.key, value=row.value, timestamp=row.timestamp, until=until)
     window = row.key
     return RowView(key=window.key, value=row.value, timestamp=row.timestamp, start=window.start, end=window.end)
+
+
+def _size(row: RowView) -> int:
+    return len(msgspec.json.encode(row, enc_hook=repr))
 
 
 def _rows_of(reader: TableReader, params: KeyParams) -> Sequence[Row]:
