@@ -1,12 +1,14 @@
 """The floor of a small batch on a cluster: 20 records, two levels, two Spark workers and a Kafka broker on this host.
 
 Several settings of Spark can be compared, alternating in one run, each run in its own process and app. The result is
-the time of a batch (median and p90, without the first batches, which start the workers) and what its tasks took.
+the time of a batch (median and p90 in ms, without the first batches, which start the workers), what its tasks took, and
+the time to look up a row on another disk meanwhile, with the age of the copy that was read.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -15,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +27,11 @@ from tests.spark.standalone import LoopbackMachine, standalone
 from millstream import App, Config
 from millstream.batch.report import BatchReport
 from millstream.broker import Broker, Output, TopicConfig
+from millstream.errors import MillstreamError
 from millstream.foundation.blocks import block_of
+from millstream.foundation.storage import close_environments
 from millstream.kafka import KafkaBroker
+from millstream.tables.opening import open_tables
 from millstream.testing.kafka import Cluster
 
 _PARTITIONS = 2
@@ -114,9 +121,33 @@ def run_side(settings: str, number: int, master: str, url: str, batches: int) ->
             "CLUSTER_FLOOR_SPARK": settings,
         }
         command = [sys.executable, "-m", "benchmarks.cluster_floor", "--run", "--batches", str(batches)]
-        output = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment, text=True).stdout
-    result: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return result
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+            reads = _read_elsewhere(process, Path(directory) / "elsewhere", environment["CLUSTER_FLOOR_APP"], broker)
+            output, _ = process.communicate()
+        assert process.returncode == 0
+    return {**json.loads(output.splitlines()[-1]), **reads}
+
+
+def _read_elsewhere(process: subprocess.Popen[str], directory: Path, app: str, broker: Broker) -> dict[str, Any]:
+    """Look rows up on another disk while the app runs; return how long that takes and how old the rows are."""
+    seconds: list[float] = []
+    ages: list[float] = []
+    rng = random.Random(7)
+    tables: Mapping[str, Any] = {}
+    while process.poll() is None:
+        threading.Event().wait(0.02)
+        with contextlib.suppress(MillstreamError):  # the app has not started, or has no rows yet
+            tables = tables or open_tables(directory, app, broker=broker)
+            began = time.perf_counter()
+            row = tables["counts"].get(f"v{rng.randrange(100)}")
+            ended, copied_at = time.perf_counter(), tables["counts"].copied_at
+            if row is not None and copied_at is not None:
+                seconds.append(ended - began)
+                ages.append(time.time() - copied_at / 1000)
+    close_environments(directory)
+    if not seconds:
+        return {}
+    return {"look-ups": len(seconds), "look-up": _milliseconds(seconds), "age": _milliseconds(ages)}
 
 
 def main() -> None:

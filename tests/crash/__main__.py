@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--faults", nargs="+", choices=FAULTS, default=list(FAULTS), help=_FAULTS)
     parser.add_argument("--apps", nargs="+", choices=APPS, default=list(APPS), help="for --mode cluster: what runs")
     parser.add_argument("--longest-cut", type=float, default=60.0, help="for --mode cluster: in seconds, from 5 on")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for --mode cluster: no fault after these")
     parser.add_argument("--power", action="store_true", help="cut the power of a disk instead (requires root)")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     arguments = parser.parse_args()
@@ -100,13 +101,14 @@ def _cluster(arguments: argparse.Namespace) -> int:
             kafka_jars()  # the control host reaches no package registry
             return run_on_control_host(["-m", "tests.crash", *sys.argv[1:], "--seed", str(arguments.seed)], Path(name))
         print(f"seed {arguments.seed}", flush=True)
+        deadline = time.monotonic() + arguments.seconds
         trials = ClusterTrials(
             Path(name), arguments.seed, apps=arguments.apps, longest_cut=arguments.longest_cut, log=_print_with_time
         )
         try:
             for number in range(arguments.trials):
                 result = trials.run(arguments.faults[number % len(arguments.faults)])
-                if not result.is_correct:
+                if not result.is_correct or time.monotonic() > deadline:
                     break
             return _verdict(number + 1, result)
         finally:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from confluent_kafka.admin import AdminClient
 from tests.crash.drivers import Driver
@@ -101,17 +101,21 @@ class ClusterTrials:
         self._wait_until_in_sync()
         self._log(f"fault: {fault}")
         feeding = _Feeding(self.feeder, random.Random(self.rng.random()))
-        with feeding:  # here and not in the thread, since brokers die with the thread that has started them
-            self._pause(0.5, 3.0)
-            self._cause(fault)
-        self.feeder.feed(20)
-        began = time.monotonic()
-        self.wait_until_processed()
-        seconds = time.monotonic() - began
+        with _Pauses(self.broker, [f"{app}-out" for app in self._apps]) as pauses:
+            with feeding:  # here and not in the thread, since brokers die with the thread that has started them
+                self._pause(0.5, 3.0)
+                self._cause(fault)
+            self.feeder.feed(20)
+            began = time.monotonic()
+            self.wait_until_processed()
+            seconds = time.monotonic() - began
         result = TrialResult()
         for app in self._apps:
             CHECKS[app](result, written(self.broker, f"{app}-out"), self.feeder.sent)
-        self._log(f"processed everything {seconds:.1f} s after it: {'right' if result.is_correct else 'WRONG'}")
+        verdict = "right" if result.is_correct else "WRONG"
+        self._log(
+            f"{fault}: {verdict}; {seconds:.1f} s until caught up, longest pause of output {pauses.longest:.1f} s"
+        )
         return result
 
     def wait_until_processed(self) -> None:
@@ -246,6 +250,34 @@ class ClusterTrials:
 
 def _has_reached(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
     return all(committed.get(partition, 0) >= end for partition, end in ends.items())
+
+
+class _Pauses:
+    """A thread that measures the longest time without new output, as long as the block lasts."""
+
+    def __init__(self, broker: KafkaBroker, topics: Sequence[str]) -> None:
+        self._broker = broker
+        self._topics = topics
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.longest = 0.0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        seen, since = -1, time.monotonic()
+        while not self._stopping.wait(0.1):
+            with suppress(BrokerUnavailableError):
+                written = sum(offsets.end for topic in self._topics for offsets in self._broker.offsets(topic))
+                if written > seen:
+                    self.longest = max(self.longest, time.monotonic() - since if seen >= 0 else 0.0)
+                    seen, since = written, time.monotonic()
 
 
 class _Feeding:

@@ -4,7 +4,7 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.spark.placement import ANYWHERE, Levels, Slot, assign, is_displaced, slots_of, spread
+from millstream.spark.placement import ANYWHERE, Levels, Slot, assign, is_displaced, seats_of, slots_of, spread
 
 TWO_LEVELS: Levels = [{0: "a/0", 1: "a/1", 2: "a/2", 3: "a/3"}, {4: "b/0", 5: "b/1"}]
 
@@ -75,3 +75,18 @@ def test_every_task_has_one_slot_and_hosts_are_loaded_by_their_cores(
             exact = len(tasks) * cores / sum(after.values())
             assert int(exact) <= held[host] <= int(exact) + 1
             assert slot_count[host] <= cores
+
+
+@given(levels, hosts)
+def test_every_slot_has_one_seat_on_its_host_and_seats_do_not_exceed_cores(
+    levels: Levels, cores: dict[str, int]
+) -> None:
+    slots = slots_of(levels, assign(levels, cores, {}), cores)
+    seats = seats_of(slots)
+    for level, own in enumerate(slots):
+        held = {seat.slots[level]: seat.host for seat in seats if seat.slots[level] is not None}
+        assert held == {number: slot.host for number, slot in enumerate(own)}
+        assert sum(seat.slots[level] is not None for seat in seats) == len(own), "no slot has two seats"
+    for host, count in Counter(seat.host for seat in seats).items():
+        assert count <= cores[host]
+    assert all(any(slot is not None for slot in seat.slots) for seat in seats)

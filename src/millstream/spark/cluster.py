@@ -22,9 +22,10 @@ from millstream.errors import DefinitionError, EngineError
 from millstream.plan.layout import Layout
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
-from millstream.spark.hosts import executor_cores
+from millstream.spark.hosts import executor_cores, request_executors
 from millstream.spark.level_jobs import LevelJobs
 from millstream.spark.placement import assign, is_displaced, levels_of, slots_of
+from millstream.spark.seating import Seating
 from millstream.spark.settings import is_local, master_of
 from millstream.spark.warm_up import WarmUp
 from millstream.spark.worker import results
@@ -52,7 +53,9 @@ def is_cluster(config: Config, *, has_changelogs: bool = False) -> bool:
 class ClusterJob:
     """Runs batches of one app on the executors of a cluster."""
 
-    def __init__(self, context: SparkContext, header: AppHeader, layout: Layout) -> None:
+    def __init__(self, context: SparkContext, header: AppHeader, layout: Layout, seated_records: int = 0) -> None:
+        """Run batches of up to ``seated_records`` records in seats, which costs less, and others as Spark jobs."""
+        self._seating = Seating(context, seated_records)
         self._context = context
         self._header = header
         self._levels = levels_of(layout, task_names(layout))
@@ -68,10 +71,17 @@ class ClusterJob:
         with translated():
             self._follow_hosts(batch, versions)
             assert self._jobs is not None
-            header = encode_header(JobHeader(app=self._header, batch=batch, versions=dict(versions)))
-            reports = results(self._jobs.run(header))
+            items = self._seating.run(self._header, batch, versions)
+            if items is None:
+                header = encode_header(JobHeader(app=self._header, batch=batch, versions=dict(versions)))
+                items = self._jobs.run(header)
+            reports = results(items)
         self._check_locations(reports)
         return reports
+
+    def close(self) -> None:
+        """Leave the cores of the cluster to others."""
+        self._seating.close()
 
     def _follow_hosts(self, batch: Batch, versions: Mapping[str, StateVersion]) -> None:
         """Adapt the placement of tasks to the executors that are running now."""
@@ -95,6 +105,7 @@ class ClusterJob:
 
     def _first_executors(self) -> dict[str, int]:
         """Wait for an executor, since a cluster starts them after the driver."""
+        request_executors(self._context, max(map(len, self._levels)))
         deadline = time.monotonic() + _FIRST_EXECUTOR_SECONDS
         while not (cores := executor_cores(self._context)):
             if time.monotonic() > deadline:
@@ -108,6 +119,7 @@ class ClusterJob:
 
     def _use_hosts(self, cores: dict[str, int], hosts: dict[str, str]) -> None:
         """Run tasks on these hosts from the next batch on."""
+        self._seating.leave()
         if self._jobs is not None:
             self._jobs.close()
         if self._hosts:

@@ -60,6 +60,7 @@ class Deployment:
         self.assembly = Assembly(TaskSettings.of(spec, journal.lineage(), topics), layout, broker)
         backlog = self.assembly.planner(batch_size(spec.config)).backlog(journal.read()[0])
         self.waiting_records = records_in(backlog)
+        self.close()
         self.engine = SparkEngine(spec, self.assembly, self._lease, self._trigger, journal)
 
     def layout_of(self, spec: AppSpec) -> Layout:
@@ -74,6 +75,11 @@ class Deployment:
         """Cancel the jobs of the engine."""
         if self.engine is not None:
             self.engine.cancel()
+
+    def close(self) -> None:
+        """Leave the cores of a cluster to others."""
+        if self.engine is not None:
+            self.engine.close()
 
     def loop(self, options: LoopOptions) -> BatchLoop:
         """Return the loop of the next attempt."""

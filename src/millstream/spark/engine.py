@@ -46,6 +46,7 @@ class SparkEngine:
         self._pickled_plan = pickled_plan(spec)
         self._context = spark_context(spec.config)
         self._small_batch = min(spec.config.small_batch_records, spec.config.max_batch_records)
+        self._cluster_job: ClusterJob | None = None
         self._is_cluster = is_cluster(spec.config, has_changelogs=assembly.settings.changelogs is not None)
         if trigger.mode == "realtime" and not self._small_batch:
             raise DefinitionError(
@@ -66,9 +67,22 @@ class SparkEngine:
             if self._is_cluster:
                 if self._spec.reference is not None:
                     send_code(self._context, self._spec.reference)
-                return Executors(ClusterJob(self._context, header, self._assembly.layout))
+                self.close()
+                self._cluster_job = ClusterJob(self._context, header, self._assembly.layout, self._seated_records())
+                return Executors(self._cluster_job)
             job = BatchJob(self._context, header, self._spec.config.small_batch_records)
             return Executors(job, self._resident(header))
+
+    def _seated_records(self) -> int:
+        """The largest batch that runs in seats: without changelogs, two attempts of a task are not kept apart."""
+        has_changelogs = self._assembly.settings.changelogs is not None
+        return self._small_batch if has_changelogs and not self._trigger.every_seconds else 0
+
+    def close(self) -> None:
+        """Leave the cores of a cluster to others."""
+        if self._cluster_job is not None:
+            self._cluster_job.close()
+            self._cluster_job = None
 
     def _resident(self, header: AppHeader) -> ResidentTask | None:
         if not self._small_batch or self._trigger.every_seconds:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import RDD, InheritableThread, SparkContext
 
 STATE_DIR_VARIABLE = "MILLSTREAM_STATE_DIR"
+_BACKLOG_SECONDS = 2.0  # Spark asks for another executor when a task has waited for a second
 _EXECUTOR_URL = re.compile(r"//([^:/]+).*[?&]executorId=")
 _HOST_VARIABLES = ("NM_HOST", "SPARK_EXECUTOR_POD_IP")
 """Where YARN and Kubernetes put the name of an executor's host."""
@@ -28,6 +31,18 @@ def executor_cores(context: SparkContext) -> dict[str, int]:
         if executor.id() != "driver" and backend.isExecutorActive(executor.id()):
             cores[executor.hostPort().rpartition(":")[0]] += executor.totalCores()
     return dict(cores)
+
+
+def request_executors(context: SparkContext, tasks: int) -> None:
+    """Make Spark start executors if it does so only for tasks that wait: with dynamic allocation."""
+    if (context.getConf().get("spark.dynamicAllocation.enabled") or "").lower() == "true":
+        waiting = context.parallelize(range(tasks), tasks)
+        InheritableThread(target=_run_waiting_tasks, args=(waiting,), name="millstream-executors", daemon=True).start()
+
+
+def _run_waiting_tasks(waiting: RDD[int]) -> None:
+    with contextlib.suppress(Exception):  # the caller reports that there are no executors
+        waiting.foreach(lambda _: time.sleep(_BACKLOG_SECONDS))
 
 
 def host_name() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
@@ -88,3 +89,20 @@ def slots_of(levels: Levels, hosts: Mapping[str, str], cores: Mapping[str, int])
             level += (Slot(host, tuple(held[number::width])) for number in range(width))
         slots.append(tuple(level))
     return tuple(slots)
+
+
+class Seat(NamedTuple):
+    """A Spark task that stays on a host and runs one slot of each level, or none."""
+
+    host: str
+    slots: tuple[int | None, ...]
+    """By level, the number of the slot."""
+
+
+def seats_of(slots: Slots) -> tuple[Seat, ...]:
+    """Return the seats that run all slots at the same time: on each host as many as it has slots on any level."""
+    by_host: dict[str, list[list[int]]] = defaultdict(lambda: [[] for _ in slots])
+    for number, level in enumerate(slots):
+        for index, slot in enumerate(level):
+            by_host[slot.host][number].append(index)
+    return tuple(Seat(host, own) for host, levels in sorted(by_host.items()) for own in itertools.zip_longest(*levels))

@@ -111,6 +111,7 @@ class SparkRun:
             if journal.changelog is not None and isinstance(broker, SupportsMembership):
                 held.callback(Presence(spec.id, broker).close)
             deployment = Deployment(spec, broker, journal, lease, trigger, options.activity)
+            held.callback(deployment.close)
             held.callback(_watchdog(spec, deployment, options.activity).close)
             filling = _filling(deployment, fill, reset, lease, on_fill)
             supervisor = Supervisor(

@@ -33,6 +33,7 @@ from millstream.spark.failures import Failure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
 from millstream.spark.hosts import host_name, host_state_dir
 from millstream.spark.shuffle_files import AbandonedError, NotStartedError, ShuffleFiles
+from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import freeze_loaded_objects
 from millstream.task.report import TaskReport
 from millstream.task.task_input import ShuffleInput
@@ -45,7 +46,7 @@ NOT_STARTED = -3
 Item = tuple[int, bytes]
 _PAYLOAD_BYTES = 4 << 20
 _encode = msgspec.msgpack.Encoder().encode
-_decode_input = msgspec.msgpack.Decoder(ShuffleInput).decode
+decode_input = msgspec.msgpack.Decoder(ShuffleInput).decode
 _decode_items = msgspec.msgpack.Decoder(list[Item]).decode
 SentPlan = tuple[Plan, dict[str, type]]
 """A plan, and the classes that were sent with it by ``module:qualname``."""
@@ -97,14 +98,14 @@ def _run_level(job: JobHeader, level: int, slot: int, payloads: Iterable[bytes])
     for payload in payloads:
         for number, data in _decode_items(payload) if payload else ():
             if number >= 0:
-                inputs[number].append(_decode_input(data))
+                inputs[number].append(decode_input(data))
             elif number == REPORT:
                 yield REPORT, data
             else:
                 failures.append(data)
     try:
         if not failures:
-            yield from _run_slot(job, level, slot, inputs)
+            yield from run_slot(assembly_of(job.app).environment(), job, level, slot, inputs)
             for receiver, later in inputs.items():
                 yield from ((receiver, _encode(shuffle_input)) for shuffle_input in later)
     except Exception as error:
@@ -112,9 +113,9 @@ def _run_level(job: JobHeader, level: int, slot: int, payloads: Iterable[bytes])
     yield from ((FAILURE, data) for data in failures)
 
 
-def _run_slot(job: JobHeader, level: int, slot: int, inputs: ShuffleInputs) -> Iterator[Item]:
+def run_slot(env: TaskEnvironment, job: JobHeader, level: int, slot: int, inputs: ShuffleInputs) -> Iterator[Item]:
+    """Run the tasks of a slot; yield their reports, and what they send to tasks of later levels."""
     tasks, is_first = job.app.slots[level][slot].tasks, (level, slot) == (0, 0)
-    env = _assembly(job.app).environment()
     for report, sent in run_tasks(env, job.batch, job.versions, tasks, inputs, is_first=is_first):
         report.host = host_name()
         yield REPORT, _encode(report)
@@ -126,7 +127,7 @@ def restore_slots(header: bytes, slot: int, payloads: Iterable[bytes]) -> Iterat
     """Restore the states of a slot's tasks on this host to the versions of a batch."""
     for _ in payloads:
         job = decode_header(header)
-        env = _assembly(job.app).environment()
+        env = assembly_of(job.app).environment()
         yield restore_tasks(env, job.batch, job.versions, job.app.slots[0][slot].tasks)
 
 
@@ -149,12 +150,12 @@ def run_all_levels(
 
 
 def _run_with_files(job: JobHeader, files: ShuffleFiles, own_slot: int) -> Iterator[Item]:
-    slots = job.app.slots
+    slots, env = job.app.slots, assembly_of(job.app).environment()
     slot_of = {task: number for level in slots for number, slot in enumerate(level) for task in slot.tasks}
     inputs: ShuffleInputs = defaultdict(list)
     for level, width in enumerate(map(len, slots)):
         slices: dict[int, list[Item]] = defaultdict(list)
-        for number, data in _run_slot(job, level, own_slot, inputs) if own_slot < width else ():
+        for number, data in run_slot(env, job, level, own_slot, inputs) if own_slot < width else ():
             if number == REPORT:
                 yield number, data
             else:
@@ -163,14 +164,14 @@ def _run_with_files(job: JobHeader, files: ShuffleFiles, own_slot: int) -> Itera
             if own_slot < width:
                 files.write(level, own_slot, slices, job.app.width)
             for number, data in files.read(level, width, own_slot):
-                inputs[number].append(_decode_input(data))
+                inputs[number].append(decode_input(data))
 
 
 def run_single(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
     """Run a whole batch in one Spark task."""
     try:
         job = decode_header(header)
-        reports = run_batch(_assembly(job.app).environment(), job.batch, job.versions)
+        reports = run_batch(assembly_of(job.app).environment(), job.batch, job.versions)
     except Exception as error:
         yield FAILURE, _encode(Failure.of(error))
     else:
@@ -181,7 +182,7 @@ def run_resident(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
     """Run a resident task; its reports go to the driver over the control socket."""
     try:
         job = decode_resident_header(header)
-        run_resident_task(_assembly(job.app), job.settings)
+        run_resident_task(assembly_of(job.app), job.settings)
     except Exception as error:
         yield FAILURE, _encode(Failure.of(error))
 
@@ -202,7 +203,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _assembly(header: AppHeader) -> Assembly:
+def assembly_of(header: AppHeader) -> Assembly:
     """Assemble an app in this worker."""
     _ignore_interrupts()
     layout = Layout(_plan(header), header.partitions)
