@@ -208,6 +208,8 @@ class ClusterTrials:
         old.host.cut_off()
         self.driver = standby or self._start_driver(other)
         self._pause(_SHORTEST_CUT_SECONDS, self._longest_cut)
+        if standby is not None:  # without the cut for long enough, the old driver would rightly go on
+            standby.wait_until_taken_over(_PATIENCE_SECONDS)
         old.host.reconnect()
         old.process.wait(_PATIENCE_SECONDS)
         assert old.process.returncode != 0, "a driver that was cut off must stop when another has taken over"

@@ -27,6 +27,9 @@ _SPARK = {
 }
 
 
+TAKING_OVER = "taking over\n"
+
+
 class Driver:
     """A process that runs the apps on one host, or stands by for them."""
 
@@ -44,12 +47,13 @@ class Driver:
         }
         self.process = host.start([sys.executable, "-m", "tests.crash.victim", mode], environment)
         self._steps = threading.Event()
+        self._has_taken_over = threading.Event()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for _ in self.process.stdout:
-            self._steps.set()
+        for line in self.process.stdout:
+            (self._has_taken_over if line == TAKING_OVER else self._steps).set()
 
     @property
     def has_ended(self) -> bool:
@@ -58,6 +62,10 @@ class Driver:
     def wait_until_standing_by(self, seconds: float) -> None:
         """Wait until a standby has a copy of the state."""
         assert self._steps.wait(seconds), f"the standby has no copy of the state:\n{self.output()}"
+
+    def wait_until_taken_over(self, seconds: float) -> None:
+        """Wait until a standby has noticed that the driver before it is gone."""
+        assert self._has_taken_over.wait(seconds), f"the standby does not take over:\n{self.output()}"
 
     def output(self) -> str:
         """Return the end of what drivers of this host have logged."""

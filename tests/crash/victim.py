@@ -27,6 +27,7 @@ def main() -> None:
         _run_on_spark()
     elif sys.argv[1] == "standby":
         if CHOSEN[0].stand_by(lambda step: print(step, flush=True)):
+            print("taking over", flush=True)
             _run_on_spark()
     elif sys.argv[1] == "spark":
         _spark()
