@@ -33,6 +33,7 @@ Fault = Literal[
     "worker",
     "host",
     "driver",
+    "moment",
     "driver-host",
     "standby",
     "cut",
@@ -46,6 +47,7 @@ FAULTS: dict[Fault, str] = {
     "worker": "a Spark worker is killed with its executors, and started again",
     "host": "a host that does not run the driver is lost with its disk, and replaced",
     "driver": "the driver is killed, and started on any host",
+    "moment": "the driver dies at a named moment of a batch, and is started on any host",
     "driver-host": "the host of the driver is lost with its disk, and the driver is started on another",
     "standby": "the host of the driver is lost with its disk, and a standby takes over",
     "cut": "a host that does not run the driver is cut off for a while",
@@ -58,6 +60,8 @@ _PATIENCE_SECONDS = 300.0
 _SHORTEST_CUT_SECONDS = 5.0
 _KAFKA = {"broker.session.timeout.ms": 6000}
 _SPARK_MASTER = "-Dspark.worker.timeout=12"
+_MOMENTS = ("after plan", "before done", "after done")
+"""Those of the failpoints that a driver reaches; tasks are on executors."""
 APPS = ("two_levels", "three_levels", "windowed", "chance")
 
 
@@ -160,9 +164,8 @@ class ClusterTrials:
             case "host":
                 self._lose(other)
                 self._replace(other)
-            case "driver":
-                self.driver.kill()
-                self.driver = self._start_driver(victim)
+            case "driver" | "moment":
+                self._kill_driver(victim, at_moment=fault == "moment")
             case "driver-host" | "standby":
                 self._lose_driver_host(other, has_standby=fault == "standby")
             case "cut":
@@ -194,6 +197,17 @@ class ClusterTrials:
         self._pause(0.5, 3.0)
         self.kafka.replace(self._nodes[host])
         self._start_worker(host)
+
+    def _kill_driver(self, host: Host, *, at_moment: bool) -> None:
+        """Kill the driver at any time, or put one in its stead that dies in its first batches; then start another."""
+        self.driver.kill()
+        if at_moment:
+            point = f"{self.rng.choice(_MOMENTS)}:{self.rng.randint(1, 6)}"
+            self._log(f"the driver dies at {point!r}")
+            doomed = Driver(self.rng.choice(self.hosts), self.spark.url, self.kafka.url, self._apps, point=point)
+            doomed.process.wait(_PATIENCE_SECONDS)
+            doomed.kill()  # what is left of it
+        self.driver = self._start_driver(host)
 
     def _lose_driver_host(self, other: Host, *, has_standby: bool) -> None:
         lost = self.driver.host

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
@@ -34,8 +35,15 @@ class Driver:
     """A process that runs the apps on one host, or stands by for them."""
 
     def __init__(
-        self, host: Host, master: str, broker: str, apps: Sequence[str], mode: Literal["cluster", "standby"] = "cluster"
+        self,
+        host: Host,
+        master: str,
+        broker: str,
+        apps: Sequence[str],
+        mode: Literal["cluster", "standby"] = "cluster",
+        point: str = "",
     ) -> None:
+        """Start the process; it dies at a failpoint, ``NAME:N``, if one is given."""
         self.host = host
         environment = {
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
@@ -44,6 +52,8 @@ class Driver:
             "MILLSTREAM_CRASH_MASTER": master,
             "MILLSTREAM_CRASH_SPARK": json.dumps(_SPARK),
             "MILLSTREAM_BROKER": broker,
+            "MILLSTREAM_CRASH_POINT": point,
+            "MILLSTREAM_CRASH_MARK": str(host.directory / f"hit-{uuid.uuid4().hex}"),
         }
         self.process = host.start([sys.executable, "-m", "tests.crash.victim", mode], environment)
         self._steps = threading.Event()
