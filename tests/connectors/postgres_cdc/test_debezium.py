@@ -94,7 +94,7 @@ def test_a_changed_key_is_a_delete_and_a_creation(sql: Sql, reading: MakeReading
     ]
     assert shop.headers["t"][1:] == [
         (("__debezium.newkey", b'{"shop":"a","id":9}'),),
-        (),
+        (("__debezium.newkey", b'{"shop":"a","id":9}'),),
         (("__debezium.oldkey", b'{"shop":"a","id":1}'),),
     ]
 

@@ -53,7 +53,7 @@ class DebeziumFormat:
                 gone = row.key if row.old_key is None else row.old_key
                 headers: Headers = () if row.old_key is None else (("__debezium.newkey", row.key),)
                 records.append((gone, self._envelope(changes, index, "d", row.before, _NULL), milliseconds, headers))
-                records.append((gone, None, milliseconds, ()))
+                records.append((gone, None, milliseconds, headers))
             if operation == DELETE or index in omitted:
                 continue
             if row.old_key is not None:
@@ -83,6 +83,8 @@ class DebeziumFormat:
             "txId": None if is_snapshot else int(changes.transactions[index]),
             "lsn": lsn,
             "xmin": None,
+            "origin": None,
+            "origin_lsn": None,
         }
         now = time.time_ns()
         parts = (b'{"before":', before, b',"after":', after, b',"source":', encode_json(source))

@@ -19,6 +19,7 @@ _NUMERICS = (1700, 1231)
 _TIMES = (1114, 1115, 1083, 1183)
 """timestamp and time, and their arrays."""
 _MAX_MILLIS_PRECISION = 3
+_BIT, _VARYING_BITS = 1560, 1562
 
 
 def debezium_columns(columns: Sequence[RelationColumn]) -> list[RelationColumn]:
@@ -28,8 +29,10 @@ def debezium_columns(columns: Sequence[RelationColumn]) -> list[RelationColumn]:
 
 def _type_of(column: RelationColumn) -> int:
     """Return the object id, or its negative if Debezium writes the column in another way because of its modifier."""
-    is_special = (column.type in _NUMERICS and column.modifier < 0) or (
-        column.type in _TIMES and 0 <= column.modifier <= _MAX_MILLIS_PRECISION
+    is_special = (
+        (column.type in _NUMERICS and column.modifier < 0)
+        or (column.type in _TIMES and 0 <= column.modifier <= _MAX_MILLIS_PRECISION)
+        or (column.type == _BIT and column.modifier == 1)
     )
     return -column.type if is_special else column.type
 
@@ -51,6 +54,8 @@ def _decimal_with_scale(text: bytes) -> bytes:
     number = Decimal(text.decode())
     if not number.is_finite():
         return b"null"
+    if b"." in text:  # as Debezium, which leaves out zeros at the end, but not those of whole numbers
+        number = Decimal(text.decode().rstrip("0").rstrip(".") or "0")
     return encode_json({"scale": -int(number.as_tuple().exponent), "value": _unscaled(number)})
 
 
@@ -77,6 +82,22 @@ def _time_of_day(text: bytes) -> bytes:
 
 def _time_of_day_millis(text: bytes) -> bytes:
     return b"%d" % (int(_time_of_day(text)) // 1000)
+
+
+def _zoned_time_of_day(text: bytes) -> bytes:
+    """Return a time of day in UTC, without zeros at the end of its fraction."""
+    hours = datetime.combine(_EPOCH.date(), time.fromisoformat(text.decode())).astimezone(UTC)
+    fraction = f".{hours.microsecond:06}".rstrip("0").rstrip(".")
+    return f'"{hours:%H:%M:%S}{fraction}Z"'.encode()
+
+
+def _bits(text: bytes) -> bytes:
+    """Return bits as base64 of their bytes, the lowest first."""
+    return encode_json(int(text, 2).to_bytes((len(text) + 7) // 8, "little"))
+
+
+def _bit(text: bytes) -> bytes:
+    return b"true" if text == b"1" else b"false"
 
 
 def _with_microseconds(text: bytes) -> bytes:
@@ -111,6 +132,10 @@ DEBEZIUM_TYPES: Final[dict[int, Render]] = {
     1082: _or_text(_day),
     1083: _or_text(_time_of_day),
     -1083: _or_text(_time_of_day_millis),
+    1266: _or_text(_zoned_time_of_day),
+    _BIT: _bits,
+    -_BIT: _bit,
+    _VARYING_BITS: _bits,
     -1183: array_of(_or_text(_time_of_day_millis)),
 }
 """By object id; negative ones are of columns with a modifier, see ``debezium_columns``."""
