@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tests.crash.cluster import APPS, FAULTS, ClusterTrials
+from tests.crash.connectors import kill_a_source, kill_the_sinks
 from tests.crash.failpoints import COMMITTING_STATES, POINTS
 from tests.crash.hosts import is_control_host, namespaces_missing, run_on_control_host
 from tests.crash.oracle import TrialResult
@@ -25,9 +26,11 @@ from millstream.testing.kafka import kafka_jars
 
 _MODES = (
     "light: without Spark, and fast; behind: the same with state that is written behind; "
-    "cluster: on three hosts, which are network namespaces (requires root)"
+    "cluster: on three hosts, which are network namespaces (requires root); "
+    "source: a Postgres source under load; sinks: each sink that claims exactly once"
 )
 _FAULTS = "for --mode cluster: what fails, in turn: " + "; ".join(f"{name}: {text}" for name, text in FAULTS.items())
+_CONNECTORS = {"source": kill_a_source, "sinks": kill_the_sinks}
 _ROUND = 10
 """The number of trials that share a data directory."""
 
@@ -36,11 +39,16 @@ def main() -> int:
     """Run trials and print their number and the differences."""
     parser = argparse.ArgumentParser(prog="./dev crash", description=__doc__)
     parser.add_argument("--trials", type=int, default=300)
-    parser.add_argument("--mode", choices=["light", "behind", "spark", "cluster"], default="light", help=_MODES)
+    parser.add_argument(
+        "--mode", choices=["light", "behind", "spark", "cluster", *_CONNECTORS], default="light", help=_MODES
+    )
     parser.add_argument("--faults", nargs="+", choices=FAULTS, default=list(FAULTS), help=_FAULTS)
     parser.add_argument("--apps", nargs="+", choices=APPS, default=list(APPS), help="for --mode cluster: what runs")
     parser.add_argument("--longest-cut", type=float, default=60.0, help="for --mode cluster: in seconds, from 5 on")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for --mode cluster: no fault after these")
+    parser.add_argument("--rows", type=int, default=2_000, help="for --mode source: rows that a snapshot reads")
+    parser.add_argument("--rate", type=int, default=800, help="for --mode source: changes of rows per second")
+    parser.add_argument("--kafka", action="store_true", help="for --mode source: write to Kafka, and lose disks too")
     parser.add_argument("--power", action="store_true", help="cut the power of a disk instead (requires root)")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     arguments = parser.parse_args()
@@ -50,6 +58,8 @@ def main() -> int:
         parser.error("--power requires root, to mount a disk")
     if arguments.mode == "cluster":
         return _cluster(arguments)
+    if arguments.mode in _CONNECTORS:
+        return _CONNECTORS[arguments.mode](arguments)
     run = _cuts if arguments.power else _kills
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     total = TrialResult()

@@ -1,0 +1,183 @@
+"""A Postgres source that is killed again and again while its tables change, and the comparison at the end.
+
+Each change of the table ``acc`` writes a row of ``audit``, in the same transaction. Rows of ``audit`` are only added,
+so that each of them must be one record; the records of ``acc`` must lead to its rows, and never go back.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import msgspec
+from tests.connectors.postgres_cdc.writer import Writer, prepare
+
+from millstream.broker import Broker
+from millstream.broker_urls import open_broker
+from millstream.foundation.storage import close_environments
+from millstream.log import EmbeddedLog
+
+_SOURCES = """
+[sources.rows]
+kind = "postgres-cdc"
+url = "{url}"
+tables = ["acc"]
+topic = "{name}.{{table}}"
+chunk_rows = {chunk}
+[sources.changes]
+kind = "postgres-cdc"
+url = "{url}"
+tables = ["audit"]
+topic = "{name}.{{table}}"
+snapshot = "never"
+"""
+_AUDIT = """
+CREATE TABLE audit (id bigserial PRIMARY KEY, acc int, v bigint);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO audit (acc, v) VALUES (coalesce(NEW.id, OLD.id), NEW.v); RETURN NULL; END $$;
+CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON acc FOR EACH ROW EXECUTE FUNCTION note()
+"""
+_LOOK_SECONDS = 0.02
+
+
+class Comparison(msgspec.Struct):
+    """What the topics have, compared with the tables."""
+
+    kills: int
+    changes: int
+    lost: int
+    doubled: int
+    wrong: int
+    """Rows of the table that the records do not lead to, and records that went back to an older version."""
+
+    @property
+    def is_right(self) -> bool:
+        return not (self.lost or self.doubled or self.wrong)
+
+
+class Shop:
+    """The sources as a process of the command line, and the topics that they write."""
+
+    def __init__(self, directory: Path, url: str, *, name: str = "shop", broker: str | None = None, chunk: int) -> None:
+        self.name, self.data, self._broker = name, directory / "data", broker
+        self._file = directory / f"{name}.toml"
+        config = f'broker = "{broker}"\n' if broker else '[config]\ndurability = "os"\n'
+        self._file.write_text(f'name = "{name}"\n{config}{_SOURCES.format(url=url, name=name, chunk=chunk)}')
+
+    def start(self, *options: str) -> subprocess.Popen[bytes]:
+        program = "from millstream.cli.main import root; root()"
+        command = [sys.executable, "-c", program, "--data-dir", str(self.data), "connect", "run", str(self._file)]
+        return subprocess.Popen([*command, *options])
+
+    def open(self) -> Broker:
+        return open_broker(self._broker, self.data, durability="os")
+
+    def topic(self, table: str) -> str:
+        return f"{self.name}.{table}"
+
+
+def end_of(broker: Broker, topic: str) -> int:
+    """Return a number that grows with each record."""
+    return sum(part.end for part in broker.offsets(topic)) if topic in broker.topic_names() else 0
+
+
+def records_of(broker: Broker, topic: str) -> Iterator[tuple[int, Any]]:
+    """Yield the keys and the rows of all records."""
+    for partition, bounds in enumerate(broker.offsets(topic)):
+        for chunk in broker.read(topic, partition, bounds.begin, bounds.end):
+            pairs = zip(chunk.block.column(0).to_pylist(), chunk.block.column(1).to_pylist(), strict=True)
+            yield from ((int(key), None if value is None else msgspec.json.decode(value)) for key, value in pairs)
+
+
+def kill_source(
+    shop: Shop,
+    url: str,
+    sql: Callable[[str], list[Any]],
+    *,
+    seed: int,
+    kills: int,
+    rows: int = 2_000,
+    rate: int = 800,
+    loses_disk: bool = False,
+    seconds: float = 60.0,
+    report: Callable[[str], None] = print,
+) -> Comparison:
+    """Change ``rate`` rows per second while the process is killed, let it catch up, and compare.
+
+    With ``loses_disk`` every second kill takes the disk too, which only a source on Kafka survives.
+    """
+    chance = random.Random(seed)
+    prepare(sql, rows)
+    sql(_AUDIT)
+    broker, process = shop.open(), shop.start()
+    slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
+    _wait_until(lambda: sql(slots) == [(2,)], process, seconds)
+    writers = [Writer(url, seed + number, rows=rows, rate=rate / 2) for number in range(2)]
+    for writer in writers:
+        writer.start()
+    try:
+        for number in range(kills):
+            _wait_for_progress(broker, shop.topic("audit"), process, seconds)
+            Event().wait(chance.uniform(0, 0.3))
+            process.kill()
+            process.wait()
+            if loses_disk and number % 2:
+                shutil.rmtree(shop.data)
+            process = shop.start()
+            report(f"kill {number + 1} of {kills}, {end_of(broker, shop.topic('acc'))} records of rows")
+    finally:
+        for writer in writers:
+            writer.stopping.set()
+            writer.join()
+        process.kill()
+        process.wait()
+    assert shop.start("--until", "caught-up").wait(10 * seconds) == 0
+    try:
+        return _compare(broker, shop, sql, kills)
+    finally:
+        broker.close()
+        close_environments(shop.data)
+
+
+def _wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes], seconds: float) -> None:
+    for _ in range(int(seconds / _LOOK_SECONDS)):
+        if condition():
+            return
+        assert process.poll() is None, "the process ended by itself"
+        Event().wait(_LOOK_SECONDS)
+    raise AssertionError(f"not within {seconds} s")
+
+
+def _wait_for_progress(broker: Broker, topic: str, process: subprocess.Popen[bytes], seconds: float) -> None:
+    before = end_of(broker, topic)
+    _wait_until(lambda: end_of(broker, topic) > before, process, seconds)
+
+
+def _compare(broker: Broker, shop: Shop, sql: Callable[[str], list[Any]], kills: int) -> Comparison:
+    expected = {key for (key,) in sql("SELECT id FROM audit")}
+    written = Counter(key for key, _ in records_of(broker, shop.topic("audit")))
+    newest: dict[int, int] = {}
+    last: dict[int, Any] = {}
+    backwards = 0
+    for key, row in records_of(broker, shop.topic("acc")):
+        last[key] = row
+        if row is not None:
+            backwards += row["v"] < newest.get(key, 0)
+            newest[key] = row["v"]
+    found = {key: row["v"] for key, row in last.items() if row is not None}
+    actual = dict(sql("SELECT id, v FROM acc"))
+    compacted = end_of(broker, shop.topic("audit")) - written.total() if isinstance(broker, EmbeddedLog) else 0
+    return Comparison(
+        kills=kills,
+        changes=len(expected),
+        lost=len(expected - written.keys()),
+        doubled=compacted + written.total() - len(written) + len(written.keys() - expected),
+        wrong=backwards + len(found.items() ^ actual.items()),
+    )
