@@ -171,7 +171,7 @@ def _compare(broker: Broker, shop: Shop, sql: Callable[[str], list[Any]], kills:
         if row is not None:
             backwards += row["v"] < newest.get(key, 0)
             newest[key] = row["v"]
-    found = {key: row["v"] for key, row in last.items() if row is not None}
+    rows_of_records = {key: row["v"] for key, row in last.items() if row is not None}
     actual = dict(sql("SELECT id, v FROM acc"))
     compacted = end_of(broker, shop.topic("audit")) - written.total() if isinstance(broker, EmbeddedLog) else 0
     return Comparison(
@@ -179,5 +179,5 @@ def _compare(broker: Broker, shop: Shop, sql: Callable[[str], list[Any]], kills:
         changes=len(expected),
         lost=len(expected - written.keys()),
         doubled=compacted + written.total() - len(written) + len(written.keys() - expected),
-        wrong=backwards + len(found.items() ^ actual.items()),
+        wrong=backwards + len(rows_of_records.items() ^ actual.items()),
     )

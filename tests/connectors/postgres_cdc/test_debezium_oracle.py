@@ -94,29 +94,29 @@ def ours(shop: Reading, table: str) -> list[Event]:
 
 def facts(event: Event, *, has_before: bool) -> dict[str, Any]:
     """Return what must be equal; Debezium knows the row before a change only if the replica identity is full."""
-    found = {"key": event.key}
-    found |= {name: value for name, value in event.headers.items() if not name.startswith(_OWN_HEADERS)}
+    known = {"key": event.key}
+    known |= {name: value for name, value in event.headers.items() if not name.startswith(_OWN_HEADERS)}
     if event.value is None:
-        return found
+        return known
     op, source = event.value["op"], event.value["source"]
-    found |= {"op": op, "fields": list(event.value), "source": list(source), "transaction": event.value["transaction"]}
-    found |= {f"source.{name}": source[name] for name in (_SOURCE if op == "r" else _SOURCE + _STREAM)}
+    known |= {"op": op, "fields": list(event.value), "source": list(source), "transaction": event.value["transaction"]}
+    known |= {f"source.{name}": source[name] for name in (_SOURCE if op == "r" else _SOURCE + _STREAM)}
     rows = ("before", "after") if has_before else ("after",)
-    return found | {f"{row}.{name}": value for row in rows for name, value in (event.value[row] or {"": None}).items()}
+    return known | {f"{row}.{name}": value for row in rows for name, value in (event.value[row] or {"": None}).items()}
 
 
 def differences(mine: list[Event], theirs: list[Event], *, has_before: bool) -> list[str]:
     if len(mine) != len(theirs):
         return [f"{len(mine)} and {len(theirs)} events"]
     pairs = [
-        (facts(one, has_before=has_before), facts(other, has_before=has_before))
-        for one, other in zip(mine, theirs, strict=True)
+        (facts(own, has_before=has_before), facts(other, has_before=has_before))
+        for own, other in zip(mine, theirs, strict=True)
     ]
     return [
-        f"event {number} {name}: {one.get(name)!r}, Debezium {other.get(name)!r}"
-        for number, (one, other) in enumerate(pairs)
-        for name in sorted(one.keys() | other.keys())
-        if one.get(name, "absent") != other.get(name, "absent") and name not in _DIFFERENT
+        f"event {number} {name}: {own.get(name)!r}, Debezium {other.get(name)!r}"
+        for number, (own, other) in enumerate(pairs)
+        for name in sorted(own.keys() | other.keys())
+        if own.get(name, "absent") != other.get(name, "absent") and name not in _DIFFERENT
     ]
 
 
@@ -134,11 +134,13 @@ def test_envelopes_are_those_of_debezium(sql: Sql, reading: Callable[..., Readin
     events: list[Event] = []
     while not events or events[-1].key != {"id": 99}:
         events = debezium.wait_for(len(events) + 1)
-    found = []
+    different = []
     for table in ("kinds", "pairs", "full_rows"):
         theirs = [event for event in events if event.topic == f"shop.public.{table}"]
-        found += [f"{table} {each}" for each in differences(ours(shop, table), theirs, has_before=table == "full_rows")]
-    assert not found, "\n".join(found)
+        different += [
+            f"{table} {each}" for each in differences(ours(shop, table), theirs, has_before=table == "full_rows")
+        ]
+    assert not different, "\n".join(different)
     emptied = [event for event in events if event.topic == "shop.public.emptied"]
     assert [event.value["op"] for event in emptied] == ["r", "r", "t", "c"]  # ours: a delete and a tombstone per row
     assert [event.value and event.value["op"] for event in ours(shop, "emptied")] == [
