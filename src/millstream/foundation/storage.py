@@ -7,18 +7,17 @@ the owner can access its directory; every environment has a format version; a fu
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import lmdb
 
-from millstream.errors import FormatError, StorageError, StorageFullError
+from millstream.errors import FormatError, StorageError
 from millstream.foundation.checked import (
     DATABASES_KEY,
     FORMAT_KEY,
@@ -29,6 +28,7 @@ from millstream.foundation.checked import (
 )
 from millstream.foundation.damage import damaged
 from millstream.foundation.data_file import check_file, check_header, read_format
+from millstream.foundation.storage_errors import storage_error
 from millstream.foundation.transactions import Transaction, WriteTransaction
 
 T = TypeVar("T")
@@ -40,9 +40,6 @@ FORMAT_VERSION = 2
 _MAX_READERS = 1024
 _MAX_DATABASES = 256
 _FIRST_MAP_BYTES = 1 << 30  # address space, not disk: the file grows with what is written
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.PanicError)
-_MIN_FREE_BYTES = 1 << 20  # a disk with less free space is full
 _SHORT_WAIT_SECONDS = 0.2  # how long to wait for this process's readers when the map can also grow later
 _LONG_WAIT_SECONDS = 10.0
 _open: dict[str, Environment] = {}
@@ -161,21 +158,12 @@ class Environment:
     def _checked(self, txn: Any) -> Any:
         return CheckedTransaction(txn, self._plain, self.path) if self._is_checked else txn
 
-    @contextmanager
-    def read(self, *, buffers: bool = False) -> Iterator[Transaction]:
+    def read(self, *, buffers: bool = False) -> AbstractContextManager[Transaction]:
         """Open a read transaction, a consistent snapshot; keep it short, since it keeps old pages alive.
 
         With ``buffers``, values are views into the map that must not be used after the block.
         """
-        with translate_storage_errors(self.path):
-            txn = self._begin_read(buffers)
-            try:
-                yield self._checked(txn)
-            finally:
-                txn.abort()
-                with self._map_changed:
-                    self._readers -= 1
-                    self._map_changed.notify_all()
+        return _Read(self, buffers)
 
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
@@ -292,6 +280,35 @@ class Environment:
         self._lmdb.close()
 
 
+class _Read:
+    """A read transaction; a class, since a batch makes dozens of reads and a generator costs twice as much."""
+
+    __slots__ = ("_buffers", "_environment", "_txn")
+
+    def __init__(self, environment: Environment, buffers: bool) -> None:
+        self._environment = environment
+        self._buffers = buffers
+
+    def __enter__(self) -> Transaction:
+        environment = self._environment
+        try:
+            self._txn = environment._begin_read(self._buffers)
+        except (lmdb.Error, OSError):
+            with translate_storage_errors(environment.path):
+                raise
+        return environment._checked(self._txn)  # type: ignore[no-any-return]
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        environment = self._environment
+        self._txn.abort()
+        with environment._map_changed:
+            environment._readers -= 1
+            environment._map_changed.notify_all()
+        translated = storage_error(error, environment.path) if isinstance(error, lmdb.Error | OSError) else None
+        if translated is not None:
+            raise translated from error
+
+
 def open_environment(
     path: Path,
     databases: tuple[str, ...] = (),
@@ -322,9 +339,10 @@ def open_environment(
 
 def close_environments(directory: Path) -> None:
     """Close every environment of this process under ``directory``."""
-    root = directory.resolve()
-    for environment in list(_open.values()):
-        if environment.path.is_relative_to(root):
+    root = str(directory.resolve())
+    inside = os.path.join(root, "")  # noqa: PTH118 - paths are compared as text, which is faster with many open
+    for name, environment in list(_open.items()):
+        if name == root or name.startswith(inside):
             environment.close()
 
 
@@ -336,36 +354,11 @@ def translate_storage_errors(path: Path) -> Iterator[None]:
     """Turn errors of LMDB and the file system into a ``StorageError``, except a full map, which ``update`` handles."""
     try:
         yield
-    except lmdb.MapFullError:
-        raise
     except (lmdb.Error, OSError) as error:
-        if isinstance(error, StorageError):
+        translated = storage_error(error, path)
+        if translated is None:
             raise
-        if isinstance(error, _DAMAGE):
-            raise damaged(path / "data.mdb", str(error)) from error
-        if _is_full(error, path):
-            raise StorageFullError(
-                f"no space left for {str(path)!r}", hint="free some disk space; nothing was lost", path=str(path)
-            ) from error
-        raise StorageError(
-            f"cannot use {str(path)!r}: {error}",
-            hint="check that it is a local directory that you own, or choose another with data_dir=",
-            path=str(path),
-        ) from error
-
-
-def _is_full(error: Exception, path: Path) -> bool:
-    """Whether an error means that the disk is full: LMDB reports a short write as an input/output error."""
-    codes = {getattr(error, "errno", None), *(code for code in _FULL if os.strerror(code) in str(error))}
-    if codes & _FULL:
-        return True
-    if errno.EIO not in codes and os.strerror(errno.EIO) not in str(error):
-        return False
-    try:
-        status = os.statvfs(path)
-    except OSError:
-        return False
-    return status.f_bavail * status.f_frsize < _MIN_FREE_BYTES
+        raise translated from error
 
 
 def make_private_directory(path: Path) -> None:
