@@ -22,6 +22,7 @@ from millstream.foundation.names import check_name
 from millstream.foundation.paths import DEFAULT_DATA_DIR
 from millstream.foundation.type_variables import Key, R, TextKey, Value
 from millstream.plan.describe import Format, describe
+from millstream.plan.node import Nodes
 from millstream.plan.topology import Plan, SinkStep, SparkDelivery
 from millstream.queues.app_queues import AppQueues
 from millstream.serdes import SerdeLike
@@ -96,6 +97,7 @@ class App(Sources, AppQueues):
         self.config = config or Config()
         self.defined_in: str = sys._getframe(1).f_globals.get("__name__", "__main__")
         self._sql: SqlProgram | None = None
+        self._planned: tuple[Nodes, Plan] | None = None
 
     def __repr__(self) -> str:
         return f"<App {self.id}>"
@@ -110,8 +112,11 @@ class App(Sources, AppQueues):
 
     @property
     def plan(self) -> Plan:
-        """The plan of the topology as defined so far."""
-        return Plan.of(self._draft)
+        """The plan of the topology as defined so far; it is made again after a node was added or removed."""
+        nodes = tuple(self._draft.nodes)
+        if self._planned is None or self._planned[0] != nodes:  # nodes are frozen and compared by identity
+            self._planned = nodes, Plan.of(self._draft)
+        return self._planned[1]
 
     @property
     def deliveries(self) -> dict[str, SparkDelivery | SinkStep]:

@@ -34,8 +34,8 @@ from millstream.plan.topology import Plan
 from millstream.state.segments import position_layout
 from millstream.state.stored_keys import key_of_entry, key_of_row, later_time
 from millstream.state.task import StateVersion, TaskState
-from millstream.tables.opening import catalog_of, readers_of
-from millstream.tables.rows import TableEntry, TableReader
+from millstream.tables.opening import catalog_of, readers_of, table_entries
+from millstream.tables.rows import TableReader
 from millstream.views.status import check_has_run
 
 Rows = dict[bytes, bytes]
@@ -86,8 +86,7 @@ class _Rescaling:
         self._before: dict[str, int] = self._journal.catalog()["partitions"]
         self._progress = self._checked_progress()
         self._layout = Layout.of(plan, dict.fromkeys(self._topics, partitions))
-        entries = msgspec.convert(catalog_of(self._layout)["tables"], list[TableEntry])
-        self._tables = {entry.name: entry for entry in entries}
+        self._tables = {entry.name: entry for entry in table_entries(self._layout)}
         self._readers = readers_of(self._layout, self._state)
 
     def run(self) -> list[RescaledStage]:

@@ -34,7 +34,7 @@ def draft_svg(draft: Draft, node: Node | None = None) -> str | None:
     """Draw a topology as defined so far, or only what ``node`` depends on; None if there is nothing to draw yet."""
     nodes = draft.nodes if node is None else _upstream(draft, node)
     try:
-        return plan_svg(draft.app, Plan.of(Draft(draft.app, nodes))) if nodes else None
+        return plan_svg(draft.app, Plan.of(Draft(draft.app, dict.fromkeys(nodes)))) if nodes else None
     except MillstreamError:
         return None  # not a whole topology yet: start() reports what it lacks, and the text is shown here
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 from millstream.foundation.names import snake_case
@@ -36,11 +37,21 @@ def verb_of(kind: type[Node]) -> str:
     return snake_case(kind.__name__)
 
 
+def _field_names(node: Node) -> tuple[str, ...]:
+    kind: Any = type(node)
+    return _names_of(kind)
+
+
+@cache
+def _names_of(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def inputs(node: Node) -> Nodes:
     """Return the nodes that ``node`` reads from, in order."""
     nodes: list[Node] = []
-    for field in dataclasses.fields(node):
-        value = getattr(node, field.name)
+    for name in _field_names(node):
+        value = getattr(node, name)
         if isinstance(value, Node):
             nodes.append(value)
         elif isinstance(value, tuple):
@@ -81,12 +92,12 @@ def rewrite(nodes: Nodes, step: Callable[[Node], Iterable[Node]]) -> Nodes:
 
 def _with_inputs(node: Node, replaced: dict[Node, Node]) -> Node:
     changes: dict[str, Any] = {}
-    for field in dataclasses.fields(node):
-        value = getattr(node, field.name)
+    for name in _field_names(node):
+        value = getattr(node, name)
         if isinstance(value, Node):
-            changes[field.name] = replaced[value]
+            changes[name] = replaced[value]
         elif isinstance(value, tuple) and any(isinstance(item, Node) for item in value):
-            changes[field.name] = tuple(replaced[item] for item in value)
+            changes[name] = tuple(replaced[item] for item in value)
     if all(getattr(node, name) is value for name, value in changes.items()):
         return node
     return dataclasses.replace(node, **changes)

@@ -43,7 +43,8 @@ class Draft:
     """Nodes in the order in which the user's verbs created them."""
 
     app: str = ""
-    nodes: list[Node] = field(default_factory=list)
+    nodes: dict[Node, None] = field(default_factory=dict)
+    """An ordered set, since each verb looks its inputs up."""
     deliveries: dict[str, SparkDelivery | SinkStep] = field(default_factory=dict)
     """What the driver does with topics for Spark and for sinks; it stays in the driver, workers never get it."""
     sources: dict[str, Any] = field(default_factory=dict)
@@ -63,7 +64,7 @@ class Draft:
                     f"{node.verb} cannot read a {source.verb} of another app",
                     hint="connect apps by a topic: write it with .to() in one app and read it in the other",
                 )
-        self.nodes.append(node)
+        self.nodes[node] = None
         return node
 
     def remove(self, nodes: Collection[Node]) -> None:
@@ -74,7 +75,7 @@ class Draft:
             if node not in nodes or node in read:
                 kept.append(node)
                 read.update(inputs(node))
-        self.nodes[:] = reversed(kept)
+        self.nodes = dict.fromkeys(reversed(kept))
 
 
 @dataclass(frozen=True)

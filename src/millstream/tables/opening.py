@@ -36,6 +36,15 @@ from millstream.windows import SessionWindows, SlidingWindows
 
 def catalog_of(layout: Layout) -> dict[str, Any]:
     """Return what other processes need to read the tables of a layout and to draw its plan."""
+    return {
+        "tables": [msgspec.to_builtins(entry) for entry in table_entries(layout)],
+        "plan": view(layout.plan),
+        "partitions": layout.partitions_by_stage,
+    }
+
+
+def table_entries(layout: Layout) -> list[TableEntry]:
+    """Return the tables of a layout and the stores of its processors."""
     plan = layout.plan
     entries = [
         _entry(node, stage.name, layout.partitions[number], plan)
@@ -50,11 +59,7 @@ def catalog_of(layout: Layout) -> dict[str, Any]:
         for name, spec in stage.processor_stores.items()
     ]
     entries += [_entry(node, node.name or "", 1, plan) for node in plan.global_tables.values()]
-    return {
-        "tables": [msgspec.to_builtins(entry) for entry in entries],
-        "plan": view(plan),
-        "partitions": layout.partitions_by_stage,
-    }
+    return entries
 
 
 def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:
@@ -86,8 +91,7 @@ def _store_entry(name: str, spec: StoreSpec, stage: str, partitions: int) -> Tab
 
 def readers_of(layout: Layout, directory: Path) -> dict[str, TableReader]:
     """Return readers of all tables of a layout, whose state is stored in ``directory``."""
-    entries = msgspec.convert(catalog_of(layout)["tables"], list[TableEntry])
-    return {entry.name: _reader(directory, entry, layout.plan) for entry in entries}
+    return {entry.name: _reader(directory, entry, layout.plan) for entry in table_entries(layout)}
 
 
 def open_tables(

@@ -200,7 +200,7 @@ class TestDriver:
         raw_key = None if item_key is None else key.encode(item_key)
         raw = None if item is None else value.encode(item)
         route = b"" if item_key is None else route_encoder(key)(item_key)
-        partition = 0 if item_key is None else partition_of(route, self._log.topic(topic).partitions)
+        partition = 0 if item_key is None else partition_of(route, len(self._log.offsets(topic)))
         self._log.append([Output(topic, partition, block_of([raw_key], [raw], [timestamp], [headers]))])
         if self._is_read(topic):
             self._settle()
@@ -232,7 +232,9 @@ class TestDriver:
         return sum(offsets.end - start for offsets, start in zip(self._log.offsets(topic), positions, strict=True))
 
     def _positions(self, topic: str) -> list[int]:
-        return self._read.setdefault(topic, [0] * self._log.topic(topic).partitions)
+        if topic not in self._read:
+            self._read[topic] = [0] * len(self._log.offsets(topic))
+        return self._read[topic]
 
     def _take(self, topic: str, key: Serde, value: Serde, max_records: int | None = None) -> list[Record]:
         """Return unread records, by partition."""
@@ -243,6 +245,8 @@ class TestDriver:
             if max_records is not None:
                 stop = min(stop, positions[partition] + max_records - len(records))
             start, positions[partition] = positions[partition], stop
+            if start == stop:
+                continue
             for chunk in self._log.read(topic, partition, start, stop):
                 heads = headers_of(chunk.block) or [()] * len(chunk.block)
                 columns = (chunk.block.column(number).to_pylist() for number in range(3))

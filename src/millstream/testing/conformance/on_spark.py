@@ -6,7 +6,8 @@ Each batch is a Spark job, so many cases run as one app: this takes minutes and 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from millstream.errors import MillstreamError
@@ -39,14 +40,15 @@ def replay_on_spark(case: Case) -> Outcome:
 def sample(cases: Iterable[Case], count: int = 60) -> list[Case]:
     """Choose at least ``count`` cases that run on Spark: the shortest of each group, then the next shortest."""
     groups: dict[str, list[Case]] = defaultdict(list)
-    for case in cases:
-        if _unsupported_reason(case) is None:
-            groups[case.group].append(case)
+    for case in sorted(cases, key=lambda case: (len(case.steps), case.id)):
+        groups[case.group].append(case)
+    supported = [(case for case in group if _unsupported_reason(case) is None) for group in groups.values()]
     chosen: list[Case] = []
-    for group in groups.values():
-        group.sort(key=lambda case: (len(case.steps), case.id))
-    while len(chosen) < count and any(groups.values()):
-        chosen += [group.pop(0) for group in groups.values() if group]
+    while len(chosen) < count:
+        shortest = [case for group in supported for case in islice(group, 1)]
+        if not shortest:
+            break
+        chosen += shortest
     return chosen
 
 
@@ -69,10 +71,15 @@ def _plan_of(case: Case) -> Plan | None:
 
 def replay_whole(cases: Iterable[Case], partitions: int = 1, mode: Mode = "single") -> Iterator[Outcome]:
     """Replay cases, each as one batch, many of them in one app; those that are not comparable are left out."""
-    guarantees = {case.id: (case, guarantee_of(case, partitions, large=True)) for case in cases}
-    comparable = [case for case, guarantee in guarantees.values() if isinstance(guarantee, Guarantee)]
+    guarantees: dict[str, Guarantee] = {}
+    comparable: list[Case] = []
+    for case in cases:
+        guarantee = guarantee_of(case, partitions, large=True)
+        if isinstance(guarantee, Guarantee):
+            guarantees[case.id] = guarantee
+            comparable.append(case)
     for group in _grouped(comparable):
-        yield from _replay_together(group, partitions, mode)
+        yield from _replay_together(group, guarantees, partitions, mode)
 
 
 def _grouped(cases: Iterable[Case]) -> Iterator[list[Case]]:
@@ -90,7 +97,9 @@ def _grouped(cases: Iterable[Case]) -> Iterator[list[Case]]:
         yield group
 
 
-def _replay_together(cases: list[Case], partitions: int, mode: Mode) -> list[Outcome]:
+def _replay_together(
+    cases: list[Case], guarantees: Mapping[str, Guarantee], partitions: int, mode: Mode
+) -> list[Outcome]:
     """Run cases as one app; if that fails, run each of them alone, to find the one that fails."""
     prefixes = {case.id: f"c{number}-" if len(cases) > 1 else "" for number, case in enumerate(cases)}
     nodes = [_prefixed(node, prefixes[case.id]) for case in cases for node in case.topology]
@@ -99,10 +108,11 @@ def _replay_together(cases: list[Case], partitions: int, mode: Mode) -> list[Out
             with driver.holding():
                 for case in cases:
                     _pipe(case, prefixes[case.id], driver)
-            return [_outcome(case, partitions, CaseOutputs(driver, prefixes[case.id])) for case in cases]
+            outputs = {case.id: CaseOutputs(driver, prefixes[case.id]) for case in cases}
+            return [_outcome(case, partitions, guarantees[case.id], outputs[case.id]) for case in cases]
     except MillstreamError as error:
         if len(cases) > 1:
-            return [outcome for case in cases for outcome in _replay_together([case], partitions, mode)]
+            return [outcome for case in cases for outcome in _replay_together([case], guarantees, partitions, mode)]
         return [Outcome(cases[0].id, cases[0].group, "failed", (f"{type(error).__name__}: {error}",))]
 
 
@@ -144,8 +154,6 @@ class CaseOutputs:
         return self._driver.table(self._prefix + name)
 
 
-def _outcome(case: Case, partitions: int, outputs: CaseOutputs) -> Outcome:
-    guarantee = guarantee_of(case, partitions, large=True)
-    assert isinstance(guarantee, Guarantee)
+def _outcome(case: Case, partitions: int, guarantee: Guarantee, outputs: CaseOutputs) -> Outcome:
     differences = partitioned_differences(case, partitions, guarantee, outputs)
     return Outcome(case.id, case.group, "failed" if differences else "passed", tuple(differences))
