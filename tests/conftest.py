@@ -8,9 +8,11 @@ or kills a process has the marker for it; ``./dev test --fast`` leaves out the t
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,9 +24,15 @@ import pytest
 from millstream.foundation.storage import close_environments
 
 hypothesis.settings.register_profile("millstream", deadline=None)  # a busy machine is not a failure
+hypothesis.settings.register_profile("fast", deadline=None, max_examples=20)  # for ./dev test --fast
 hypothesis.settings.load_profile("millstream")
 
 pytest_plugins = ["tests.servers.fixtures"]
+
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ["TMPDIR"] = str(MEMORY)  # a commit takes microseconds there, and milliseconds on a disk
+    tempfile.tempdir = None
 
 SLOW = ("crash", "kafka", "spark", "browser", "server")
 STARTS = {
@@ -38,6 +46,17 @@ STARTS = {
 """A test needs one of these markers to start the program."""
 STARTED_BY = {"artifacts": "kafka", "browser": "browser", "postgres": "server"}
 """Fixtures that imply a marker."""
+LONGEST = (
+    "kafka cluster",
+    "spark",
+    "conformance on spark",
+    "kafka test_crash",
+    "kafka test_faults",
+    "kafka share groups",
+    "kafka secure",
+    "browser",
+)
+"""The groups that take longest, in this order; they start first, so that none of them runs alone at the end."""
 
 _allowed: set[str] | None = None
 """The markers of the current test; None between tests."""
@@ -51,7 +70,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark and group the tests before they are selected and shuffled, then move the slow ones to the front."""
+    """Mark and group the tests before they are selected and shuffled, then move the long groups to the front."""
     for item in items:
         for fixture in STARTED_BY.keys() & getattr(item, "fixturenames", ()):
             item.add_marker(STARTED_BY[fixture])
@@ -60,7 +79,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker(pytest.mark.xdist_group(group))
         _name_group(item)
     yield
-    items.sort(key=lambda item: not _markers(item))  # so that no slow test runs alone at the end
+    items.sort(key=_start_order)
+
+
+def _start_order(item: pytest.Item) -> int:
+    """Return the rank by which tests start: the longest groups, other groups, single slow tests, then all others."""
+    group = item.get_closest_marker("xdist_group")
+    if group is not None and group.args[0] in LONGEST:
+        return LONGEST.index(group.args[0])
+    if _markers(item):
+        return len(LONGEST)
+    return len(LONGEST) + (1 if group is not None or item.get_closest_marker("slow") is not None else 2)
 
 
 def _group(item: pytest.Item) -> str | None:

@@ -145,8 +145,9 @@ def python_files(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-def imports_of(path: Path) -> Iterator[Import]:
-    """Yield all imports of a source file, at any depth."""
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    """Return all imports of a source file, at any depth."""
     package = path.relative_to(SOURCE.parent).parts[:-1]
 
     def walk(node: ast.AST, when: Literal["loaded", "called", "checked"]) -> Iterator[Import]:
@@ -163,7 +164,7 @@ def imports_of(path: Path) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             yield from walk(child, when)
 
-    return walk(tree_of(path), "loaded")
+    return tuple(walk(tree_of(path), "loaded"))
 
 
 def unit_of_file(path: Path) -> str:

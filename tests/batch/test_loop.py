@@ -277,21 +277,34 @@ def _never(batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskRepor
 def test_an_interval_collects_records(make: Make, log: EmbeddedLog) -> None:
     """The second batch starts an interval after the first and has the records that arrived since."""
     reports: list[BatchReport] = []
+    waits: list[float] = []
     loop: BatchLoop
+
+    def append(partition: int) -> None:
+        log.append([Output("n", partition, block_of([b"k"], [b"1"], [9]))])
+
+    class Interval(threading.Event):
+        """Ends at once, but not before another record has arrived."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            if timeout > 0:
+                waits.append(timeout)
+                append(1)
+            return self.is_set()
 
     def on_batch(report: BatchReport) -> None:
         reports.append(report)
         if len(reports) == 1:
-            log.append([Output("n", 0, block_of([b"k"], [b"1"], [9]))])
-            threading.Timer(0.05, log.append, [[Output("n", 1, block_of([b"k"], [b"1"], [9]))]]).start()
+            append(0)
         else:
             loop.stop()
 
-    loop = make(size=100, on_batch=on_batch, every_seconds=0.5)
-    began = time.monotonic()
+    loop = make(size=100, on_batch=on_batch, every_seconds=600.0, stopping=Interval())
     loop.run()
-    assert time.monotonic() - began >= 0.5
     assert [report.records_in for report in reports] == [10, 2]
+    assert len(waits) == 1
+    assert 0 < waits[0] <= 600
 
 
 @pytest.mark.parametrize("until", ["stopped", "caught-up"])

@@ -77,7 +77,9 @@ def maker(kind: type[TableTarget], directory: Path) -> Callable[[], TableTarget]
 
 
 @pytest.mark.parametrize("case", SINK_CASES)
-@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * issubclass(kind, DuckdbTarget)) for kind in TARGETS]
+)
 def test_the_kit(kind: type[TableTarget], case: str, tmp_path: Path) -> None:
     check_sink(case, maker(kind, tmp_path), tmp_path / "log")
 

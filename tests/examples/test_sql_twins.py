@@ -148,11 +148,11 @@ def rounded(value: Any) -> Any:
     ("example", "app", "topic"),
     [
         ("word_count", "app", "word-counts"),
-        ("taxi_rides", "app", "trips-per-vendor"),
-        ("taxi_rides", "app", "rides.high_amount"),
-        ("click_stream", "app", "activity"),
-        ("operations", "app", "receipts"),
-        ("reprocessing", "repaired", "driven"),
+        pytest.param("taxi_rides", "app", "trips-per-vendor", marks=pytest.mark.slow),
+        pytest.param("taxi_rides", "app", "rides.high_amount", marks=pytest.mark.slow),
+        pytest.param("click_stream", "app", "activity", marks=pytest.mark.slow),
+        pytest.param("operations", "app", "receipts", marks=pytest.mark.slow),
+        pytest.param("reprocessing", "repaired", "driven", marks=pytest.mark.slow),
     ],
 )
 def test_both_write_the_same_for_generated_data(example: str, app: str, topic: str) -> None:

@@ -23,6 +23,7 @@ tricky = st.text(
 valid = st.text(st.sampled_from(sorted(ALLOWED)), min_size=1, max_size=200)
 
 
+@pytest.mark.slow
 @settings(max_examples=3_000, deadline=None)
 @given(st.one_of(tricky, valid, st.text(max_size=250)))
 @example("a\n")

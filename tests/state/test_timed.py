@@ -96,6 +96,7 @@ def store_sizes(windows: Windows, *, final: bool) -> tuple[int, int]:
         return sizes[0], sizes[1]
 
 
+@pytest.mark.slow
 def test_state_size_depends_on_the_retention() -> None:
     for windows in (tumbling("60 s", grace="60 s"), sliding("40 s", grace="40 s"), session(gap="60 s", grace="60 s")):
         for final in (False, True):

@@ -91,6 +91,7 @@ def run(name: str, build: Build, rows: list[Row], cuts: set[int], *, caching: bo
         return outcome(app, space, cut("n", len(rows), cuts), caching=caching)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 @pytest.mark.parametrize("windows", WINDOWS)
 @given(

@@ -20,7 +20,9 @@ PART = 25
 FIRST_SEED = int(os.environ.get("MILLSTREAM_SEED", "1"))
 
 
-@pytest.mark.parametrize("part", range(TOPOLOGIES // PART))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, TOPOLOGIES // PART))]
+)
 def test_random_topologies_have_the_same_results_in_all_ways(part: int) -> None:
     """Columns and single records, batches, execution modes, partitions, restarts and crashes between batches."""
     seeds = range(FIRST_SEED + part * PART, FIRST_SEED + (part + 1) * PART)
@@ -43,6 +45,7 @@ def test_a_case_follows_from_its_seed() -> None:
     assert random_case(7).topology != random_case(8).topology
 
 
+@pytest.mark.slow
 def test_a_difference_is_found_and_shrunk() -> None:
     """If the path of single records lost every record of key a, the report would show one step with key a."""
 
