@@ -81,7 +81,10 @@ ONLY_IN: dict[str, str] = {
     "prompt_toolkit": "cli",
     "lmdb": "foundation",
     "IPython": "notebook",
-    **dict.fromkeys(("redis", "deltalake", "pyiceberg", "duckdb", "psycopg", "pymysql"), "connectors"),
+    **dict.fromkeys(
+        ("redis", "deltalake", "pyiceberg", "duckdb", "psycopg", "pymysql", "paho", "pika", "boto3", "botocore"),
+        "connectors",
+    ),
 }
 
 # (importing unit, imported unit): why the import must be inside a function

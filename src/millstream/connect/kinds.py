@@ -40,6 +40,12 @@ class Kind(NamedTuple):
 
 KINDS: dict[str, Kind] = {
     "postgres-cdc": Kind("source", "millstream.connectors.postgres_cdc:PostgresCdc", "postgres"),
+    "follow-files": Kind("source", "millstream.connectors.file_source:FollowFiles"),
+    "http-endpoint": Kind("source", "millstream.connectors.http_sources:HttpEndpoint"),
+    "http-polling": Kind("source", "millstream.connectors.http_sources:HttpPolling"),
+    "mqtt": Kind("source", "millstream.connectors.queue_sources:Mqtt", "mqtt"),
+    "rabbitmq": Kind("source", "millstream.connectors.queue_sources:RabbitMq", "rabbitmq"),
+    "sqs": Kind("source", "millstream.connectors.queue_sources:Sqs", "sqs"),
     "sqlite-table": Kind("sink", "millstream.connectors.sql_tables.sqlite:SqliteTable"),
     "duckdb-table": Kind("sink", "millstream.connectors.sql_tables.duckdb:DuckdbTable", "duckdb"),
     "postgres-table": Kind("sink", "millstream.connectors.sql_tables.postgres:PostgresTable", "postgres"),

@@ -26,6 +26,7 @@ class Answer(NamedTuple):
     status: int
     body: bytes
     headers: Mapping[str, str]
+    """By names in lower case."""
 
     @property
     def is_success(self) -> bool:
@@ -34,7 +35,7 @@ class Answer(NamedTuple):
     @property
     def pause_seconds(self) -> float:
         """How long the target asks to wait before the next request, 0 if it does not; at most five minutes."""
-        after = self.headers.get("Retry-After", "")
+        after = self.headers.get("retry-after", "")
         return min(float(after), _MAX_PAUSE_SECONDS) if after.isascii() and after.isdigit() else 0.0
 
     @property
@@ -78,7 +79,8 @@ def send(
         except urllib.error.HTTPError as error:
             response = error
         with response:
-            return Answer(response.status, response.read(_MAX_ANSWER_BYTES), dict(response.headers.items()))
+            named = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status, response.read(_MAX_ANSWER_BYTES), named)
     except (OSError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         text = f"{host!r} cannot be reached: {printable(error_text(error))[:300]}"

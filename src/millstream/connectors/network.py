@@ -7,6 +7,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from millstream.errors import DefinitionError
 
+_PLAIN_TEXT = ("redis", "http", "mqtt", "amqp")
+
 
 def checked_url(url: str, schemes: tuple[str, ...]) -> SplitResult:
     """Return the parts of a URL without credentials; an error does not repeat the URL, which may contain some."""
@@ -33,7 +35,7 @@ def is_loopback(host: str) -> bool:
 def check_plain_text(parts: SplitResult, *, has_secret: bool, allow_plain_text: bool) -> None:
     """Refuse to send a password to another host without TLS."""
     host = parts.hostname or ""
-    if has_secret and not allow_plain_text and parts.scheme in ("redis", "http") and not is_loopback(host):
+    if has_secret and not allow_plain_text and parts.scheme in _PLAIN_TEXT and not is_loopback(host):
         raise DefinitionError(
             f"the password would be sent to {host!r} in plain text",
             hint=f"use {parts.scheme}s://, or allow_plain_text=True in a network that you trust",

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import datetime as dt
 import hashlib
-import hmac
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -16,13 +13,13 @@ from millstream.connectors.checking import connection_problems
 from millstream.connectors.lineage import check_choice
 from millstream.connectors.network import check_plain_text, checked_url
 from millstream.connectors.sending import Message, MessageWriter
-from millstream.errors import DefinitionError, SerdeError
+from millstream.connectors.standard_webhooks import signature, signing_key
+from millstream.errors import SerdeError
 from millstream.foundation.json_text import json_bytes, key_text
 from millstream.records import Record
 from millstream.secret import Secret, revealed
 
 Body = Literal["event", "value"]
-_PREFIX = "whsec_"
 
 
 class Webhook:
@@ -67,7 +64,7 @@ class Webhook:
 
     def open(self, context: ConnectorContext) -> MessageWriter:
         """Prepare the signature; nothing is sent before the first batch."""
-        key = None if self.secret is None else _signing_key(self.secret.reveal())
+        key = None if self.secret is None else signing_key(self.secret.reveal())
         own = revealed(self.headers)
 
         def render(record: Record[Any, Any], batch: SinkBatch) -> Message:
@@ -80,7 +77,7 @@ class Webhook:
     def check(self) -> Sequence[str]:
         """Connect without sending a request, and return what would stop the sink."""
         if self.secret is not None:
-            _signing_key(self.secret.reveal())
+            signing_key(self.secret.reveal())
         return connection_problems(checked_url(self.url, ("https", "http")), self.ca_file)
 
     def _body(self, record: Record[Any, Any]) -> bytes:
@@ -100,22 +97,9 @@ def message_id(batch: SinkBatch, record: Record[Any, Any]) -> str:
     return f"msg_{hashlib.sha256(position.encode()).hexdigest()[:32]}"
 
 
-def _signing_key(secret: str) -> bytes:
-    try:
-        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
-    except binascii.Error:
-        key = b""
-    if not key:
-        raise DefinitionError(
-            "the secret of the webhook is not base64", hint=f"use {_PREFIX} and base64 of 24 to 64 bytes"
-        )
-    return key
-
-
 def _signature(key: bytes | None, id: str, body: bytes) -> dict[str, str]:
     now = str(int(time.time()))
     headers = {"webhook-id": id, "webhook-timestamp": now}
     if key is not None:
-        digest = hmac.digest(key, f"{id}.{now}.".encode() + body, "sha256")
-        headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
+        headers["webhook-signature"] = signature(key, id, now, body)
     return headers

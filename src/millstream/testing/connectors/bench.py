@@ -81,10 +81,11 @@ class Bench:
             die_at, lambda broker, steps: sink_connector(self.app, broker, "sink", SteppingSink(sink, steps), source)
         )
 
-    def run_source(self, source: Source, *, die_at: int | None = None) -> bool:
-        """Read all that the source has, and return True; or die at a step, and return False."""
+    def run_source(self, source: Source, *, die_at: int | None = None, patience: float = 60.0) -> bool:
+        """Read until the source has nothing for ``patience`` seconds, and return True; or die, and return False."""
         return self._run(
-            die_at, lambda broker, steps: source_connector(self.app, broker, "source", SteppingSource(source, steps))
+            die_at,
+            lambda broker, steps: source_connector(self.app, broker, "source", SteppingSource(source, steps, patience)),
         )
 
     def _run(self, die_at: int | None, connect: Callable[[Any, Steps], Connector]) -> bool:

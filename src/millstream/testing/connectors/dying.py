@@ -15,6 +15,7 @@ from millstream.connect.protocols import (
     SinkWriter,
     Source,
     SourceReader,
+    SupportsCatchingUp,
 )
 
 
@@ -88,30 +89,36 @@ class SteppingWriter:
 class SteppingSource:
     """A source that may die before and after each call."""
 
-    def __init__(self, source: Source, steps: Steps) -> None:
+    def __init__(self, source: Source, steps: Steps, patience: float) -> None:
         self.guarantee: Guarantee = source.guarantee
         self.topics = source.topics
         self._source = source
         self._steps = steps
+        self._patience = patience
 
     def open(self, position: bytes | None, context: ConnectorContext, /) -> SteppingReader:
         """Open the source after a step."""
         self._steps.reach("before the source is opened")
-        return SteppingReader(self._source.open(position, context), self._steps)
+        return SteppingReader(self._source.open(position, context), self._steps, self._patience)
 
 
 class SteppingReader:
     """The reader of a ``SteppingSource``."""
 
-    def __init__(self, reader: SourceReader, steps: Steps) -> None:
+    def __init__(self, reader: SourceReader, steps: Steps, patience: float) -> None:
         self._reader = reader
         self._steps = steps
+        self._patience = patience
 
     def read(self, timeout: float) -> Intake | None:
         """Read before a step."""
-        intake = self._reader.read(timeout)
+        intake = self._reader.read(min(timeout, self._patience))
         self._steps.reach("after the read")
         return intake
+
+    def has_caught_up(self) -> bool:
+        """Return what the reader says, if it can."""
+        return not isinstance(self._reader, SupportsCatchingUp) or self._reader.has_caught_up()
 
     def committed(self, position: bytes) -> None:
         """Acknowledge between two steps."""

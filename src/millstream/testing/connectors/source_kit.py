@@ -16,6 +16,8 @@ class SourceSystem:
 
     topic: str
     """The topic that the source fills from the table."""
+    patience: float = 60.0
+    """How many seconds without a record mean that there is none, if fewer than those of the loop."""
 
     def source(self) -> Source:
         """Return a new source that reads the system; it continues where its position says."""
@@ -38,6 +40,10 @@ def check_source(case: str, make: MakeSystem, directory: Path) -> None:
     SOURCE_CASES[case](make, directory)
 
 
+def _run(system: SourceSystem, bench: Bench, die_at: int | None = None) -> bool:
+    return bench.run_source(system.source(), die_at=die_at, patience=system.patience)
+
+
 def _change(system: SourceSystem, numbers: range) -> None:
     for number in numbers:
         system.change(f"k{number % 3}", number)
@@ -58,20 +64,20 @@ def _check(system: SourceSystem, bench: Bench, count: int, what: str) -> None:
 
 def _reads_every_change(make: MakeSystem, directory: Path) -> None:
     system, bench = make(), Bench(directory)
-    bench.run_source(system.source())  # it may have to register before it sees changes
+    _run(system, bench)  # it may have to register before it sees changes
     _change(system, range(6))
-    bench.run_source(system.source())
+    _run(system, bench)
     _change(system, range(6, 12))
-    bench.run_source(system.source())
+    _run(system, bench)
     _check(system, bench, 12, "three runs")
 
 
 def _reads_tombstones(make: MakeSystem, directory: Path) -> None:
     system, bench = make(), Bench(directory)
-    bench.run_source(system.source())
+    _run(system, bench)
     system.change("k0", 1)
     system.change("k0", None)
-    bench.run_source(system.source())
+    _run(system, bench)
     read = list(_read(system, bench).values())
     assert read == [[1, None]], f"a deleted key: the topic has {read!r}"
 
@@ -79,12 +85,12 @@ def _reads_tombstones(make: MakeSystem, directory: Path) -> None:
 def _survives_death_at_each_step(make: MakeSystem, directory: Path) -> None:
     for die_at in range(1, 200):
         system, bench = make(), Bench(directory / str(die_at))
-        bench.run_source(system.source())
+        _run(system, bench)
         _change(system, range(6))
-        has_ended = bench.run_source(system.source(), die_at=die_at)
+        has_ended = _run(system, bench, die_at)
         step = bench.steps.passed[-1]
         _change(system, range(6, 9))
-        assert bench.run_source(system.source())
+        assert _run(system, bench)
         _check(system, bench, 9, f"the process died at step {die_at}, {step}")
         if has_ended:
             return

@@ -1,0 +1,219 @@
+"""A small HTTP server for webhooks: what it accepts is bounded in size, rate, number and time."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import queue
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from millstream.connectors.payloads import Payload, RecordFields, read_payload
+from millstream.connectors.standard_webhooks import is_signed
+from millstream.foundation.json_text import json_bytes
+from millstream.records import Headers
+
+Outcome = Literal["stored", "known", "failed"]
+_CONNECTIONS = 128
+_IDLE_SECONDS = 10.0
+_ID_BYTES = 255
+
+
+class Limits(NamedTuple):
+    """What a listener accepts."""
+
+    path: str
+    max_bytes: int
+    max_per_second: float
+    max_waiting: int
+    answer_seconds: float
+    requires_json: bool
+    requires_id: bool
+    fields: RecordFields
+
+
+class Arrival:
+    """A request whose sender waits for the answer."""
+
+    def __init__(self, body: bytes, id: str | None, content_type: str, fields: RecordFields) -> None:
+        self.body = body
+        self.id = id
+        self.headers: Headers = tuple(
+            (name, value.encode()) for name, value in (("content-type", content_type), ("http-id", id or "")) if value
+        )
+        self.repeats: list[Arrival] = []
+        """Requests with the same id that came in the meantime."""
+        self.outcome: Outcome | None = None
+        self._fields = fields
+        self._answered = threading.Event()
+
+    def payload(self, now: int) -> Payload:
+        """Return the record of the request."""
+        return read_payload(self.body, self._fields, now)
+
+    def answer(self, outcome: Outcome) -> None:
+        """Let the sender know."""
+        self.outcome = outcome
+        self._answered.set()
+        for repeat in self.repeats:
+            repeat.answer("known" if outcome == "stored" else outcome)
+
+    def wait(self, seconds: float) -> Outcome:
+        """Return the answer; without one in time, the sender has to send it again."""
+        self._answered.wait(seconds)
+        return self.outcome or "failed"
+
+
+class Refusal(Exception):  # noqa: N818 - it is the answer to a request
+    """A request that is not accepted."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Listener:
+    """Listens from the start; ``arrivals`` has the requests that were accepted."""
+
+    def __init__(self, address: tuple[str, int], limits: Limits, key: bytes | None, token: str | None) -> None:
+        self.limits, self.key, self.token = limits, key, token
+        self.arrivals: queue.Queue[Arrival] = queue.Queue(limits.max_waiting)
+        self._allowance = max(limits.max_per_second, 1.0)
+        self._refilled = time.monotonic()
+        self._lock = threading.Lock()
+        self.slots = threading.BoundedSemaphore(_CONNECTIONS)
+        self._server = _Server(address, self)
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening, and answer what waits."""
+        self._server.shutdown()
+        self._server.server_close()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self.arrivals.get_nowait().answer("failed")
+
+    def accept(self, arrival: Arrival) -> Outcome:
+        """Hand a request over, and wait until its record is durable."""
+        with self._lock:
+            now = time.monotonic()
+            rate = self.limits.max_per_second
+            self._allowance = min(max(rate, 1.0), self._allowance + (now - self._refilled) * rate)
+            self._refilled = now
+            if self._allowance < 1:
+                raise Refusal(429, f"more than {rate:g} requests per second")
+            self._allowance -= 1
+        try:
+            self.arrivals.put_nowait(arrival)
+        except queue.Full:
+            raise Refusal(503, f"{self.limits.max_waiting} requests are waiting") from None
+        return arrival.wait(self.limits.answer_seconds)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = _CONNECTIONS
+
+    def __init__(self, address: tuple[str, int], listener: Listener) -> None:
+        self.listener = listener
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Handle a connection in a thread, or close it if there are too many."""
+        if not self.listener.slots.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.listener.slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Do nothing: the client has closed its connection or was too slow."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "millstream"
+    sys_version = ""
+    timeout = _IDLE_SECONDS
+    server: _Server
+
+    def do_POST(self) -> None:
+        """Store the body as a record, and answer when it is durable."""
+        listener = self.server.listener
+        try:
+            arrival = self._arrival(listener)
+            outcome = listener.accept(arrival)
+        except Refusal as refusal:
+            self._answer(refusal.status, {"error": str(refusal)})
+            return
+        if outcome == "failed":
+            self._answer(503, {"error": "the record was not stored in time; send it again"})
+        else:
+            self._answer(200, {"status": outcome})
+
+    def _arrival(self, listener: Listener) -> Arrival:
+        limits = listener.limits
+        if self.path.partition("?")[0] != limits.path:
+            raise Refusal(404, "not found")
+        body = self._body(limits.max_bytes)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if listener.token is not None:
+            expected = f"Bearer {listener.token}".encode()
+            if not hmac.compare_digest(headers.get("authorization", "").encode(), expected):
+                raise Refusal(401, "the token is missing or wrong")
+        if listener.key is not None and not is_signed(listener.key, headers, body, time.time()):
+            raise Refusal(401, "the signature is missing, wrong or too old")
+        request_id = headers.get("idempotency-key") or headers.get("webhook-id")
+        if listener.key is not None:
+            request_id = headers["webhook-id"]  # the other one is not signed
+        if request_id is None and limits.requires_id:
+            raise Refusal(400, "the header idempotency-key is missing")
+        if request_id is not None and len(request_id) > _ID_BYTES:
+            raise Refusal(400, f"the idempotency key has more than {_ID_BYTES} characters")
+        if limits.requires_json:
+            _check_json(body)
+        return Arrival(body, request_id, headers.get("content-type", ""), limits.fields)
+
+    def _body(self, max_bytes: int) -> bytes:
+        length = self.headers.get("content-length", "")
+        if not (length.isascii() and length.isdigit()):
+            self.close_connection = True
+            raise Refusal(411, "the header content-length is missing")
+        if int(length) > max_bytes:
+            self.close_connection = True
+            raise Refusal(413, f"a request can have {max_bytes} bytes")
+        return self.rfile.read(int(length))
+
+    def _answer(self, status: int, answer: dict[str, str]) -> None:
+        body = json_bytes(answer)
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        if status in (429, 503):
+            self.send_header("retry-after", "1")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Do not write requests to standard error."""
+
+
+def _check_json(body: bytes) -> None:
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(400, f"the body is not JSON: {error}") from None
