@@ -223,11 +223,12 @@ def test_a_broker_that_does_not_run_is_an_outage(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     address = f"127.0.0.1:{free_port()}"
-    source: Any = {
-        Mqtt: lambda: Mqtt(f"mqtt://{address}", subscribe=["a"], topic="in"),
-        RabbitMq: lambda: RabbitMq(f"amqp://{address}", queue="a", topic="in"),
-        Sqs: lambda: Sqs(f"http://{address}/1/a", topic="in", region="us-east-1"),
-    }[kind]()
+    sources: dict[type[Any], Any] = {
+        Mqtt: Mqtt(f"mqtt://{address}", subscribe=["a"], topic="in"),
+        RabbitMq: RabbitMq(f"amqp://{address}", queue="a", topic="in"),
+        Sqs: Sqs(f"http://{address}/1/a", topic="in", region="us-east-1"),
+    }
+    source = sources[kind]
     with pytest.raises(TargetUnavailableError, match="cannot be reached"), Reading(source, tmp_path) as reading:
         reading.read()
     assert "cannot be reached" in source.check()[0]

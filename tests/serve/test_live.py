@@ -109,9 +109,10 @@ def test_progress_is_sent_when_a_topic_grows(server: WebServer) -> None:
     assert after["apps"] == before["apps"] == {"words-app": before["apps"]["words-app"]}
 
 
-def test_changed_rows_of_a_table_are_sent(server: WebServer) -> None:
+def test_all_rows_of_a_table_are_sent_and_then_those_that_change(server: WebServer) -> None:
     stream = events(server, "/api/live/tables/words?app=words-app&prefix=mi&seconds=60")
-    assert next(stream) == ("alive", None)
+    name, event = next(stream)
+    assert (name, event["rows"][0]["key"], event["rows"][0]["value"]) == ("state", "mill", 11)
     send(server, "mill|mint")
     run_to_end(words_app(server._directory.path))
     event = next(data for name, data in stream if name == "rows")

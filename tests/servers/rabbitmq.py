@@ -80,7 +80,7 @@ class RabbitMqServer(ServerProcess):
         (self.directory / "enabled_plugins").write_text("[].\n")
         return (
             *(programs / "beam.smp", "--", "-root", erlang, "-progname", "erl", "-bindir", programs),
-            *("-home", self.directory, "--", "-noshell", "-noinput", "-epmd_port", self._mapper.port),
+            *("-home", self.directory, "--", "-noshell", "-noinput", "-epmd_port", str(self._mapper.port)),
             *("-s", "rabbit", "boot", "-boot", "start_sasl", "-lager", "crash_log", "false"),
             *("-kernel", "inet_dist_use_interface", "{127,0,0,1}"),
         )

@@ -22,6 +22,9 @@ COMMANDS = {
     "work": LazyCommand("millstream.cli.work:work", "Run the workers of an app, without Spark."),
     "sql": LazyCommand("millstream.cli.sql:sql", "Query streams and tables with SQL."),
     "test": LazyCommand("millstream.cli.test:run_tests", "Run tests of SQL that are written in SQL."),
+    "read-token": LazyCommand(
+        "millstream.cli.read_token:read_token", "Print a token that reads tables live, for other sites."
+    ),
     "ui": LazyCommand("millstream.cli.ui:ui", "Serve the dashboard and the REST API."),
     "connect": LazyCommand("millstream.cli.connect:connect", "Run sources and sinks, and steer those that run."),
     "describe": LazyCommand("millstream.cli.describe:describe", "Show the topology of an app."),

@@ -16,7 +16,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from millstream.serve.credentials import PORT, Credentials, bearer_token
+from millstream.serve.embedding import Embedding, embedding_of
 from millstream.serve.login import login_page
+from millstream.serve.read_tokens import ReadTokens
 from millstream.serve.responses import error_response
 
 CSRF_HEADER = "x-csrf-token"
@@ -64,10 +66,17 @@ class Guard:
     """Middleware around the complete site."""
 
     def __init__(
-        self, app: ASGIApp, *, credentials: Credentials, limit: LoginLimit, hosts: frozenset[str] = frozenset()
+        self,
+        app: ASGIApp,
+        *,
+        credentials: Credentials,
+        read_tokens: ReadTokens,
+        limit: LoginLimit,
+        hosts: frozenset[str] = frozenset(),
     ) -> None:
         self._app = app
         self._credentials = credentials
+        self._read_tokens = read_tokens
         self._limit = limit
         self._hosts = hosts | {"localhost"}
 
@@ -77,17 +86,18 @@ class Guard:
                 await send({"type": "websocket.close", "code": 1008})
             return
         headers = Headers(scope=scope)
-        rejection = self._rejection(scope, headers)
+        embedding = embedding_of(scope, headers, self._read_tokens)
+        rejection = self._rejection(scope, headers, embedding)
         style = "" if rejection is None else rejection.headers.get("x-style", "")
         if rejection is not None and style:
             del rejection.headers["x-style"]
-        secured_send = _with_security_headers(send, scope["path"], style)
+        secured_send = _with_security_headers(send, scope["path"], style, embedding)
         if rejection is not None:
             await rejection(scope, receive, secured_send)
             return
         await self._app(scope, _BodyLimit(receive), secured_send)
 
-    def _rejection(self, scope: Scope, headers: Headers) -> Response | None:
+    def _rejection(self, scope: Scope, headers: Headers, embedding: Embedding | None) -> Response | None:
         if not self._is_allowed_host(headers.get("host", "")):
             return error_response(400, "host", "unknown host name", "use the IP address, or --allow-host NAME")
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > _MAX_URL_BYTES:
@@ -96,6 +106,8 @@ class Guard:
             return error_response(
                 413, "too_large", f"a request body can have {MAX_BODY_BYTES} bytes", "send smaller requests"
             )
+        if embedding is not None:
+            return self._embedding_rejection(scope, embedding)
         is_login = scope["path"] == "/login" and scope["method"] in ("GET", "POST")
         rejection = None if is_login else self._token_rejection(scope, headers)
         if rejection is not None:
@@ -105,6 +117,15 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             return self._write_rejection(scope, headers, is_login)
         return None
+
+    def _embedding_rejection(self, scope: Scope, embedding: Embedding) -> Response | None:
+        """Return why a request with a read token is refused; wrong tokens count as failed attempts."""
+        if embedding.rejection is None or embedding.rejection.status_code != 401:
+            return embedding.rejection
+        if self._limit.is_reached(scope):
+            return error_response(429, "token", "too many failed attempts", "wait a minute")
+        self._limit.record_failure(scope)
+        return embedding.rejection
 
     def _token_rejection(self, scope: Scope, headers: Headers) -> Response | None:
         has_bearer = self._credentials.token is not None and bearer_token(headers) is not None
@@ -156,7 +177,7 @@ class _BodyLimit:
         return {"type": "http.disconnect"} if self._bytes > MAX_BODY_BYTES else message
 
 
-def _with_security_headers(send: Send, path: str, style: str) -> Send:
+def _with_security_headers(send: Send, path: str, style: str, embedding: Embedding | None) -> Send:
     async def secured_send(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
@@ -164,6 +185,8 @@ def _with_security_headers(send: Send, path: str, style: str) -> Send:
             headers["content-security-policy"] = _POLICY.format(style=f" '{style}'" if style else "")
             if not path.startswith("/static/") or message["status"] != 200:
                 headers["cache-control"] = "no-store"
+            if embedding is not None:
+                embedding.apply(headers)
         await send(message)
 
     return secured_send

@@ -111,7 +111,8 @@ class _WrongMediaTypeError(Exception):
 def _parameters(request: Request) -> dict[str, Any]:
     """Return path and query parameters; empty query parameters, which forms send, count as missing."""
     query = {name: value for name, value in request.query_params.items() if value != ""}
-    return {**query, **request.path_params}
+    resumed = request.headers.get("last-event-id", "")
+    return {**({"last_event_id": resumed} if resumed else {}), **query, **request.path_params}
 
 
 async def _body(request: Request, kind: type[msgspec.Struct]) -> Any:

@@ -9,6 +9,7 @@ from millstream.operations.alert_watch import AlertWatch
 from millstream.operations.data_directory import DataDirectory
 from millstream.serve.progress import ProgressWatch
 from millstream.serve.rates import Rates
+from millstream.serve.table_feed import TableFeeds
 
 
 @dataclass(frozen=True)
@@ -23,3 +24,8 @@ class Site:
     def progress(self) -> ProgressWatch:
         """The source of progress events for all open pages."""
         return ProgressWatch(self.directory, self.rates)
+
+    @cached_property
+    def feeds(self) -> TableFeeds:
+        """What the viewers of live tables share."""
+        return TableFeeds()

@@ -34,6 +34,15 @@ def static_routes() -> list[Route]:
     return [_route(name) for name in NAMES]
 
 
+def embedded_route(path: str, name: str) -> Route:
+    """Return the route of a file that other sites load; it has no digest in its URL, so that it is checked again."""
+
+    async def endpoint(_: Request) -> Response:
+        return Response(static_file(name), media_type=_TYPES[name.rpartition(".")[2]])
+
+    return Route(path, endpoint, methods=["GET"])
+
+
 def _route(name: str) -> Route:
     async def endpoint(_: Request) -> Response:
         headers = {"cache-control": "public, max-age=31536000, immutable"}

@@ -31,14 +31,16 @@ from millstream.serve.api import (
     topology,
 )
 from millstream.serve.credentials import Credentials, cookie_name
+from millstream.serve.embedding import SCRIPT
 from millstream.serve.guard import Guard, LoginLimit
 from millstream.serve.login import login_page
 from millstream.serve.openapi import openapi_document
 from millstream.serve.operations import Operation, internal_error
 from millstream.serve.pages.routes import page_routes
+from millstream.serve.read_tokens import ReadTokens
 from millstream.serve.responses import error_response, json_response
 from millstream.serve.site import Site
-from millstream.serve.static import static_routes
+from millstream.serve.static import embedded_route, static_routes
 
 OPERATIONS: tuple[Operation, ...] = (
     *apps.OPERATIONS,
@@ -73,11 +75,16 @@ def site_app(site: Site, credentials: Credentials, hosts: Sequence[str] = ()) ->
         *(operation.route(site) for operation in OPERATIONS),
         *_login_routes(credentials, limit),
         *static_routes(),
+        embedded_route(SCRIPT, SCRIPT.rpartition("/")[2]),
         *page_routes(site, credentials),
     ]
     inner = Starlette(routes=routes, exception_handlers={HTTPException: _http_error, Exception: _internal_error})
     return Guard(
-        Admission(inner), credentials=credentials, limit=limit, hosts=frozenset(host.lower() for host in hosts)
+        Admission(inner),
+        credentials=credentials,
+        read_tokens=ReadTokens(site.directory.path),
+        limit=limit,
+        hosts=frozenset(host.lower() for host in hosts),
     )
 
 

@@ -6,20 +6,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import anyio
 import msgspec
 from msgspec import Meta
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from millstream.errors import MillstreamError
 from millstream.records import Record
 from millstream.serve.api.params import Name, Partition, ShortText
 from millstream.serve.api.records import record_filter, record_view
-from millstream.serve.api.tables import RowView, ScanParams, scan_table
+from millstream.serve.api.tables import ScanParams, scan_table
 from millstream.serve.operations import Operation
 from millstream.serve.responses import error_response
 from millstream.serve.site import Site
@@ -28,6 +28,8 @@ from millstream.views.records import end_offsets, read_range, record_bytes, topi
 _POLL_SECONDS = 0.4
 _HEARTBEAT_SECONDS = 15.0
 _MAX_STREAMS = 64
+_STALLED_SECONDS = 30.0
+"""A client that takes nothing for that long is cut; it may resume."""
 _MAX_RECORDS = 200
 _MAX_BYTES = 4 << 20
 """The most bytes of records in an event, or one record of each partition."""
@@ -50,23 +52,33 @@ class TailParams(msgspec.Struct, frozen=True, kw_only=True):
 
 class WatchParams(ScanParams, frozen=True, kw_only=True):
     seconds: Seconds = 3600
+    last_event_id: Annotated[
+        ShortText | None, Meta(description="Continue after this event, as Last-Event-ID does.")
+    ] = None
+    token: Annotated[str, Meta(max_length=4000, description="A read token.")] | None = None
 
 
-Poll = Callable[[], tuple[str, Any] | None]
-"""Returns the name and the data of an event, or None if nothing is new."""
+class Event(NamedTuple):
+    name: str
+    data: Any
+    id: str | None = None
+
+
+Poll = Callable[[], Event | None]
+"""Returns an event, or None if nothing is new."""
 
 
 def watch_progress(site: Site, params: ProgressParams) -> AsyncIterator[bytes]:
     """Send an event whenever an app or a topic makes progress."""
     last: object = None
 
-    def poll() -> tuple[str, Any] | None:
+    def poll() -> Event | None:
         nonlocal last
         current = site.progress.current()
         if current == last:
             return None
         last = current
-        return "progress", current
+        return Event("progress", current)
 
     return _events(poll, params.seconds)
 
@@ -78,7 +90,7 @@ def tail_topic(site: Site, params: TailParams) -> AsyncIterator[bytes]:
     positions = end_offsets(broker, partitions)
     is_match = record_filter(params.key, params.where)
 
-    def poll() -> tuple[str, Any] | None:
+    def poll() -> Event | None:
         ends = end_offsets(broker, partitions)
         records: list[Record] = []
         skipped = 0
@@ -92,7 +104,8 @@ def tail_topic(site: Site, params: TailParams) -> AsyncIterator[bytes]:
         if not records and not skipped:
             return None
         records.sort(key=lambda record: record.timestamp)
-        return "records", {"records": [record_view(record) for record in records[-_MAX_RECORDS:]], "skipped": skipped}
+        shown = [record_view(record) for record in records[-_MAX_RECORDS:]]
+        return Event("records", {"records": shown, "skipped": skipped})
 
     return _events(poll, params.seconds)
 
@@ -111,27 +124,24 @@ def _newest(records: Iterable[Record], most: int) -> tuple[list[Record], int]:
 
 
 def watch_table(site: Site, params: WatchParams) -> AsyncIterator[bytes]:
-    """Send the rows of a scan that have changed, and the keys of rows that were deleted."""
-    last: dict[bytes, RowView] = {}
-    is_first = True
+    """Send all rows of a scan, then those that have changed and the keys of rows that were deleted.
 
-    def poll() -> tuple[str, Any] | None:
-        nonlocal last, is_first
-        rows = {_row_id(row): row for row in scan_table(site, params).rows}
-        changed = [row for row_id, row in rows.items() if last.get(row_id) != row]
-        gone = [{"key": row.key, "start": row.start} for row_id, row in last.items() if row_id not in rows]
-        last = rows
-        if is_first:
-            is_first = False
+    Events have ids. A client that sends the last one gets what changed since; if that is not known, all rows again.
+    """
+    scan = ScanParams(**{name: getattr(params, name) for name in ScanParams.__struct_fields__})
+    feed = site.feeds.feed(scan, lambda: scan_table(site, scan))
+    last_id = params.last_event_id
+    first = [feed.update(last_id)]  # a table that does not exist is refused at once
+
+    def poll() -> Event | None:
+        nonlocal last_id
+        update = first.pop() if first else feed.update(last_id)
+        if update is None:
             return None
-        return ("rows", {"changed": changed, "gone": gone}) if changed or gone else None
+        last_id = update.id
+        return Event(update.event, update.data, update.id)
 
-    poll()
     return _events(poll, params.seconds)
-
-
-def _row_id(row: RowView) -> bytes:
-    return msgspec.json.encode((row.key, row.start, row.end), enc_hook=repr)
 
 
 async def _events(poll: Poll, seconds: float) -> AsyncIterator[bytes]:
@@ -142,11 +152,12 @@ async def _events(poll: Poll, seconds: float) -> AsyncIterator[bytes]:
         try:
             event = await run_in_threadpool(poll)
         except MillstreamError as error:
-            event = "problem", {"code": error.code, "message": error.message}
+            event = Event("problem", {"code": error.code, "message": error.message})
             until = 0.0
         if event is not None:
-            name, data = event
-            yield b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data, enc_hook=repr))
+            number = b"" if event.id is None else b"id: %s\n" % event.id.encode()
+            data = msgspec.json.encode(event.data, enc_hook=repr)
+            yield b"event: %s\n%sdata: %s\n\n" % (event.name.encode(), number, data)
         elif time.monotonic() >= next_heartbeat:
             yield b": alive\n\n"
         else:
@@ -175,8 +186,12 @@ class _CountedStream(StreamingResponse):
     close: Callable[[], None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_soon(message: Message) -> None:
+            with anyio.fail_after(_STALLED_SECONDS):
+                await send(message)
+
         try:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, send_soon)
         finally:
             _open_streams.release()
             if self.close is not None:  # it may wait for a thread that still reads
