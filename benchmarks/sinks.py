@@ -1,6 +1,6 @@
 """How many rows per second the sinks write, in batches of 1,000 rows with six fields, and how much CPU time that takes.
 
-Files, Delta and Iceberg write to a local disk; Redis and OpenSearch run on this machine if their packages can be
+Files, Delta, Iceberg, SQLite and DuckDB write to a local disk; the servers run on this machine if their packages can be
 downloaded, as in the tests. The times include the server's work, the CPU time does not.
 """
 
@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.servers.debian import NoServerError
+from tests.servers.mariadb import MariadbServer
 from tests.servers.opensearch import OpenSearchServer
+from tests.servers.postgres import Postgres
 from tests.servers.process import ServerProcess
 from tests.servers.receiver import receiver
 from tests.servers.redis import RedisServer
@@ -26,6 +28,7 @@ from millstream.connectors.files import Files
 from millstream.connectors.iceberg import Iceberg
 from millstream.connectors.opensearch import OpenSearch
 from millstream.connectors.redis import Redis
+from millstream.connectors.sql_tables import DuckdbTable, MysqlTable, PostgresTable, SqliteTable
 from millstream.connectors.webhook import Webhook
 from millstream.records import Record
 
@@ -89,6 +92,25 @@ def started(server: Callable[[], Server]) -> Iterator[Server | None]:
         running.stop()
 
 
+def _sql_tables(root: Path) -> None:
+    """Upsert rows, which most batches find, into tables; a batch and its number are one synced transaction."""
+    measure("SQLite, upsert", SqliteTable(root / "out.db", "orders"), root / "k", batches=50)
+    measure("DuckDB, upsert", DuckdbTable(root / "out.duckdb", "orders"), root / "l", batches=20)
+    try:
+        server = Postgres(settings={"fsync": "on"}).create().start()
+    except NoServerError as reason:
+        print(f"not measured: {reason}")
+    else:
+        for rows in (ROWS, 5 * ROWS):
+            label, table = f"Postgres, upsert {rows:,}", f"orders_{rows}"
+            measure(label, PostgresTable(server.url(), table), root / label, batches=50_000 // rows, rows=rows)
+        measure("Postgres, append", PostgresTable(server.url(), "log", mode="append"), root / "n", batches=50)
+        server.remove()
+    with started(lambda: MariadbServer(root / "mariadb")) as mariadb:
+        if mariadb is not None:
+            measure("MariaDB, upsert", MysqlTable(mariadb.url(), "orders"), root / "o", batches=20)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -101,6 +123,7 @@ def main() -> None:
         measure("Iceberg, upsert", Iceberg("b.merged", catalog=catalog, mode="upsert"), root / "f", batches=5)
         with receiver() as target:
             measure("webhook", Webhook(target.url), root / "g", batches=5, rows=100)
+        _sql_tables(root)
         with started(lambda: RedisServer(root / "redis")) as redis:
             if redis is not None:
                 measure("Redis", Redis(redis.url), root / "h", batches=50)

@@ -12,7 +12,7 @@ import msgspec
 
 from millstream.connect.protocols import Rejected
 from millstream.connectors.sql_tables.database import Database, RefusedRowsError
-from millstream.connectors.sql_tables.rows import ColumnKind, RowError, TableRow, check_fits, check_name, kind_of
+from millstream.connectors.sql_tables.rows import ColumnKind, RowError, Shape, TableRow, check_fits, check_name, kind_of
 from millstream.errors import ConnectorError
 from millstream.foundation.text import error_text, printable, shown
 
@@ -36,11 +36,21 @@ class TableLayout:
         self.columns = self._database.columns(self._settings.table)
         self._names = {self._folded(name): name for name in self.columns}
         self._keys = self._database.unique_keys(self._settings.table) if self.columns and self._is_keyed else set()
+        self._shapes: set[Shape] = set()
+        """Of rows that were accepted: another row with the same columns and types is, too."""
 
     def fitting(self, rows: Sequence[TableRow], rejected: list[Rejected]) -> list[TableRow]:
         """Return the rows that the table can hold, with their values encoded; reject the others."""
-        rows = self._extended(rows, rejected)
-        return [row for row in rows if self._accepts(self._encode, row, rejected)]
+        shapes = [row.shape() for row in rows]
+        if self._shapes.issuperset(shapes):
+            accepted = list(rows)
+        else:
+            known = {id(row) for row, shape in zip(rows, shapes, strict=True) if shape in self._shapes}
+            checked = self._extended([row for row in rows if id(row) not in known], rejected)
+            known |= {id(row) for row in checked if self._accepts(self._check, row, rejected)}
+            accepted = [row for row in rows if id(row) in known]
+            self._shapes = {shape for row in accepted if (shape := row.shape()) is not None}
+        return [row for row in accepted if self._accepts(self._encode, row, rejected)]
 
     def _accepts(self, check: Callable[[TableRow], None], row: TableRow, rejected: list[Rejected]) -> bool:
         try:
@@ -153,7 +163,10 @@ class TableLayout:
         return self._settings.columns.get(name, default)
 
     def _encode(self, row: TableRow) -> None:
-        """Check that the columns can hold a row, and encode its values."""
+        row.encode(self.columns)
+
+    def _check(self, row: TableRow) -> None:
+        """Check that the columns can hold a row."""
         for name, value in row.columns.items():
             if value is not None and name not in self.columns:
                 raise RowError(f"the table has no column {shown(name):.80}")
@@ -162,7 +175,6 @@ class TableLayout:
         if self._keys and frozenset(row.keys) not in self._keys:
             keys = " or ".join(sorted(map(_listed, self._keys)))
             raise RowError(f"its key has the fields {_listed(row.keys)}, and the key of the table is {keys}")
-        row.encode(self.columns)
 
 
 def _wider(known: ColumnKind | None, new: ColumnKind) -> ColumnKind:

@@ -91,11 +91,16 @@ def _fields(item: Any, name: str) -> dict[str, Any]:
     if item is None:
         return {}
     builtin = item if isinstance(item, dict | str | int | float | list) else msgspec.to_builtins(item)
-    if not isinstance(builtin, Mapping):
+    if type(builtin) is not dict and not isinstance(builtin, Mapping):
         return {name: builtin}
-    if not all(isinstance(column, str) and column for column in builtin):
+    if "" in builtin or ({*map(type, builtin)} != {str} and not all(isinstance(column, str) for column in builtin)):
         raise RowError("the names of its fields are not all text")
     return dict(builtin)
+
+
+Shape: TypeAlias = tuple[tuple[str, ...], tuple[type, ...], tuple[str, ...]]
+"""The columns of a row, the types of their values, and the columns of its key."""
+_PLAIN_TYPES = frozenset({type(None), bool, int, float, str})
 
 
 class TableRow:
@@ -111,11 +116,25 @@ class TableRow:
         self.key: tuple[tuple[str, ...], tuple[Any, ...]] = ((), ())
         """The names of the key in order, and their values."""
 
+    def shape(self) -> Shape | None:
+        """Return what decides whether a table can hold the row; None if that depends on its values."""
+        values = self.columns.values()
+        types = tuple(map(type, values))
+        if not _PLAIN_TYPES.issuperset(types):
+            return None
+        integers = [value for value in values if type(value) is int]
+        if integers and not -_MAX_INTEGER <= min(integers) <= max(integers) < _MAX_INTEGER:
+            return None
+        return tuple(self.columns), types, tuple(self.keys)
+
     def encode(self, columns: Mapping[str, ColumnKind]) -> None:
         """Set the values of columns as a driver takes them."""
         get = self.columns.get
-        self.values = tuple(
-            [as_json(get(name)) if kind == "json" else plain(get(name)) for name, kind in columns.items()]
-        )
+        values = tuple(map(get, columns))
+        if "json" in columns.values() or not _PLAIN_TYPES.issuperset(map(type, values)):
+            values = tuple(
+                [as_json(get(name)) if kind == "json" else plain(get(name)) for name, kind in columns.items()]
+            )
+        self.values = values
         names = tuple(sorted(self.keys))
         self.key = names, tuple([plain(self.keys[name]) for name in names])
