@@ -48,6 +48,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for --mode cluster: no fault after these")
     parser.add_argument("--rows", type=int, default=2_000, help="for --mode source: rows that a snapshot reads")
     parser.add_argument("--rate", type=int, default=800, help="for --mode source: changes of rows per second")
+    parser.add_argument("--pause", type=float, default=0.3, help="for --mode source: the longest time before a kill")
     parser.add_argument("--kafka", action="store_true", help="for --mode source: write to Kafka, and lose disks too")
     parser.add_argument("--power", action="store_true", help="cut the power of a disk instead (requires root)")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))

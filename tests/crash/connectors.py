@@ -38,6 +38,7 @@ def kill_a_source(arguments: argparse.Namespace) -> int:
             kills=arguments.trials,
             rows=arguments.rows,
             rate=arguments.rate,
+            pause=arguments.pause,
             loses_disk=arguments.kafka,
             seconds=_SECONDS,
             report=lambda text: print(f"{time.monotonic() - began:6.1f} s {text}", flush=True),

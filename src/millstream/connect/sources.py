@@ -31,7 +31,7 @@ from millstream.task.outbox import OutboxBlock, topic_outputs
 
 _log = logging.getLogger("millstream.connect")
 _READ_SECONDS = 0.5  # how long a reader waits before the loop looks whether to stop
-_CAUGHT_UP_SECONDS = 1.0
+_CAUGHT_UP_SECONDS, _LOOK_SECONDS = 1.0, 0.05
 
 IntakeTransform: TypeAlias = Callable[[Mapping[str, Block]], Mapping[str, Block]]
 
@@ -98,6 +98,12 @@ class SourceWork:
         self._snapshots.clear()
         counters.event_time, counters.waiting = intake.event_time, intake.waiting
         return True
+
+    @property
+    def catch_up_seconds(self) -> float:
+        """How long nothing has to arrive before the source may have caught up; short if it knows that itself."""
+        reader: object = self._reader
+        return _LOOK_SECONDS if isinstance(reader, SupportsCatchingUp) else _CAUGHT_UP_SECONDS
 
     def has_caught_up(self) -> bool:
         """Return whether the source has been read to where it was when it was opened."""
@@ -196,7 +202,7 @@ class SourceLoop:
         work.close_reader()
         options.activity.set("opening the source", "working")
         work.open()
-        seconds = _READ_SECONDS if until == "stopped" else _CAUGHT_UP_SECONDS
+        seconds = _READ_SECONDS if until == "stopped" else work.catch_up_seconds
         while not (options.stopping.is_set() or options.is_over()):
             if not work.step(seconds) and until == "caught-up" and work.has_caught_up():
                 return

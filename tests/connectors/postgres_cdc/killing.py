@@ -105,11 +105,14 @@ def kill_source(
     kills: int,
     rows: int = 2_000,
     rate: int = 800,
+    pause: float = 0.3,
     loses_disk: bool = False,
     seconds: float = 60.0,
     report: Callable[[str], None] = print,
 ) -> Comparison:
     """Change ``rate`` rows per second while the process is killed, let it catch up, and compare.
+
+    A kill comes up to ``pause`` seconds after the process has written something.
 
     With ``loses_disk`` every second kill takes the disk too, which only a source on Kafka survives.
     """
@@ -125,7 +128,7 @@ def kill_source(
     try:
         for number in range(kills):
             _wait_for_progress(broker, shop.topic("audit"), process, seconds)
-            Event().wait(chance.uniform(0, 0.3))
+            Event().wait(chance.uniform(0, pause))
             process.kill()
             process.wait()
             if loses_disk and number % 2:
