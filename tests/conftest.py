@@ -30,7 +30,16 @@ hypothesis.settings.load_profile("millstream")
 pytest_plugins = ["tests.servers.fixtures"]
 
 MEMORY = Path("/dev/shm")
-if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
+
+
+def _is_usable(directory: Path) -> bool:
+    """Whether a directory in memory has enough space, and can hold programs, which some tests write and run."""
+    if not directory.is_dir() or shutil.disk_usage(directory).free < 4 << 30:
+        return False
+    return not os.statvfs(directory).f_flag & os.ST_NOEXEC
+
+
+if _is_usable(MEMORY):
     os.environ["TMPDIR"] = str(MEMORY)  # a commit takes microseconds there, and milliseconds on a disk
     tempfile.tempdir = None
 

@@ -182,7 +182,6 @@ key_format = "json"
 
 
 @pytest.mark.server
-@pytest.mark.xdist_group("postgres")
 def test_a_file_mirrors_a_table_of_postgres_with_updates_and_deletes(
     postgres: Postgres, database: str, tmp_path: Path
 ) -> None:

@@ -109,7 +109,6 @@ def test_a_mail_server_is_logged_in_to_and_gets_no_mail(monkeypatch: pytest.Monk
 
 
 @pytest.mark.server
-@pytest.mark.xdist_group("postgres")
 def test_rights_in_postgres(postgres: Postgres, database: str) -> None:
     role = f"reader_{database}"
     with psycopg.connect(postgres.url(database), autocommit=True) as connection:

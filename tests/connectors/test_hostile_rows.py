@@ -223,7 +223,6 @@ def test_names_of_settings_are_checked(setting: dict[str, str]) -> None:
 
 
 @pytest.mark.server
-@pytest.mark.xdist_group("postgres")
 def test_postgres_binds_values_and_quotes_names(postgres: Postgres, database: str, tmp_path: Path) -> None:
     def make(table: str, **options: Any) -> PostgresTable:
         return PostgresTable(postgres.url(database), table, **options)

@@ -16,7 +16,7 @@ from millstream.connectors.sql_tables import PostgresTable
 from millstream.errors import DefinitionError, TargetUnavailableError
 from millstream.testing.connectors import SINK_CASES, SinkTarget, check_sink
 
-pytestmark = [pytest.mark.server, pytest.mark.xdist_group("postgres")]
+pytestmark = [pytest.mark.server, pytest.mark.xdist_group("server postgres")]
 
 
 class PostgresTarget(SinkTarget):
