@@ -172,3 +172,9 @@ def test_insert_into_writes_to_the_topic_of_a_stream() -> None:
         (1, {"ZONE": "a", "KM": 3.0}),
         (2, {"ZONE": "short", "KM": 1.0}),
     ]
+
+
+def test_a_row_of_a_table_that_never_passed_a_filter_is_not_deleted() -> None:
+    text = USERS + "CREATE TABLE o AS SELECT id, name FROM users WHERE city = 'x';"
+    users = [("users", 1, {"NAME": "n", "CITY": city}) for city in ("y", "y", "x", "y", "y")]
+    assert rows(text, "O", users) == [(1, {"NAME": "n"}), (1, None)]

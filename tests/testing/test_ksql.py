@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from millstream.sql.functions.registry import FUNCTIONS
 from millstream.testing.ksql.__main__ import main
 from millstream.testing.ksql.cases import Case, read_cases
-from millstream.testing.ksql.functions import load_functions
 from millstream.testing.ksql.rest import run_rest
 from millstream.testing.ksql.running import run_queries
 from millstream.testing.ksql.script import run_script
@@ -152,11 +152,60 @@ def test_the_exit_status_says_whether_all_cases_passed(tmp_path: Path, monkeypat
     assert (status(good), status(good, bad), status(good, suite="qtt")) == (0, 1, 2)
 
 
-def test_a_file_of_the_user_can_define_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millstream.testing.ksql.functions._declarations", {})
-    file = tmp_path / "own_case_functions.py"
-    file.write_text("def twice(x: float) -> float:\n    return 2 * x\n")
-    doubled = [STATEMENTS[0], "CREATE STREAM dst AS SELECT id, TWICE(v) AS half FROM src;"]
-    assert run_queries(case(statements=doubled)).verdict == "refused"
-    assert load_functions(file) == ["TWICE"]
-    assert run_queries(case(statements=doubled, outputs=[OUTPUT | {"value": {"HALF": 6.0}}])).verdict == "passed"
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        ("TEST_UDF(id, NULL)", "doStuffIntString"),
+        ("TEST_UDF(CAST(id AS BIGINT), CAST(id AS BIGINT), 'x')", "doStuffLongLongString"),
+        ("TEST_UDF(CAST(id AS BIGINT), 1, 2, 3)", "doStuffLongVarargs"),
+        ("BAD_UDF(id)", None),
+        ("CASE WHEN WHENCONDITION(TRUE, TRUE) THEN WHENRESULT(7, TRUE) ELSE WHENRESULT(8, FALSE) END", 7),
+    ],
+)
+def test_cases_can_call_the_functions_of_users_that_they_name(call: str, result: Any) -> None:
+    statements = [STATEMENTS[0], f"CREATE STREAM dst AS SELECT id, {call} AS x FROM src;"]
+    outcome = run_queries(case(statements=statements, outputs=[OUTPUT | {"value": {"X": result}}]))
+    assert outcome == ("passed", "")
+    assert "TEST_UDF" not in FUNCTIONS
+
+
+@pytest.mark.parametrize(
+    ("call", "results"),
+    [
+        ("VAR_ARG(n, t)", [6, 7]),
+        ("MID_VAR_ARG(n, t, 'abc', 10, 20)", [39, 43]),
+        ("MULTI_ARG(n, t, 100)", [106, 107]),
+        ("GENERIC_VAR_ARG(t, n, n, n)", [["hello"], ["hello"]]),
+        ("OBJ_COL_ARG(CAST(n AS INT), t)", [[1], [1]]),
+    ],
+)
+def test_cases_can_call_aggregates_of_users(call: str, results: list[Any]) -> None:
+    statements = [
+        "CREATE STREAM src (id INT KEY, n BIGINT, t STRING) WITH (kafka_topic='in', value_format='JSON');",
+        f"CREATE TABLE dst AS SELECT id, {call} AS x FROM src GROUP BY id;",
+    ]
+    rows = [{"n": 1, "t": "hello"}, {"n": 1, "t": None}]
+    inputs = [INPUT | {"value": row} for row in rows]
+    outputs = [OUTPUT | {"value": {"X": result}} for result in results]
+    assert run_queries(case(statements=statements, inputs=inputs, outputs=outputs)) == ("passed", "")
+
+
+@pytest.mark.parametrize(
+    "call", ["VAR_ARG(t, t)", "MULTI_ARG(n, t)", "MID_VAR_ARG(n, t, 3)", "GENERIC_VAR_ARG(n, n, t, n)"]
+)
+def test_aggregates_of_users_refuse_other_arguments(call: str) -> None:
+    statements = [
+        "CREATE STREAM src (id INT KEY, n BIGINT, t STRING) WITH (kafka_topic='in', value_format='JSON');",
+        f"CREATE TABLE dst AS SELECT id, {call} AS x FROM src GROUP BY id;",
+    ]
+    outcome = run_queries(case(statements=statements))
+    assert outcome.verdict == "refused"
+    assert "does not take" in outcome.reason
+
+
+def test_table_functions_of_users_repeat_rows_and_skip_those_that_fail() -> None:
+    query = "CREATE STREAM dst AS SELECT id, TEST_UDTF(v) AS a, THROWING_UDTF(v > 3) AS b FROM src;"
+    statements = [STATEMENTS[0], query]
+    inputs = [INPUT, INPUT | {"value": {"v": 4.0}}]
+    outputs = [OUTPUT | {"value": {"A": 3.0, "B": False}}, OUTPUT | {"value": {"A": 4.0, "B": None}}]
+    assert run_queries(case(statements=statements, inputs=inputs, outputs=outputs)) == ("passed", "")

@@ -23,7 +23,7 @@ def sending_old_values(nodes: Nodes) -> frozenset[Node]:
         if isinstance(node, TableSource | ToTable) and (node.named or node.history is not None):
             tables.stored.add(node)
         elif isinstance(node, TableFilter):
-            if tables.request(node.source, required=False):
+            if tables.request(node.source, required=node.needs_old):
                 tables.sending.add(node)
         elif isinstance(node, TableTableJoin):
             tables.look_up(node.left)

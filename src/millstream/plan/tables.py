@@ -20,6 +20,8 @@ class TableFilter(Node):
     predicate: Function
     negate: bool = False
     stored: bool = False
+    needs_old: bool = False
+    """Whether its source is stored if it is not yet, so that no tombstones are sent for rows that never passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

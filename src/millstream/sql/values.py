@@ -202,10 +202,18 @@ def parse_timestamp(text: str) -> dt.datetime:
         raise ValueError(f"{text!r} is not a timestamp")
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     micros = int((fraction or "0").ljust(6, "0")[:6]) // 1000 * 1000
+    ends_day = hour == "24" and not int(minute or 0) and not int(second or 0) and not micros
     moment = dt.datetime(
-        int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0), micros, dt.UTC
+        int(year),
+        int(month or 1),
+        int(day or 1),
+        0 if ends_day else int(hour or 0),
+        int(minute or 0),
+        int(second or 0),
+        micros,
+        dt.UTC,
     )
-    return moment - _zone_offset(zone)
+    return moment - _zone_offset(zone) + dt.timedelta(days=ends_day)
 
 
 def _zone_offset(zone: str | None) -> dt.timedelta:

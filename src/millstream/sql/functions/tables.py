@@ -8,7 +8,7 @@ from typing import Any
 from millstream.sql.functions.maps import entries_type
 from millstream.sql.functions.registry import function
 
-TABLE_FUNCTIONS = frozenset({"EXPLODE", "CUBE_EXPLODE"})
+TABLE_FUNCTIONS = {"EXPLODE", "CUBE_EXPLODE"}
 """The names of functions whose result is one value for each row; their signatures return arrays of it."""
 
 

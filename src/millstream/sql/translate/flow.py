@@ -59,9 +59,8 @@ class Flow(NamedTuple):
         if not self.is_table:
             return self._replace(handle=self.selected(selection))
         function = SqlFunction(self.named(selection), "where")
-        return self._replace(
-            handle=Table(self.handle._draft, TableFilter(source=self.handle._node, predicate=function))
-        )
+        node = TableFilter(source=self.handle._node, predicate=function, needs_old=True)
+        return self._replace(handle=Table(self.handle._draft, node))
 
     def projected(self, columns: Columns, expressions: dict[str, str], name: str | None = None) -> Any:
         """Return the handle with new columns; the key stays."""

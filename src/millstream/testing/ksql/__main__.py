@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 from millstream.testing.ksql.cases import Case, read_cases
-from millstream.testing.ksql.functions import load_functions
 from millstream.testing.ksql.rest import run_rest
 from millstream.testing.ksql.running import Outcome, run_queries
 from millstream.testing.ksql.script import run_script
@@ -24,10 +23,7 @@ def main() -> int:
     parser.add_argument("--suite", default="qtt", choices=SUITES, help="the suite to run (default: qtt)")
     parser.add_argument("--only", default="", help="run the cases whose id or group contains this text")
     parser.add_argument("--failures", action="store_true", help="print the cases that do not pass")
-    parser.add_argument("--functions", type=Path, help="a Python file whose functions and classes the cases can call")
     options = parser.parse_args()
-    if options.functions is not None:
-        load_functions(options.functions)
     groups: dict[str, Counter[str]] = {}
     for path in options.files:
         for case in read_cases(path):

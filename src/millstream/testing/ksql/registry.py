@@ -10,6 +10,8 @@ from millstream.sql.catalog import REGISTRY_FORMATS, Columns, Format
 from millstream.sql.rows.schemas import type_of_schema
 
 _TYPES = {"AVRO": "AVRO", "PROTOBUF": "PROTOBUF", "JSON_SR": "JSON"}
+_REFERENCES = 1_000_000
+"""Ids from here on belong to schemas that others refer to; cases do not name them."""
 
 
 class MemoryRegistry(SchemaRegistry):
@@ -39,12 +41,23 @@ class MemoryRegistry(SchemaRegistry):
     def add(self, subject: str, schema: Schema, id: int | None) -> int:
         """Add a schema, under an id if a case gives one."""
         same = next((known for known, other in self._by_id.items() if other == schema), None)
-        number = id if id is not None else same if same is not None else max(self._by_id, default=0) + 1
+        number = (
+            id
+            if id is not None
+            else same
+            if same is not None
+            else max((id for id in self._by_id if id < _REFERENCES), default=0) + 1
+        )
         self._by_id[number] = schema
         ids = self._by_subject.setdefault(subject, [])
         if number not in ids:
             ids.append(number)
         return number
+
+    def id_of_reference(self, schema: Schema) -> int:
+        """Return an id that no case uses."""
+        known = next((id for id, other in self._by_id.items() if other == schema), None)
+        return known if known is not None else _REFERENCES + len(self._by_id)
 
     def _request(self, method: str, path: str, _body: Any, what: str) -> bytes:
         raise self.missing(f"{what} ({method} {path})")
@@ -65,7 +78,7 @@ class TopicSchema:
         stored = Schema(text, _TYPES[format], tuple(reference for reference, _ in references))
         self.id = registry.add(f"{name}-{part}", stored, topic.get(f"{part}SchemaId"))
         for reference, inner_schema in references:
-            registry.add(reference.subject, inner_schema, None)
+            registry.add(reference.subject, inner_schema, registry.id_of_reference(inner_schema))
         self.type = type_of_schema(format, text, None, registry.referenced(stored))
         self.format = format
 

@@ -16,7 +16,7 @@ from millstream.sql.translate.statements import Executed, Statements
 from millstream.testing.driver import TestDriver
 from millstream.testing.ksql.cases import Case
 from millstream.testing.ksql.extensions import EXTENSIONS
-from millstream.testing.ksql.functions import define_functions
+from millstream.testing.ksql.functions import test_functions
 from millstream.testing.ksql.records import Raw, Writer, difference, raw_record
 from millstream.testing.ksql.registry import MemoryRegistry, schemas_of
 from millstream.testing.ksql.schemas import wrong_sources
@@ -46,7 +46,8 @@ def run_queries(case: Case) -> Outcome:
 def judged(case: Case, run: Callable[[], Outcome]) -> Outcome:
     """Return the outcome of a case; an error is what a refusal expects."""
     try:
-        return run()
+        with test_functions():
+            return run()
     except SqlError as error:
         return Outcome("passed") if case.is_refusal else Outcome("refused", str(error))
     except Exception as error:
@@ -59,7 +60,6 @@ class _Run:
     def __init__(self, case: Case) -> None:
         self._case = case
         self._catalog = Catalog()
-        define_functions(self._catalog)
         self._registry = MemoryRegistry()
         self._schemas = schemas_of(self._registry, case.topics)
         use_client(RegistryAddress(self._registry.url), self._registry)

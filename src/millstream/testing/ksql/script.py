@@ -23,7 +23,6 @@ from millstream.sql.translate.statements import Executed, Statements, located
 from millstream.testing.driver import TestDriver
 from millstream.testing.ksql.cases import Case
 from millstream.testing.ksql.extensions import EXTENSIONS
-from millstream.testing.ksql.functions import define_functions
 from millstream.testing.ksql.records import Raw
 from millstream.testing.ksql.running import Outcome, judged
 
@@ -49,7 +48,6 @@ class _ScriptRun:
     def __init__(self, case: Case) -> None:
         self._case = case
         self._catalog = Catalog()
-        define_functions(self._catalog)
         self._catalog.settings.update({name: str(value) for name, value in (case.properties or {}).items()})
         self._apps: list[App] = []
         self._statements = Statements(self._catalog, self._new_app)
