@@ -287,7 +287,11 @@ class Several(Aggregation, frozen=True):
 
     def count(self, states: list[Any] | None, _value: Any, /) -> list[Any]:
         """Add a record to aggregations that all are counts, whatever its values."""
-        return [1] * len(self.parts) if states is None else [state + 1 for state in states]
+        return self.count_several(states, 1)
+
+    def count_several(self, states: list[Any] | None, count: int) -> list[Any]:
+        """Add that many records to aggregations that all are counts."""
+        return [count] * len(self.parts) if states is None else [state + count for state in states]
 
 
 AnyAggregation: TypeAlias = (

@@ -129,7 +129,15 @@ def test_the_comparison_reaches_the_loop_with_prefetched_entries(windows: str, m
 
         return counted
 
+    count_groups = time_windows._counted
+
+    def counting_groups(aggregation: Any, prefetched: Any, batch: Any, handles: Any) -> bool:
+        was_possible = count_groups(aggregation, prefetched, batch, handles)
+        added.extend([len(batch.rows)] * was_possible)
+        return was_possible
+
     monkeypatch.setattr(time_windows, "_prefetched_loop", counting)
+    monkeypatch.setattr(time_windows, "_counted", counting_groups)
     rows = with_times([(number % 5, number % 10, number % 3) for number in range(100)])
     for caching in (False, True):
         run("columns", aggregated(WINDOWS[windows], "count"), rows, set(), caching=caching)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+from millstream.foundation.struct_rows import StructRow, are_structs, as_dicts
 from millstream.foundation.value_errors import Origin
 from millstream.operators.columns import ColumnBatch, ProcessColumns, column_operator
 from millstream.operators.runtime import Process, RecordContext, Runtime, operator
-from millstream.plan.select import CompiledSelection, NoteError, Select, SelectRekeyed
+from millstream.plan.select import CompiledSelection, NoteError, Select, SelectRekeyed, takes_structs
 
 
 @operator.register(Select)
@@ -17,6 +19,8 @@ def _select(node: Select, forward: Process, runtime: Runtime) -> Process:
     where, key_of, value_of, explode, skips = compiled
 
     def process(key: Any, value: Any, timestamp: int) -> None:
+        if isinstance(value, StructRow):
+            value = value.as_dict()
         record = [key], [value], [timestamp]
         if where is not None and not where(*record, note)[0]:
             return None
@@ -35,10 +39,13 @@ def _select(node: Select, forward: Process, runtime: Runtime) -> Process:
 @column_operator.register(Select)
 @column_operator.register(SelectRekeyed)
 def _select_columns(node: Select, forward: ProcessColumns, _single: Process, runtime: Runtime) -> ProcessColumns | None:
-    compiled = node.selection.compile()
+    dicts = node.selection.compile()
+    structs = cache(lambda: node.selection.compile(structs=True))
+    forwards_structs = takes_structs(node, runtime.plan.readers)
 
     def process_columns(batch: ColumnBatch) -> None:
         note = _note(node, runtime, batch)
+        compiled = structs() if are_structs(batch.values) else dicts
         if compiled.where is not None:
             batch = batch.filtered(compiled.where(batch.keys, batch.values, batch.timestamps, note))
             note = _note(node, runtime, batch)
@@ -50,7 +57,10 @@ def _select_columns(node: Select, forward: ProcessColumns, _single: Process, run
                 runtime.drop(node, "null_key")
             batch, keys = batch.filtered([key is not None for key in keys]), [key for key in keys if key is not None]
             note = _note(node, runtime, batch)
-        forward(_computed(batch, keys, compiled, note))
+        result = _computed(batch, keys, compiled, note)
+        if compiled is not dicts and not node.selection.replaces_values and not forwards_structs:
+            result = result.with_values(as_dicts(result.values))
+        forward(result)
 
     return process_columns
 

@@ -70,6 +70,15 @@ class Prefetched:
         self._spans = spans
         self._is_single = is_single
 
+    def single_entries(self, handles: list[Any]) -> list[Entry] | None:
+        """Return the entry of each row; None if rows belong to several windows each."""
+        return list(self._lookups(handles)) if self._is_single else None
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether no record is older than one before it."""
+        return bool((self._times[1:] >= self._times[:-1]).all())
+
     def late_rows(self, now: int, open_for: int) -> list[int]:
         """Return the rows for which a window has closed before they arrive, if the operator's time starts at ``now``.
 
@@ -83,11 +92,15 @@ class Prefetched:
 
     def entries(self, handles: list[Any]) -> Iterator[Iterable[Entry]]:
         """Yield the entries of each row."""
+        lookups = self._lookups(handles)
+        return zip(lookups, strict=False) if self._is_single else lookups
+
+    def _lookups(self, handles: list[Any]) -> Iterator[Any]:
+        """Yield what the spans of the rows have for them: an entry, or a list of entries."""
         by_span = [entries for _, entries, _, _ in self._spans]
-        result: Iterator[Any] = map(by_span[0].__getitem__, handles)
-        if len(by_span) > 1:
-            result = map(getitem, map(by_span.__getitem__, self._span_of_row.tolist()), handles)
-        return zip(result, strict=False) if self._is_single else result
+        if len(by_span) == 1:
+            return map(by_span[0].__getitem__, handles)
+        return map(getitem, map(by_span.__getitem__, self._span_of_row.tolist()), handles)
 
 
 class _EntriesOfWindows(dict[Any, list[Entry]]):

@@ -6,8 +6,10 @@ entries are prefetched. They must give the same results, state and counts; tests
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from millstream.foundation.object_codec import encode_key, hashable_keys
@@ -61,7 +63,7 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
             late = None if add is None else _late_rows(aggregation, prefetched, batch, handles, open_for)
             if add is None or prefetched is None or late is None:
                 update_columns(batch, handles, send)
-            else:
+            elif collector is not None or late or not _counted(aggregation, prefetched, batch, handles):
                 start, entries = 0, prefetched.entries(handles)
                 for row in late:
                     add(batch.part(start, row), entries, send)
@@ -73,6 +75,30 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
         return process_columns
 
     return Port(process, make_process_columns)
+
+
+def _counted(aggregation: WindowAggregator, prefetched: Prefetched, batch: ColumnBatch, handles: list[Any]) -> bool:
+    """Count the records of each window in one step, if only their number matters; return whether that was possible.
+
+    It must do what ``_prefetched_loop`` does, for updates that are not forwarded before the end of the batch.
+    """
+    added, entries = aggregation.added_several, prefetched.single_entries(handles)
+    if added is None or entries is None:
+        return False
+    pairs: Iterable[tuple[Entry, int]] = zip(entries, batch.timestamps, strict=True)
+    latest = dict(pairs if prefetched.is_in_order else sorted(pairs, key=itemgetter(1)))
+    aggregation.clock.time = max(aggregation.clock.time, *latest.values())
+    for entry, count in Counter(entries).items():  # in the order in which the loop would mark them
+        old = entry.value
+        if old is None or latest[entry] > entry.timestamp:
+            entry.timestamp = latest[entry]
+        entry.value = added(aggregation.begin() if old is None else old, count)
+        if not entry.changed:
+            aggregation.store.mark(entry)
+        if entry.headers:
+            entry.headers = ()
+    aggregation.context.row = batch.rows[-1]
+    return True
 
 
 def _late_rows(

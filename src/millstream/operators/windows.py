@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import singledispatch
+from operator import add
 from typing import Any, TypeAlias
 
+from millstream.aggregations import Several
 from millstream.functions import Function
 from millstream.operators.aggregation import Step, finishing, finishing_columns, store_of_windows, with_key
 from millstream.operators.columns import ColumnBatch, EndOfBatch, Port, ProcessColumns, record_by_record
@@ -63,6 +65,8 @@ class WindowAggregator:
         step = protected(with_key(adder), node, runtime, always=shares)
         self.added: Step = step if node.initial is not None else _or_first(step)
         """Returns the aggregate with one more value."""
+        self.added_several = _counting(node)
+        """Returns an aggregate with that many more records; None if their values matter."""
         self.merge: Step | None = None if node.merger is None else protected(with_key(node.merger), node, runtime)
         self.store: Any = store_of_windows(node, runtime)
         self.clock = self.store.clock(number)
@@ -203,6 +207,12 @@ class WindowAggregator:
 
 def _nothing() -> None:
     """Return None: without an initial value there is no aggregate before the first record."""
+
+
+def _counting(node: WindowedAggregate) -> Callable[[Any, int], Any] | None:
+    if not node.counts or node.other_adders:
+        return None
+    return node.ready.count_several if isinstance(node.ready, Several) else add
 
 
 def _or_first(step: Step) -> Step:

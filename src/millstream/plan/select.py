@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -36,8 +36,12 @@ class Selection(Protocol):
     def query(self) -> str:
         """The query that it is part of, for messages; not part of what it does."""
 
-    def compile(self) -> CompiledSelection:
-        """Return its functions."""
+    @property
+    def replaces_values(self) -> bool:
+        """Whether all values are computed."""
+
+    def compile(self, *, structs: bool = False) -> CompiledSelection:
+        """Return its functions, over values that are dicts or Structs."""
 
     def expression_of(self, part: str) -> str:
         """Return the text of one of its parts, as errors name them."""
@@ -58,3 +62,11 @@ class SelectRekeyed(Select):
 
 
 SELECTIONS = (Select, SelectRekeyed)
+
+
+def takes_structs(node: Node, readers: Mapping[Node, Sequence[tuple[Node, int]]]) -> bool:
+    """Whether only selections see the values of a node, so that rows can be Structs instead of dicts."""
+    return bool(readers[node]) and all(
+        isinstance(reader, SELECTIONS) and (reader.selection.replaces_values or takes_structs(reader, readers))
+        for reader, _ in readers[node]
+    )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+from millstream.foundation.struct_rows import attribute_of
 from millstream.plan.select import Compute
 from millstream.sql.generate import Code, Generator
 from millstream.sql.parser.cursor import Cursor
@@ -28,9 +29,16 @@ def parse_type(text: str) -> Type:
     return Cursor(text).type()
 
 
-def scope_codes(scope: Scope) -> dict[str, Code]:
-    """Return the code that reads each column of a scope."""
-    return {name: Code(_location(name, where), parse_type(type), is_safe=True) for name, type, where in scope}
+def scope_codes(scope: Scope, *, structs: bool = False) -> dict[str, Code]:
+    """Return the code that reads each column of a scope; with ``structs`` values are Structs instead of dicts."""
+    return {
+        name: Code(
+            f"v.{attribute_of(name)}" if structs and where == "value" else _location(name, where),
+            parse_type(type),
+            is_safe=True,
+        )
+        for name, type, where in scope
+    }
 
 
 def _location(name: str, where: str) -> str:
@@ -87,15 +95,27 @@ def clause(
     shape: Shape,
     label: str,
     wanted: Sequence[Type | None] = (),
+    *,
+    structs: bool = False,
 ) -> Compute:
-    """Return the function of a clause; values are converted to the ``wanted`` types."""
-    generator = Generator(scope_codes(scope))
-    careful = Generator(scope_codes(scope), guards=True)
+    """Return the function of a clause; values are converted to the ``wanted`` types.
+
+    Every batch asks for it, so it is generated once, unless it calls code of the user, which may change in a notebook.
+    """
+    build = _generated if any(_USER_CODE in part.expression for part in parts) else _cached
+    return build(scope, tuple(parts), shape, label, tuple(wanted), structs)
+
+
+def _generated(
+    scope: Scope, parts: tuple[Part, ...], shape: Shape, label: str, wanted: tuple[Type | None, ...], structs: bool
+) -> Compute:
+    generator = Generator(scope_codes(scope, structs=structs))
+    careful = Generator(scope_codes(scope, structs=structs), guards=True)
     careful.names = generator.names
     codes, guarded = (
         [_code(each, part, wanted, number) for number, part in enumerate(parts)] for each in (generator, careful)
     )
-    source = _source(codes, guarded, parts, shape)
+    source = _source(codes, guarded, parts, shape, has_nulls=not structs)
     file = f"<sql {label} {abs(hash(source)):x}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = {**generator.names, "NULLS": _NULLS, "partial": partial, "guard_of": _guard}
@@ -104,21 +124,28 @@ def clause(
     return compute
 
 
+_cached = lru_cache(1000)(_generated)
+_USER_CODE = "FUNCTION "
+"""Part of every call that carries its declaration."""
+
+
 def _code(generator: Generator, part: Part, wanted: Sequence[Type | None], number: int) -> Code:
     code = generator.code(parse_expression(part.expression))
     target = wanted[number] if number < len(wanted) else None
     return code if target is None else generator.converted(code, target, 0)
 
 
-def _source(codes: list[Code], guarded: list[Code], parts: Sequence[Part], shape: Shape) -> str:
+def _source(codes: list[Code], guarded: list[Code], parts: Sequence[Part], shape: Shape, *, has_nulls: bool) -> str:
     texts = [code.text for code in codes]
     result = shape.result.format(*texts)
-    if shape.null is None:
+    needs_all = _OTHER_COLUMNS.search(result) is not None
+    loop = "k, v, t in zip(keys, values, times)" if needs_all else "v in values"
+    if not has_nulls:
+        fast, slow, rows = f"{result} for {loop}", "", "None"
+    elif shape.null is None:
         fast, slow = f"{result} for k, v, t in rows", "        v = NULLS if v is None else v"
         rows = "((k, NULLS if v is None else v, t) for k, v, t in zip(keys, values, times))"
     else:
-        needs_all = _OTHER_COLUMNS.search(result) is not None
-        loop = "k, v, t in zip(keys, values, times)" if needs_all else "v in values"
         fast = f"{shape.null} if v is None else {result} for {loop}"
         slow = f"        if v is None:\n            results.append({shape.null})\n            continue"
         rows = "None"

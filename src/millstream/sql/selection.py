@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from millstream.foundation.struct_rows import ProjectedRows
 from millstream.foundation.value_errors import Origin
 from millstream.functions import Context, Function
 from millstream.plan.select import CompiledSelection, Compute, NoteError
@@ -36,13 +37,15 @@ class SqlSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     query: str = ""
     """The query that it is part of, for messages."""
 
-    def compile(self) -> CompiledSelection:
-        """Return its functions."""
-        where = None if self.where is None else clause(self.scope, [Part("WHERE", self.where)], CONDITION, "where")
-        value = self.compile_value()
+    def compile(self, *, structs: bool = False) -> CompiledSelection:
+        """Return its functions, over values that are dicts or Structs."""
+        where = None
+        if self.where is not None:
+            where = clause(self.scope, [Part("WHERE", self.where)], CONDITION, "where", structs=structs)
+        value = self._compile_value(structs=structs)
         return CompiledSelection(
             where=where,
-            key=self.compile_key(),
+            key=self._compile_key(structs=structs),
             value=None if self.exploded else value,
             explode=_exploding(value, self) if self.exploded and value is not None else None,
             skips_null_keys=not self.keeps_null_keys and self.key is not None,
@@ -64,30 +67,38 @@ class SqlSelection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         groups = "" if self.key is None else f" by {', '.join(self.key)}"
         return f"{', '.join(self.arguments)}{groups}"
 
-    def compile_key(self) -> Compute | None:
+    @property
+    def replaces_values(self) -> bool:
+        return self.arguments is not None or self.columns is not None
+
+    def _compile_key(self, *, structs: bool) -> Compute | None:
         """Return the function of keys."""
         if self.key is None:
             return None
         if not self.key:
             return lambda keys, _values, _times, _note: [None] * len(keys)
         parts = [Part(f"key {number + 1}", text) for number, text in enumerate(self.key)]
-        compute = clause(self.scope, parts, key_shape(len(parts)), "key")
+        compute = clause(self.scope, parts, key_shape(len(parts)), "key", structs=structs)
         if self.keeps_null_keys or len(parts) == 1:
             return compute
         return lambda keys, values, times, note: [
             None if None in key else key for key in compute(keys, values, times, note)
         ]
 
-    def compile_value(self) -> Compute | None:
+    def _compile_value(self, *, structs: bool) -> Compute | None:
         """Return the function of values."""
         if self.arguments is not None:
             parts = [Part(f"argument {number + 1}", text) for number, text in enumerate(self.arguments)]
-            return clause(self.scope, parts, list_shape(len(parts)), "arguments")
+            return clause(self.scope, parts, list_shape(len(parts)), "arguments", structs=structs)
         if self.columns is None:
             return None
         parts = [Part(name, text) for name, text in self.columns]
         wanted = [parse_type(text) for text in self.types]
-        return clause(self.scope, parts, record_shape([part.name for part in parts]), "columns", wanted)
+        names = tuple(part.name for part in parts)
+        compute = clause(self.scope, parts, record_shape(names), "columns", wanted, structs=structs)
+        if not structs:
+            return compute
+        return lambda keys, values, times, note: ProjectedRows(compute(keys, values, times, note), names)
 
 
 def _exploding(compute: Compute, selection: SqlSelection) -> Compute:

@@ -6,13 +6,17 @@ decoded item by item.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from millstream.foundation.nesting import MAX_DEPTH, MIN_DEEP_BYTES
 from millstream.foundation.object_codec import PRESENCE_CODEC
+from millstream.functions import Function
+from millstream.plan.node import Node
+from millstream.plan.select import takes_structs
+from millstream.plan.sources import Source
 from millstream.serdes import Json, Readable, Serde, Text
 
 Column: TypeAlias = list[bytes | None]
@@ -32,6 +36,14 @@ def column_decoder(serde: Serde) -> ColumnDecoder:
     if serde is PRESENCE_CODEC:
         return lambda items: [None if item is None else True for item in items]
     return item_by_item(serde.decode)
+
+
+def reading_serde(source: Source, readers: Mapping[Node, Sequence[tuple[Node, int]]]) -> Serde:
+    """Return what decodes the values of a source: rows that only selections see are Structs instead of dicts."""
+    as_structs = getattr(source.value, "as_structs", None)
+    if as_structs is None or isinstance(source.timestamp, Function) or not takes_structs(source, readers):
+        return source.value
+    return as_structs() or source.value
 
 
 def item_by_item(decode: Callable[[bytes], Any]) -> ColumnDecoder:

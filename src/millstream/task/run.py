@@ -35,6 +35,7 @@ from millstream.state.timers import Timers
 from millstream.state.versioned import VersionedStore
 from millstream.state.windows import WindowStore
 from millstream.task.current_record import CurrentRecord
+from millstream.task.decoding import reading_serde
 from millstream.task.environment import TaskEnvironment
 from millstream.task.inputs import Decode, DecodedChunk, Decoder, Reject
 from millstream.task.merging import merged
@@ -278,7 +279,9 @@ class TaskRun:
         for head in self._stage.inputs:
             if isinstance(head, Source):
                 assigner = TimestampAssigner(head, self.wall_time, self.latest_times, self)
-                decode = self._timed(head, Decoder(head.key, head.value, assigner.assign, self._reject(head)))
+                decode = self._timed(
+                    head, Decoder(head.key, reading_serde(head, self.plan.readers), assigner.assign, self._reject(head))
+                )
                 for topic in head.topics_among({range_.topic for range_ in self._input.ranges}):
                     yield entry_points[head], self._from_topic(topic, decode)
             else:

@@ -67,7 +67,17 @@ class Generator:
             converter = self._literal_converter(code, target) or cast(code.type, target)
         except (CoercionError, ValueError) as error:
             raise Problem(offset, str(error)) from error
-        return Code(self._applied(converter, code.text), target)
+        constant = self._converted_constant(converter, code.text)
+        return Code(self._applied(converter, code.text), target) if constant is None else constant._replace(type=target)
+
+    def _converted_constant(self, converter: Converter | None, text: str) -> Code | None:
+        """Return a literal that is converted here instead of for every row; None if it is none, or does not convert."""
+        if converter is None or not is_literal(text):
+            return None
+        try:
+            return Code(self.constant(converter(self.names[text] if text in self.names else int(text[1:-1]))), NULL)
+        except (ValueError, ArithmeticError):  # an error of each row
+            return None
 
     def _literal_converter(self, code: Code, target: Type) -> Converter | None:
         if code.literal is None or target.kind == "STRING":

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypedDict
 
 import msgspec
 
+from millstream.foundation.struct_rows import StructRow, attribute_of, struct_type
 from millstream.sql.types import Type
 
 _SIMPLE: dict[str, Any] = {
@@ -40,9 +41,10 @@ class FastRows:
     def __init__(self, columns: Mapping[str, Type], types: Mapping[str, Any]) -> None:
         self._count = len(columns)
         self._balance = _PATIENCE
-        exact, lower = _decoder(types), _lower_decoder(types)
+        exact, lower = _decoder(types), _struct_decoder(types, {name: name.lower() for name in types})
         self._exact, self._exact_lines = exact.decode, exact.decode_lines
         self._lower, self._lower_lines = lower.decode, lower.decode_lines
+        self._exact_structs = _struct_decoder(types, {name: name for name in types}).decode_lines
         self._renamed = _renaming(tuple(columns))
         self._is_lower = False
 
@@ -83,6 +85,15 @@ class FastRows:
             self._is_lower = not self._is_lower
         return []
 
+    def decode_structs(self, lines: bytes) -> list[StructRow]:
+        """Return the rows of lines as Structs, nothing if one of them is not as declared."""
+        for _ in range(2 if self._balance >= 0 else 0):
+            try:
+                return self._lower_lines(lines) if self._is_lower else self._exact_structs(lines)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                self._is_lower = not self._is_lower
+        return []
+
 
 def _decoder(types: Mapping[str, Any]) -> msgspec.json.Decoder[Any]:
     """Return what decodes an object with these fields, or some of them, to a dict."""
@@ -90,16 +101,13 @@ def _decoder(types: Mapping[str, Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(row)
 
 
-def _lower_decoder(types: Mapping[str, Any]) -> msgspec.json.Decoder[Any]:
-    """Return what decodes an object with these fields in lower case to a Struct, which is faster than a dict."""
-    fields = [(f"f{number}", type) for number, type in enumerate(types.values())]
-    names = {f"f{number}": name.lower() for number, name in enumerate(types)}
-    row: Any = msgspec.defstruct("row", fields, rename=names, gc=False)
-    return msgspec.json.Decoder(row)
+def _struct_decoder(types: Mapping[str, Any], names: Mapping[str, str]) -> msgspec.json.Decoder[StructRow]:
+    """Return what decodes an object with all these fields to a Struct, which is faster than a dict."""
+    return msgspec.json.Decoder(struct_type(types, names))
 
 
 def _renamed_row(names: tuple[str, ...]) -> str:
-    return ", ".join(f"{name!r}: row.f{number}" for number, name in enumerate(names))
+    return ", ".join(f"{name!r}: row.{attribute_of(name)}" for name in names)
 
 
 def _renaming(names: tuple[str, ...]) -> Callable[[list[Any]], list[dict[str, Any]]]:

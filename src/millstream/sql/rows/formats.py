@@ -13,6 +13,7 @@ import msgspec
 
 from millstream.errors import SerdeError
 from millstream.foundation.nesting import limit_json_depth
+from millstream.foundation.struct_rows import ProjectedRows
 from millstream.serdes import FLOAT64, INT32, INT64, RAW, TEXT, Serde
 from millstream.sql.rows.delimited import read_line, text_reader, text_writer, write_line
 from millstream.sql.rows.fast import FastRows
@@ -108,12 +109,21 @@ class JsonRows(Rows):
         """Decode rows that are lines; nothing if one of them must be decoded by itself."""
         return [] if self._fast is None else self._fast.decode_lines(lines)
 
+    def as_structs(self) -> Serde | None:
+        """Return what reads lines as Structs instead of dicts; None if rows need conversions."""
+        return None if self._fast is None else _StructRows(self, self._fast)
+
     def encode_lines(self, rows: list[Any]) -> bytes:
         """Encode rows as lines; nothing if one of them must be encoded by itself."""
-        if not self._is_plain or set(map(type, rows)) != {dict} or set(map(tuple, rows)) != {self._names}:
+        if not self._is_plain or not self._has_all_columns(rows):
             return b""
         lines = self._lines(rows)
         return b"" if self._has_doubles and b"null" in lines else lines
+
+    def _has_all_columns(self, rows: list[Any]) -> bool:
+        if isinstance(rows, ProjectedRows):
+            return rows.column_names == self._names
+        return set(map(type, rows)) == {dict} and set(map(tuple, rows)) == {self._names}
 
     def decode(self, data: bytes, /) -> Any:
         """Decode a row."""
@@ -123,6 +133,29 @@ class JsonRows(Rows):
         if not self.is_wrapped:
             return self._row({self._names[0]: self._read(value)})
         return None if value is None else self._row(self._read(value))
+
+
+class _StructRows(Serde):
+    """JSON rows whose lines are decoded to Structs; a row that is decoded by itself is a dict."""
+
+    reads_lines = True
+    has_depth_limit = False
+
+    def __init__(self, rows: JsonRows, fast: FastRows) -> None:
+        self._rows = rows
+        self.decode_lines = fast.decode_structs
+
+    def decode(self, data: bytes, /) -> Any:
+        """Decode a row to a dict."""
+        return self._rows.decode(data)
+
+    def encode(self, row: Any, /) -> bytes:
+        """Encode a row that is a dict."""
+        return self._rows.encode(row)
+
+    @property
+    def name(self) -> str:
+        return self._rows.name
 
 
 def _has_decimals(type: Type) -> bool:
