@@ -97,11 +97,13 @@ class RepeatedValues:
     """A selection that repeats values; some records get no key, and some of these fail."""
 
     query = "repeated"
+    replaces_values = True
 
     def expression_of(self, part: str) -> str:
         return part
 
-    def compile(self) -> CompiledSelection:
+    def compile(self, *, structs: bool = False) -> CompiledSelection:
+        assert not structs
         return CompiledSelection(None, self._keys, None, self._explode, skips_null_keys=True)
 
     def _keys(self, _keys: Sequence[Any], values: Sequence[Any], _times: Sequence[int], _note: NoteError) -> list[Any]:
