@@ -38,7 +38,7 @@ def struct_type(types: Mapping[str, Any], names_in_json: Mapping[str, str]) -> t
 
 
 class ProjectedRows(list[Any]):
-    """Rows as dicts that all have exactly these columns in this order, so that nobody needs to check it again."""
+    """Rows as dicts that all have exactly these columns in this order, so that encoding need not check it again."""
 
     __slots__ = ("column_names",)
 
