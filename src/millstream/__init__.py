@@ -37,6 +37,7 @@ from millstream.processors import (
 from millstream.queues.worker import Reject
 from millstream.records import Record, Windowed
 from millstream.secret import Secret
+from millstream.sql.columns import Expr, col, row
 from millstream.suppression import until_time_limit, until_window_closes
 from millstream.timestamps import device_clock
 from millstream.windowed_serdes import session_windowed, time_windowed
@@ -46,6 +47,7 @@ __all__ = [
     "Alerts",
     "App",
     "Config",
+    "Expr",
     "GroupedStream",
     "JoinWindow",
     "MillstreamError",
@@ -58,6 +60,7 @@ __all__ = [
     "Table",
     "ValueTransformer",
     "Windowed",
+    "col",
     "collect_of",
     "collect_set_of",
     "count_distinct_of",
@@ -73,6 +76,7 @@ __all__ = [
     "min_of",
     "punctuate",
     "quantile_of",
+    "row",
     "session",
     "session_store",
     "session_windowed",

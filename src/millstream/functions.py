@@ -121,6 +121,9 @@ def by_arity(verb: str, call: object, allowed: dict[int, str] | None = None) -> 
     allowed = allowed or _FORMS
     if isinstance(call, Function):
         return call  # it is data already
+    if hasattr(call, "as_function"):  # an expression
+        function: Function = call.as_function()
+        return function
     if not callable(call):
         raise DefinitionError(f"{verb}() expects a function, not {call!r}", hint=_call_hint(call, allowed))
     arity = _required_arguments(call, otherwise=min(allowed))

@@ -6,7 +6,7 @@ from typing import Any, assert_type
 
 from tests.typing.rides import Ride
 
-from millstream import Alerts, App, GroupedStream, Processor, Record, Stream, Table
+from millstream import Alerts, App, Expr, GroupedStream, Processor, Record, Stream, Table, col, row
 from millstream.alerts.events import AlertEvent
 
 app = App("streams")
@@ -22,6 +22,16 @@ assert_type(lines.map_values(len), Stream[str, int])
 assert_type(lines.map_values(str.upper), Stream[str, str])
 assert_type(lines.map_values(int, value=int), Stream[str, int])
 assert_type(plain.map_values(lambda value: value["price"]), Stream[str, Any])
+
+# Expressions.
+assert_type(col("price", float), Expr[float])
+assert_type(col("zone", int) > 4, Expr[bool])
+assert_type(col("zone", int) / 2, Expr[float])
+assert_type(rides.filter(col("price") > 3), Stream[str, Ride])
+assert_type(rides.map_values(col("price", float) * 2), Stream[str, float])
+assert_type(rides.map_values(col("zone").cast(str)), Stream[str, str])
+assert_type(rides.map_values(row(price=col("price"))), Stream[str, dict[str, Any]])
+assert_type(rides.group_by(col("zone", int)), GroupedStream[int, Ride])
 
 assert_type(rides.filter(lambda ride: ride.price > 3), Stream[str, Ride])
 assert_type(rides.filter(lambda key, ride: ride.zone == 4), Stream[str, Ride])
