@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,11 +44,11 @@ class Oracle:
         """Return the case with the results of Kafka Streams; ``lots`` decide between equal timestamps."""
         if not (case.config or {}).get("cache"):
             return msgspec.structs.replace(case, expect=msgspec.convert(self._answer(case, lots), Expectation))
-        uncached = msgspec.structs.replace(case, config=None)
-        answers = [self._answer(each, lots) for each in (case, uncached)]
+        settings = ({"cache": True}, None, {"cache": True, "commits": True})
+        answers = [self._answer(msgspec.structs.replace(case, config=config), lots) for config in settings]
         finals = [{"final": _final(answer["steps"]), "stores": answer.get("stores", {})} for answer in answers]
         errors = [answer["error"] for answer in answers if "error" in answer]
-        expectation: dict[str, Any] = {**finals[0], "uncached": finals[1]}
+        expectation: dict[str, Any] = {**finals[0], "uncached": finals[1], "committed": finals[2]}
         return msgspec.structs.replace(
             case, expect=msgspec.convert({"error": errors[0]} if errors else expectation, Expectation)
         )
@@ -74,14 +75,18 @@ class Oracle:
             return outcome
         return Outcome(case.id, case.group, "not comparable", outcome.differences)
 
-    def failure_of(self, case: Case) -> str | None:
-        """Return a report of a case, shrunk, if the results differ."""
-        if self.outcome(case).status in ("passed", "not comparable"):
-            return None
+    def report_of(self, case: Case, differences: tuple[str, ...]) -> str:
+        """Return a report of a case whose results differ, shrunk."""
         small = shrunk(case, lambda smaller: is_valid(smaller) and self.outcome(smaller).status == "failed", 150)
-        lines = [f"{case.id}: {self.outcome(small).differences}"]
+        differences = self.outcome(small).differences or differences
+        lines = [f"{case.id}: {differences}"]
         lines += [msgspec.json.encode(item).decode() for item in (small.config, *small.topology, *small.steps)]
         return "\n   ".join(lines)
+
+    def failure_of(self, case: Case) -> str | None:
+        """Return a report of a case if the results differ."""
+        outcome = self.outcome(case)
+        return self.report_of(case, outcome.differences) if outcome.status in ("failed", "unsupported") else None
 
 
 def _final(steps: list[list[list[Any]]]) -> dict[str, list[list[Any]]]:
@@ -124,15 +129,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first one")
     parser.add_argument("--profile", choices=PROFILES, nargs="+", default=list(PROFILES), help="the kinds of cases")
     arguments = parser.parse_args()
-    failures = 0
+    counts: Counter[str] = Counter()
     with oracle() as kafka:
         for seed in range(arguments.seed, arguments.seed + arguments.topologies):
             case = case_of(arguments.profile[seed % len(arguments.profile)], seed)
-            report = kafka.failure_of(case)
-            if report is not None:
-                failures += 1
-                print(report, flush=True)
-    print(f"{arguments.topologies} topologies from seed {arguments.seed} on: {failures} differ")
+            outcome = kafka.outcome(case)
+            counts[outcome.status] += 1
+            if outcome.status not in ("passed", "not comparable"):
+                print(kafka.report_of(case, outcome.differences), flush=True)
+            elif outcome.status == "not comparable":
+                print(f"{case.id} is not comparable: {outcome.differences}", flush=True)
+    failures = counts.total() - counts["passed"] - counts["not comparable"]
+    listed = ", ".join(f"{count} {status}" for status, count in counts.items())
+    print(f"{arguments.topologies} topologies from seed {arguments.seed} on: {failures} differ ({listed})")
     sys.exit(1 if failures else 0)
 
 

@@ -21,6 +21,8 @@ class Expectation(msgspec.Struct, frozen=True):
     queries: list[Any] = []
     final: dict[str, list[list[Any]]] | None = None
     uncached: dict[str, Any] | None = None
+    committed: dict[str, Any] | None = None
+    """With caching and a commit after each step; case files do not have it, answers to random cases do."""
 
 
 class Case(msgspec.Struct, frozen=True):

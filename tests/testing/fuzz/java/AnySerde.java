@@ -1,5 +1,6 @@
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serializer;
@@ -9,9 +10,12 @@ import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.kstream.internals.TimeWindow;
 import org.apache.kafka.streams.kstream.internals.UnlimitedWindow;
 
-/** Serdes of text, numbers and windowed keys. Text keys are their own bytes, so that stores sort them as text. */
+/**
+ * Serdes of text, numbers and windowed keys. Text keys are their own bytes, so that stores sort them as text; windowed
+ * keys are sorted as those of Kafka Streams: by key, then start, sessions by key, end and start.
+ */
 public final class AnySerde {
-    private static final byte WINDOWED = (byte) 0xFF;
+    private static final byte WINDOWED = (byte) 0xF8;
 
     private AnySerde() {}
 
@@ -54,25 +58,26 @@ public final class AnySerde {
         byte[] inner = encodeKey(windowed.key());
         Window window = windowed.window();
         byte kind = (byte) (window instanceof SessionWindow ? 1 : window instanceof UnlimitedWindow ? 2 : 0);
-        return ByteBuffer.allocate(18 + inner.length).put(WINDOWED).put(kind).putLong(window.start())
-            .putLong(window.end()).put(inner).array();
+        long first = kind == 1 ? window.end() : window.start();
+        long second = kind == 1 ? window.start() : window.end();
+        return ByteBuffer.allocate(17 + inner.length).put(inner).putLong(first).putLong(second)
+            .put((byte) (WINDOWED + kind)).array();
     }
 
     private static Object decodeKey(byte[] data) {
         if (data == null) {
             return null;
         }
-        if (data.length == 0 || data[0] != WINDOWED) {
+        int kind = data.length == 0 ? -1 : data[data.length - 1] - WINDOWED;
+        if (kind < 0 || kind > 2) {
             return new String(data, StandardCharsets.UTF_8);
         }
-        ByteBuffer buffer = ByteBuffer.wrap(data, 1, data.length - 1);
-        byte kind = buffer.get();
-        long start = buffer.getLong();
-        long end = buffer.getLong();
-        byte[] inner = new byte[buffer.remaining()];
-        buffer.get(inner);
-        Window window = kind == 1 ? new SessionWindow(start, end)
-            : kind == 2 ? new UnlimitedWindow(start) : new TimeWindow(start, end);
+        byte[] inner = Arrays.copyOf(data, data.length - 17);
+        ByteBuffer buffer = ByteBuffer.wrap(data, inner.length, 16);
+        long first = buffer.getLong();
+        long second = buffer.getLong();
+        Window window = kind == 1 ? new SessionWindow(second, first)
+            : kind == 2 ? new UnlimitedWindow(first) : new TimeWindow(first, second);
         return new Windowed<>(decodeKey(inner), window);
     }
 }

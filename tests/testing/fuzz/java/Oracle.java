@@ -100,6 +100,9 @@ public class Oracle {
             for (JsonNode step : given.get("steps")) {
                 number++;
                 run(step, driver, config.path("cache").asBoolean());
+                if (config.path("commits").asBoolean()) {
+                    new DriverAccess(driver).commit();
+                }
                 steps.add(records(driver, headers));
             }
             if (config.path("cache").asBoolean()) {
