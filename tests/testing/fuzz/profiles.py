@@ -16,6 +16,7 @@ from millstream.testing.fuzz.handles import Draft, Handle
 Verb: TypeAlias = Callable[[Draft], None]
 Node: TypeAlias = dict[str, Any]
 _FAILS = "fail_if_contains:x"
+_LONG = 4_001
 
 
 def of_text_keys(verb: Verb) -> Verb:
@@ -152,6 +153,8 @@ class Profile(NamedTuple):
 
     verbs: Mapping[Verb, int]
     change: Callable[[Case, random.Random], Case] = lambda case, _pick: case
+    size: Mapping[str, int] = {}  # noqa: RUF012 - never changed
+    """The fewest verbs and the most steps."""
 
 
 def _with_headers(case: Case, pick: random.Random) -> Case:
@@ -224,6 +227,68 @@ def _with_sources(case: Case, pick: random.Random) -> Case:
     return msgspec.structs.replace(case, topology=[several(node) for node in case.topology], steps=steps)
 
 
+def _with_long_times(case: Case, _pick: random.Random) -> Case:
+    """Make all times longer, so that segments of stores expire."""
+    nodes = [
+        {name: value * _LONG if name.endswith("_ms") else value for name, value in node.items()}
+        for node in case.topology
+    ]
+    steps = [
+        {"pipe": [*step["pipe"][:3], step["pipe"][3] * _LONG]} if "pipe" in step else step for step in case.steps
+    ]
+    return msgspec.structs.replace(case, topology=nodes, steps=steps)
+
+
+def _with_queries(case: Case, pick: random.Random) -> Case:
+    """Ask the stores of tables and aggregations."""
+    by_id = {node["id"]: node for node in case.topology}
+    queries: list[Node] = []
+    for node in case.topology:
+        if "store" in node and node["op"] in ("table", "to_table", "count", "reduce", "aggregate"):
+            kind = _store_kind(node, by_id)
+            queries += [{"store": node["store"], **pick.choice(_queries(kind, pick))} for _ in range(3)]
+    return msgspec.structs.replace(case, queries=queries)
+
+
+def _store_kind(node: Node, by_id: Mapping[str, Node]) -> str:
+    if "versioned_history_ms" in node:
+        return "versioned"
+    source = by_id[node["in"]] if isinstance(node.get("in"), str) else {}
+    while source.get("op") == "emit":
+        source = by_id[source["in"]]
+    window = source.get("window")
+    return "key_value" if window is None else "session" if window == "session" else "window"
+
+
+def _queries(kind: str, pick: random.Random) -> list[Node]:
+    first, last = sorted(pick.choices([*"abc", None], k=2), key=str)
+    start, stop = sorted(pick.choices([0, 5, 20, 1000, 1010, 1030, 1100, 5000], k=2))
+    key, times = pick.choice("abc"), {"from": start, "to": stop}
+    keys = {"key_from": first, "key_to": last}
+    match kind:
+        case "key_value":
+            names = ("all", "reverse_all", "range", "reverse_range")
+            ranges = [{"query": name, "from": first, "to": last} for name in names]
+            return [{"query": "get", "key": key}, {"query": "prefix_scan", "prefix": key}, *ranges]
+        case "versioned":
+            return [{"query": "get", "key": key}, {"query": "get_as_of", "key": key, "as_of": start}]
+        case "window":
+            return [
+                {"query": pick.choice(["", "backward_"]) + "fetch", "key": key, **times},
+                {"query": pick.choice(["", "backward_"]) + "fetch_range", **keys, **times},
+                {"query": pick.choice(["", "backward_"]) + "fetch_all", **times},
+                {"query": pick.choice(["", "backward_"]) + "all"},
+            ]
+        case _:
+            found = {"earliest_end": start, "latest_start": stop}
+            return [
+                {"query": pick.choice(["", "backward_"]) + "fetch", "key": key},
+                {"query": pick.choice(["", "backward_"]) + "fetch_range", **keys},
+                {"query": pick.choice(["", "backward_"]) + "find_sessions", "key": key, **found},
+                {"query": pick.choice(["", "backward_"]) + "find_sessions_range", **keys, **found},
+            ]
+
+
 def _more(**weights: int) -> dict[Verb, int]:
     return {**verbs.VERBS, **{getattr(verbs, name): weight for name, weight in weights.items()}}
 
@@ -233,6 +298,8 @@ _TABLES: dict[Verb, int] = {
     verb: weight * (4 if verb in verbs.OF_TABLES or verb is verbs.to_table else 1)
     for verb, weight in verbs.VERBS.items()
 }
+
+_SIZE = {"min_verbs": 5, "max_steps": 26}
 
 PROFILES: dict[str, Profile] = {
     "plain": Profile(verbs.VERBS),
@@ -252,6 +319,13 @@ PROFILES: dict[str, Profile] = {
     "versioned": Profile({**_TABLES, versioned: 30}),
     "suppressed": Profile({**_WINDOWS, overflow: 25}),
     "stores": Profile({**_TABLES, number_table: 15, verbs.process: 20}),
+    "long": Profile(verbs.VERBS, size=_SIZE),
+    "long windows": Profile({**_WINDOWS, unlimited: 1}, size=_SIZE),
+    "long tables": Profile(_TABLES, size=_SIZE),
+    "long headers": Profile({**_WINDOWS, headed: 6, timers: 3, verbs.process: 8}, _with_headers, _SIZE),
+    "long caching": Profile({**_WINDOWS, **{verb: 10 for verb in verbs.OF_TABLES}}, _with_cache, _SIZE),
+    "long times": Profile(_WINDOWS, _with_long_times),
+    "queries": Profile(_more(aggregate=30, to_table=10), _with_queries),
     "shuffles": Profile(_more(rekey=15, repartition=12, cogroup=12, stream_join=12, merge=8)),
 }
 
@@ -259,6 +333,6 @@ PROFILES: dict[str, Profile] = {
 def case_of(profile: str, seed: int) -> Case:
     """Return the case of a seed of some kind."""
     kind = PROFILES[profile]
-    case = random_case(seed, portable=True, verbs=kind.verbs)
+    case = random_case(seed, portable=True, verbs=kind.verbs, **kind.size)
     changed = kind.change(case, random.Random(seed))
     return msgspec.structs.replace(changed, id=f"{profile}/{seed}", group=profile)

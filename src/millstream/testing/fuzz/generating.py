@@ -29,6 +29,8 @@ def random_case(
     portable: bool = False,
     in_order: bool | None = None,
     verbs: Mapping[Callable[[Draft], None], int] = VERBS,
+    min_verbs: int = 2,
+    max_steps: int = _MAX_STEPS,
 ) -> Case:
     """Return the case of a seed.
 
@@ -39,7 +41,7 @@ def random_case(
     draft = Draft(pick)
     for number in range(pick.choice([1, 2, 2, 3])):
         _add_source(draft, f"in{number}")
-    for _ in range(pick.randint(2, 8)):
+    for _ in range(pick.randint(min_verbs, 8)):
         verb = pick.choices(list(verbs), list(verbs.values()))[0]
         if (draft.streams or verb in OF_TABLES) and (draft.tables or verb not in OF_TABLES) and _has_plain(draft, verb):
             verb(draft)
@@ -47,7 +49,7 @@ def random_case(
         ready_aggregations(draft)
     _add_sinks(draft)
     ordered = pick.random() < 0.5 if in_order is None else in_order
-    steps = _steps(draft, ordered=ordered)
+    steps = _steps(draft, max_steps, ordered=ordered)
     return Case(id=f"fuzz/{seed}", group="fuzz", topology=draft.nodes, steps=steps, expect=Expectation())
 
 
@@ -82,10 +84,10 @@ def _add_sinks(draft: Draft) -> None:
             draft.add("to", stream, topic=f"out{number}")
 
 
-def _steps(draft: Draft, *, ordered: bool) -> list[dict[str, Any]]:
+def _steps(draft: Draft, max_steps: int, *, ordered: bool) -> list[dict[str, Any]]:
     pick, steps, now = draft.pick, list[dict[str, Any]](), draft.pick.choice([0, 5, 1000])
     keys = pick.choice(["a", "ab", "abc"])
-    for _ in range(pick.randint(3, _MAX_STEPS)):
+    for _ in range(pick.randint(3, max_steps)):
         if draft.has_wall_clock and pick.random() < 0.15:
             steps.append({"advance_wall_clock_ms": pick.choice([5, 10, 25])})
             continue

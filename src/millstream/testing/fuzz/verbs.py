@@ -154,11 +154,12 @@ def _aggregator(draft: Draft) -> dict[str, str]:
 
 def _window(draft: Draft) -> dict[str, Any]:
     grace = draft.pick.choice(TIMES)
+    size, advance = draft.pick.choice([(12, 4), (12, 5), (12, 12), (6, 1), (10, 9), (30, 10)])
     return draft.pick.choice([
-        {"window": "tumbling", "size_ms": 10, "grace_ms": grace},
-        {"window": "hopping", "size_ms": 12, "advance_ms": draft.pick.choice([4, 5, 12]), "grace_ms": grace},
-        {"window": "sliding", "diff_ms": draft.pick.choice([3, 10]), "grace_ms": grace},
-        {"window": "session", "gap_ms": draft.pick.choice([2, 10]), "grace_ms": grace},
+        {"window": "tumbling", "size_ms": draft.pick.choice([1, 10, 10, 25]), "grace_ms": grace},
+        {"window": "hopping", "size_ms": size, "advance_ms": advance, "grace_ms": grace},
+        {"window": "sliding", "diff_ms": draft.pick.choice([1, 3, 10]), "grace_ms": grace},
+        {"window": "session", "gap_ms": draft.pick.choice([1, 2, 10]), "grace_ms": grace},
     ])  # fmt: skip
 
 

@@ -1,4 +1,5 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -25,8 +26,13 @@ final class Builder {
 
     private final JsonNode nodes;
 
-    Builder(JsonNode nodes) {
+    /** With {@code cachesTables} false only aggregations have a cache. */
+    Builder(JsonNode nodes, boolean cachesTables) {
         this.nodes = nodes;
+        for (JsonNode node : nodes) {
+            boolean aggregates = Set.of("count", "reduce", "aggregate").contains(node.get("op").asText());
+            ((ObjectNode) node).put("uncached", !cachesTables && !aggregates);
+        }
         for (JsonNode node : nodes) {
             if (node.has("store") && !node.has("processor")) {
                 tableStores.add(node.get("store").asText());
@@ -140,7 +146,15 @@ final class Builder {
             return Materialized.as(Stores.persistentVersionedKeyValueStore(
                 name, Duration.ofMillis(node.get("versioned_history_ms").asLong())));
         }
-        return node.has("store") ? Materialized.as(node.get("store").asText()) : null;
+        if (!node.path("uncached").asBoolean()) {
+            return node.has("store") ? Materialized.as(node.get("store").asText()) : null;
+        }
+        Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> uncached =
+            node.has("store") ? Materialized.as(node.get("store").asText()) : null;
+        if (uncached == null && node.get("op").asText().contains("table")) {
+            uncached = Materialized.with(null, null);
+        }
+        return uncached == null ? null : uncached.withCachingDisabled();
     }
 
     private Object table(JsonNode node) {

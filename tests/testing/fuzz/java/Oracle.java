@@ -89,7 +89,7 @@ public class Oracle {
         TopologyTestDriver driver = null;
         Path directory = Files.createTempDirectory("oracle"); // a failed case keeps its locks
         try {
-            Builder built = new Builder(given.get("topology"));
+            Builder built = new Builder(given.get("topology"), !config.path("commits").asBoolean());
             var topology = built.builder.build();
             phase = "start";
             driver = new TopologyTestDriver(topology, settings(directory, config), Instant.ofEpochMilli(0));
