@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.coming_from.kafka_streams_api import LIST, names_in_jar
+from tests.coming_from.kafka_streams_api import CLASS_LIST, LIST, classes_in_jar, names_in_jar
 
 import millstream
 from millstream import serdes, windows
@@ -25,6 +25,7 @@ from millstream.testing.kafka import NoKafkaError, kafka_jars
 from millstream.testing.topic import TestTopic
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from" / "kafka-streams.md"
+OTHER_CLASSES = "## Other classes"
 STATUSES = ("same", "other word", "not here")
 MODULES = (millstream, windows, serdes, cogrouped, grouped_table, splitter, windowed, processor_stores)
 CLASSES = {kind.__name__: kind for kind in (SparkRun, TableReader, WindowTableReader, TestDriver, TestTopic)}
@@ -45,9 +46,17 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
+    return _parsed(PAGE.read_text().partition("## Every method")[2].partition(OTHER_CLASSES)[0])
+
+
+def class_rows() -> list[Row]:
+    return _parsed(PAGE.read_text().partition(OTHER_CLASSES)[2])
+
+
+def _parsed(text: str) -> list[Row]:
     parsed: list[Row] = []
     kind = ""
-    for line in PAGE.read_text().partition("## Every method")[2].splitlines():
+    for line in text.splitlines():
         if line.startswith("### "):
             kind = line[4:]
         elif line.startswith("| `"):
@@ -61,6 +70,18 @@ def test_the_page_has_every_public_name_once() -> None:
     assert sorted(on_page) == sorted(LIST.read_text().split())
 
 
+def test_the_page_has_every_other_public_class_once() -> None:
+    methods = {line.split()[0]: line.split()[1:] for line in CLASS_LIST.read_text().splitlines()}
+    assert sorted(name for row in class_rows() for name in row.names) == sorted(short_name(name) for name in methods)
+    page = " ".join(PAGE.read_text().split())
+    assert f"{len(methods)} further classes with {sum(map(len, methods.values()))} methods" in page
+
+
+def short_name(name: str) -> str:
+    """Return the name of a class without its package."""
+    return re.sub(r"^(?:[a-z]+\.)+", "", name)
+
+
 def test_the_page_counts_its_rows() -> None:
     counts = {status: sum(len(row.names) for row in rows() if row.status == status) for status in STATUSES}
     assert set(STATUSES) >= {row.status for row in rows()}
@@ -71,7 +92,7 @@ def test_the_page_counts_its_rows() -> None:
     assert f"**{counts['not here']} are not here**" in page
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.kind}-{row.names[0]}")
+@pytest.mark.parametrize("row", [*rows(), *class_rows()], ids=lambda row: f"{row.kind}-{row.names[0]}")
 def test_the_names_of_a_row_exist(row: Row) -> None:
     references = re.findall(r"`([A-Za-z]\w*(?:\.\w+)?)[(`]", row.text)
     for reference in references:
@@ -108,3 +129,4 @@ def test_the_list_is_that_of_the_jar() -> None:
     if shutil.which("javap") is None:
         pytest.skip("javap is part of a JDK, and there is none")
     assert names_in_jar() == LIST.read_text().split()
+    assert classes_in_jar() == CLASS_LIST.read_text().splitlines()

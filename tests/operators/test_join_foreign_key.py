@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from millstream import App, Config
+from millstream import App, Config, until_time_limit
 from millstream.errors import DefinitionError
 from millstream.testing import TestDriver
 
@@ -123,3 +123,18 @@ def test_the_other_side_must_be_a_table() -> None:
     app = App("test")
     with pytest.raises(DefinitionError, match=r"join\(\) expects a table"):
         app.table("left").join(app.stream("right"), max, on=str)  # type: ignore[call-overload]
+
+
+def test_a_row_that_was_held_back_leaves_no_subscription_behind() -> None:
+    """Its old value is that of the last change held back, which the join has never seen."""
+    app = App("held")
+    left = app.table("left", key=str, value=str).suppress(until_time_limit("5 ms"))
+    right = app.table("right", key=str, value=str)
+    left.join(right, lambda left, right: f"{left}+{right}", on=foreign, name="joined").to_stream().to("out")
+    with TestDriver(app) as driver:
+        after(driver, "right", "u1", "Ann")
+        after(driver, "left", "o1", "pen|u1", 0)
+        assert after(driver, "left", "o1", "pen|u1", 10) == [("o1", "pen|u1+Ann")]
+        after(driver, "left", "o1", "pen|u2", 10)
+        assert after(driver, "left", "o1", None, 15) == [("o1", None)]
+        assert after(driver, "right", "u1", "Eve", 20) == []

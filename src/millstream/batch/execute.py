@@ -64,13 +64,14 @@ def run_tasks(
     inputs: ShuffleInputs,
     *,
     is_first: bool,
+    shared_time: SharedTime | None = None,
 ) -> Iterator[TaskOutput]:
     """Run some tasks of a level and take their data out of ``inputs``; the first part also reports global tables."""
     with profiled(profile_dir(env.state_dir)):
         refreshed = _refresh_global_tables(env, batch)
         if is_first:
             yield from (TaskOutput(report, []) for report in refreshed)
-        yield from _run_tasks(env, batch, versions, tasks, inputs, TASK_COMMITTER, None)
+        yield from _run_tasks(env, batch, versions, tasks, inputs, TASK_COMMITTER, shared_time)
 
 
 def restore_tasks(

@@ -15,7 +15,9 @@ from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.histories import newest_only
 from millstream.operators.missing import checked_lookup
 from millstream.operators.runtime import Process, Runtime, operator
+from millstream.operators.suppress import forwarded_before
 from millstream.plan.foreign_keys import ForeignKeyAnswer, ForeignKeyMissing, ForeignKeyResult, ForeignKeySubscribe
+from millstream.plan.suppress import Suppress
 
 Answer: TypeAlias = list[Any]
 """[version of the left row, encoded joined row or None]."""
@@ -29,6 +31,7 @@ def _subscribe(node: ForeignKeySubscribe, forward: Process, runtime: Runtime) ->
     codec, key_of = value_codec(runtime.plan.declared[node.source].value), node.foreign_key.bind(runtime.context)
     requests_of = _requests_of_kept_rows if node.keeps_left else _requests
     handle_error, drop, next_version = runtime.handle_error, runtime.drop, runtime.next_version
+    last_seen = forwarded_before(node.source, runtime) if isinstance(node.source, Suppress) else None
 
     def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
         if new is None and old is None:
@@ -36,11 +39,16 @@ def _subscribe(node: ForeignKeySubscribe, forward: Process, runtime: Runtime) ->
         try:
             before = None if old is None else key_of(key, old)
             now = None if new is None else key_of(key, new)
+            last = None if last_seen is None else last_seen(key)
+            subscribed = None if last is None else key_of(key, last)
         except Exception as error:
             return handle_error(node, error, key, timestamp)
         if new is not None and now is None and not node.keeps_left:
             drop(node, "null_foreign_key")
         version, left_key = next_version(), encode_key(key)
+        if subscribed is not None and subscribed not in (before, now):
+            # Kafka Streams keeps this subscription, and ignores its answers since they are for another left row
+            forward(subscribed, [_UNSUBSCRIBE, left_key, None, version], timestamp)
         for foreign_key, request in requests_of(before, now):
             row = None if new is None or foreign_key is not now else codec.encode(new)
             forward(foreign_key, [request, left_key, row, version], timestamp)

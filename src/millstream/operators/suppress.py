@@ -182,6 +182,20 @@ def _bounds(node: Suppress, buffer: TimedStore, release: Callable[[Entry], None]
     return enforce
 
 
+def forwarded_before(node: Suppress, runtime: Runtime) -> Callable[[Any], Any]:
+    """Return what finds the value of a row that was forwarded before the one that is being released.
+
+    A released change has the old value of the last change held back, which readers may never have seen.
+    """
+    buffer = _buffer(node, runtime)
+
+    def find(key: Any) -> Any:
+        entry = _find(buffer, key)
+        return None if entry is None else entry.value.prior
+
+    return find
+
+
 @computed.register(Suppress)
 def _lookup(node: Suppress, runtime: Runtime) -> Lookup:
     """Look up the row that was forwarded last, not the change that is held back."""

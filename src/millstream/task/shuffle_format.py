@@ -68,3 +68,18 @@ def shuffle_rows(data: bytes) -> Rows:
     timestamps: list[int] = np.frombuffer(block.timestamps, np.int64).tolist()
     headers = [block.headers.get(row, ()) for row in range(len(timestamps))] if block.headers else None
     return Rows(take_items(keys, codes.tolist()), block.values, timestamps, headers)
+
+
+def single_records(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Divide a block into blocks of one record each; yield the timestamp of the record and its block."""
+    block = _unpack(data)
+    codes, timestamps = np.frombuffer(block.codes, np.int64), np.frombuffer(block.timestamps, np.int64)
+    for row, value in enumerate(block.values):
+        single = _ShuffleBlock(
+            keys=[block.keys[codes[row]]],
+            codes=np.zeros(1, np.int64).tobytes(),
+            values=[value],
+            timestamps=timestamps[row : row + 1].tobytes(),
+            headers={0: block.headers[row]} if row in block.headers else {},
+        )
+        yield int(timestamps[row]), _pack(single)

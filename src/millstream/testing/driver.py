@@ -37,6 +37,7 @@ from millstream.task.report import TaskReport
 from millstream.testing.bench import scratch_directory
 from millstream.testing.connected import TestSink, TestSource
 from millstream.testing.filling import fill
+from millstream.testing.kafka_order import KafkaOrder
 from millstream.testing.topic import Piped, TestTopic
 
 _METRICS = ("records_in", "records_out", "dead_letters")
@@ -64,7 +65,10 @@ class TestDriver:
         wall_clock: int = 0,
         one_stream_time: bool = False,
     ) -> None:
-        """Start the app; with ``one_stream_time`` all stages share one stream time, as in Kafka Streams' driver."""
+        """Start the app; with ``one_stream_time`` all stages are one task, as in Kafka Streams' driver.
+
+        They then share one stream time and, on one partition and without caching, the order of their records.
+        """
         self.app = app
         self.wall_clock = wall_clock
         self.reports: list[TaskReport] = []
@@ -87,6 +91,9 @@ class TestDriver:
         layout = Layout.of(self._plan, dict.fromkeys(self._plan.source_topics, partitions), otherwise=partitions)
         self._assembly = Assembly(settings, layout, self._log)
         self._shared_time = SharedTime(layout) if one_stream_time else None
+        self._order: KafkaOrder | None = None
+        if self._shared_time is not None and not caching and KafkaOrder.matters(layout):
+            self._order = KafkaOrder(layout, self._log, self._shared_time)
         self._progress = Progress()
         self._read: dict[str, list[int]] = {}
         self._sink_batches: dict[str, list[SinkBatch]] = {}
@@ -220,9 +227,13 @@ class TestDriver:
                     self._metrics[metric] += getattr(report, metric)
 
     def _execute(self, batch: Batch) -> list[TaskReport]:
+        if self._order is not None:
+            return self._order.run(self._environment, batch, self._progress)
         return run_batch(self._environment, batch, self._progress.versions, shared_time=self._shared_time)
 
     def _next_plan(self) -> Batch | None:
+        if self._order is not None:
+            return self._order.plan(self._planner, self._progress)
         if self._shared_time is not None and not self._shared_time.is_known:
             return self._planner.batch(self._progress)
         return self._planner.plan(self._progress)

@@ -71,7 +71,12 @@ class Oracle:
         if answered.expect.error is not None and (case.config or {}).get("cache"):
             return Outcome(case.id, case.group, "not comparable", ("an error with caching",))
         outcome = replay(answered)
-        if outcome.status != "failed" or all(self.ask(case, lots).expect == answered.expect for lots in _LOTS):
+        is_error = any(text.startswith("unexpected error") for text in outcome.differences)
+        if (
+            outcome.status != "failed"
+            or is_error
+            or all(self.ask(case, lots).expect == answered.expect for lots in _LOTS)
+        ):
             return outcome
         return Outcome(case.id, case.group, "not comparable", outcome.differences)
 

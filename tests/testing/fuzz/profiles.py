@@ -148,13 +148,17 @@ def number_table(draft: Draft) -> None:
     draft.tables.append(Handle(node))
 
 
+def _unchanged(case: Case, _pick: random.Random) -> Case:
+    return case
+
+
 class Profile(NamedTuple):
     """A kind of cases: more likely verbs, and what changes a case afterwards."""
 
     verbs: Mapping[Verb, int]
-    change: Callable[[Case, random.Random], Case] = lambda case, _pick: case
-    size: Mapping[str, int] = {}  # noqa: RUF012 - never changed
-    """The fewest verbs and the most steps."""
+    change: Callable[[Case, random.Random], Case] = _unchanged
+    min_verbs: int = 2
+    max_steps: int = 16
 
 
 def _with_headers(case: Case, pick: random.Random) -> Case:
@@ -233,9 +237,7 @@ def _with_long_times(case: Case, _pick: random.Random) -> Case:
         {name: value * _LONG if name.endswith("_ms") else value for name, value in node.items()}
         for node in case.topology
     ]
-    steps = [
-        {"pipe": [*step["pipe"][:3], step["pipe"][3] * _LONG]} if "pipe" in step else step for step in case.steps
-    ]
+    steps = [{"pipe": [*step["pipe"][:3], step["pipe"][3] * _LONG]} if "pipe" in step else step for step in case.steps]
     return msgspec.structs.replace(case, topology=nodes, steps=steps)
 
 
@@ -280,12 +282,12 @@ def _queries(kind: str, pick: random.Random) -> list[Node]:
                 {"query": pick.choice(["", "backward_"]) + "all"},
             ]
         case _:
-            found = {"earliest_end": start, "latest_start": stop}
+            bounds = {"earliest_end": start, "latest_start": stop}
             return [
                 {"query": pick.choice(["", "backward_"]) + "fetch", "key": key},
                 {"query": pick.choice(["", "backward_"]) + "fetch_range", **keys},
-                {"query": pick.choice(["", "backward_"]) + "find_sessions", "key": key, **found},
-                {"query": pick.choice(["", "backward_"]) + "find_sessions_range", **keys, **found},
+                {"query": pick.choice(["", "backward_"]) + "find_sessions", "key": key, **bounds},
+                {"query": pick.choice(["", "backward_"]) + "find_sessions_range", **keys, **bounds},
             ]
 
 
@@ -299,7 +301,8 @@ _TABLES: dict[Verb, int] = {
     for verb, weight in verbs.VERBS.items()
 }
 
-_SIZE = {"min_verbs": 5, "max_steps": 26}
+_LARGE = (5, 26)
+"""The fewest verbs and the most steps of large topologies."""
 
 PROFILES: dict[str, Profile] = {
     "plain": Profile(verbs.VERBS),
@@ -319,11 +322,11 @@ PROFILES: dict[str, Profile] = {
     "versioned": Profile({**_TABLES, versioned: 30}),
     "suppressed": Profile({**_WINDOWS, overflow: 25}),
     "stores": Profile({**_TABLES, number_table: 15, verbs.process: 20}),
-    "long": Profile(verbs.VERBS, size=_SIZE),
-    "long windows": Profile({**_WINDOWS, unlimited: 1}, size=_SIZE),
-    "long tables": Profile(_TABLES, size=_SIZE),
-    "long headers": Profile({**_WINDOWS, headed: 6, timers: 3, verbs.process: 8}, _with_headers, _SIZE),
-    "long caching": Profile({**_WINDOWS, **{verb: 10 for verb in verbs.OF_TABLES}}, _with_cache, _SIZE),
+    "long": Profile(verbs.VERBS, _unchanged, *_LARGE),
+    "long windows": Profile({**_WINDOWS, unlimited: 1}, _unchanged, *_LARGE),
+    "long tables": Profile(_TABLES, _unchanged, *_LARGE),
+    "long headers": Profile({**_WINDOWS, headed: 6, timers: 3, verbs.process: 8}, _with_headers, *_LARGE),
+    "long caching": Profile({**_WINDOWS, **dict.fromkeys(verbs.OF_TABLES, 10)}, _with_cache, *_LARGE),
     "long times": Profile(_WINDOWS, _with_long_times),
     "queries": Profile(_more(aggregate=30, to_table=10), _with_queries),
     "shuffles": Profile(_more(rekey=15, repartition=12, cogroup=12, stream_join=12, merge=8)),
@@ -333,6 +336,6 @@ PROFILES: dict[str, Profile] = {
 def case_of(profile: str, seed: int) -> Case:
     """Return the case of a seed of some kind."""
     kind = PROFILES[profile]
-    case = random_case(seed, portable=True, verbs=kind.verbs, **kind.size)
+    case = random_case(seed, portable=True, verbs=kind.verbs, min_verbs=kind.min_verbs, max_steps=kind.max_steps)
     changed = kind.change(case, random.Random(seed))
     return msgspec.structs.replace(changed, id=f"{profile}/{seed}", group=profile)

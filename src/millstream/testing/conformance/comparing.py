@@ -45,12 +45,17 @@ def new_records(step: dict[str, Any], driver: Outputs, is_text: Callable[[str], 
 
 
 def _as_list(record: Record, *, is_raw: bool) -> list[Any]:
-    key, value = (_text(record.key), _text(record.value)) if is_raw else (record.key, record.value)
+    key, value = (_text(record.key), _unquoted(_text(record.value))) if is_raw else (record.key, record.value)
     return [key, value, record.timestamp, _plain_headers(record.headers)]
 
 
 def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode()
+
+
+def _unquoted(value: str | None) -> str | None:
+    """Return the text of a dead letter: a computed value has no declared serde, so behind a shuffle it is JSON."""
+    return value if value is None or not value.startswith('"') else msgspec.json.decode(value, type=str)
 
 
 def _plain_headers(headers: Headers) -> list[list[Any]]:

@@ -145,10 +145,11 @@ def _aggregate(topology: Topology, node: Node) -> Any:
 
 
 def _reduce(topology: Topology, node: Node) -> Any:
+    """Combine values; JSON, since aggregators make text of two counts."""
     source, add = _grouped(topology, node), of_three(AGGREGATORS, node["adder"])
     if isinstance(source, GroupedTable):
-        return source.reduce(add, of_three(AGGREGATORS, node["subtractor"]), name=_name(node))
-    return source.reduce(add, name=_name(node), **_retention(node))
+        return source.reduce(add, of_three(AGGREGATORS, node["subtractor"]), name=_name(node), value=JSON)
+    return source.reduce(add, name=_name(node), value=JSON, **_retention(node))
 
 
 def _group_by(topology: Topology, node: Node) -> Any:
