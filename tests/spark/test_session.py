@@ -12,6 +12,7 @@ from tests.spark.rpc import requires_authentication
 
 from millstream import Config
 from millstream.broker import TopicConfig
+from millstream.errors import DefinitionError
 from millstream.log import EmbeddedLog
 from millstream.spark.run import stop_spark
 from millstream.spark.session import spark_context, spark_session
@@ -95,3 +96,10 @@ def test_a_running_spark_is_returned_without_reading_its_settings_again(monkeypa
     context = spark_context(Config())
     monkeypatch.setattr("millstream.spark.session.session_settings", lambda *_: pytest.fail("settings were read"))
     assert spark_context(Config()) is context
+
+
+def test_an_app_for_another_cluster_is_refused_instead_of_running_on_the_first() -> None:
+    context = spark_context(Config())
+    assert spark_context(Config(master="local[7]")) is context
+    with pytest.raises(DefinitionError, match=r"'spark://other:7077', but Spark already runs on 'local\["):
+        spark_context(Config(master="spark://other:7077"))

@@ -13,12 +13,14 @@ import msgspec
 
 from millstream.admin.savepoints import Savepoint
 from millstream.batch.batch import Progress, offsets_of
+from millstream.batch.connector_status import connector_apps, connector_statuses, is_old_copy
 from millstream.batch.journal import Inputs, Journal
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
 from millstream.errors import MillstreamError, StorageError, UnknownTopicError
 from millstream.foundation.data_file import check_environment
 from millstream.foundation.file_lock import FileLock
+from millstream.foundation.paths import source_dir
 from millstream.foundation.storage import close_environments, open_environment
 from millstream.foundation.stored import decoding
 from millstream.state.checkpoint import Checkpoint
@@ -70,7 +72,7 @@ def _log(data_dir: Path) -> Iterator[Part]:
     if not log.exists():
         return
     yield "log", log / "meta", _check_catalog
-    if (log / "shares" / "state").exists():
+    if (log / "shares" / "state").exists() or (log / "shares" / "id").exists():
         yield "share groups", log / "shares" / "state", _check_share_groups
     names = {path.name for path in (log / "topics").glob("[!.]*") if path.is_dir()}
     listed = _listed_topics(data_dir)
@@ -99,22 +101,53 @@ def _open_log(data_dir: Path) -> Iterator[Broker]:
 
 def _apps(data_dir: Path, checkpoint: str | None) -> Iterator[Part]:
     for app in sorted(path for path in (data_dir / "apps").glob("*") if path.is_dir()):
-        if (app / "state").exists() or not (app / "deliveries").exists():  # else these are only sinks of a connect file
+        has_run = (app / "state").exists() or not (app / "deliveries").exists()  # else only sinks of a connect file
+        if has_run:
             yield "journal", app / "journal", _check_journal
         for data in sorted((app / "state").rglob("data.mdb")):
             yield "state", data.parent, check_environment
         for path, problem in _foreign_states(app):
             yield "state", path, partial(_report, problem=problem)
-        if checkpoint is not None:
+        if checkpoint is not None and has_run:
             yield "checkpoint", app, partial(_check_checkpoint, uri=checkpoint)
 
 
 def _connectors(data_dir: Path) -> Iterator[Part]:
     """Yield the journals of sinks and sources, and the rows that sources keep."""
     for data in sorted((data_dir / "apps").glob("*/deliveries/*/data.mdb")):
-        yield "sink", data.parent, _check_journal
+        yield "sink", data.parent, _check_sink
+    yield from _lost_sources(data_dir)
     for data in sorted((data_dir / "connectors").rglob("data.mdb")):
         yield "source", data.parent, check_environment
+
+
+def _lost_sources(data_dir: Path) -> Iterator[Part]:
+    """Yield the sources whose journal has disappeared; on Kafka it is a topic, and what is here is only a copy."""
+    for app in connector_apps(data_dir) if (data_dir / "log" / "meta").exists() else ():
+        for status in connector_statuses(data_dir, app):
+            path = source_dir(data_dir, app, status.name)
+            if status.direction == "source" and status.batch > 0:
+                yield "source", path, _check_source
+
+
+def _check_sink(path: Path) -> None:
+    """Check the journal of a sink, and that it is not an old copy."""
+    _check_journal(path)
+    app, journal = path.parents[1], Journal(path, readonly=True)
+    lineage, done = journal.stored_lineage(), journal.current_batch() - 1
+    for status in connector_statuses(app.parents[1], app.name):
+        if path.name.endswith(f".{status.name}") and is_old_copy(status, lineage, done):
+            raise StorageError(f"it is an old copy: batch {status.batch} was written, and it ends at batch {done}")
+
+
+def _check_source(path: Path) -> None:
+    """Check that the journal of a source that has read something knows that."""
+    if not (path / "data.mdb").exists():
+        raise StorageError("it is lost")
+    environment = open_environment(path, ("source",), readonly=True)
+    with environment.read() as txn:
+        if txn.get(b"progress", db=environment.databases["source"]) is None:
+            raise StorageError("another file is in its place")
 
 
 def _foreign_states(app: Path) -> list[tuple[Path, str]]:
@@ -149,7 +182,8 @@ def _check_catalog(meta: Path) -> None:
 
 
 def _check_share_groups(state: Path) -> None:
-    check_environment(state)
+    if (state / "data.mdb").exists():
+        check_environment(state)
     with _open_log(state.parents[2]) as broker:
         share_groups(broker)
 

@@ -31,6 +31,8 @@ class ConnectorStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: ConnectorState
     batch: int
     """The last batch that is done."""
+    lineage: str = ""
+    """Whose batch that is; a reset or a restored savepoint starts a new lineage."""
     waiting: int | None = None
     """Records, or what the source counts, that wait to be read or written; None if that is unknown."""
     records: int = 0
@@ -73,6 +75,22 @@ def connector_statuses(data_dir: Path, app: str) -> list[ConnectorStatus]:
             status = read_file(path, ConnectorStatus)
             statuses += [] if status is None else [status]
     return statuses
+
+
+def stored_status(data_dir: Path, app: str, name: str) -> ConnectorStatus | None:
+    """Return the status of a source or sink, None if it has not run."""
+    return next((status for status in connector_statuses(data_dir, app) if status.name == name), None)
+
+
+def lost_intakes(data_dir: Path, app: str, name: str) -> int:
+    """Return how many intakes of a source were committed according to its status, for a journal that has none."""
+    status = stored_status(data_dir, app, name)
+    return 0 if status is None else status.batch
+
+
+def is_old_copy(status: ConnectorStatus | None, lineage: str, batch: int) -> bool:
+    """Whether a journal that has done ``batch`` is older than the status that was written with it."""
+    return status is not None and bool(lineage) and status.lineage == lineage and status.batch > batch
 
 
 def forget_connectors(data_dir: Path, app: str, kept: set[str]) -> None:

@@ -40,6 +40,7 @@ class ConnectorJournal(FailureLog, Protocol):
     """The journal of a source or sink."""
 
     def failure(self) -> FailureReport | None: ...
+    def stored_lineage(self) -> str: ...
 
 
 class Work(Protocol):
@@ -169,6 +170,7 @@ class Connector:
                 at=now,
                 state=self._state,
                 batch=self.work.journal.current_batch() - 1,
+                lineage=self.work.journal.stored_lineage(),
                 waiting=waiting,
                 records=counters.records,
                 rejected=counters.rejected,

@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeAlias
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.assembly import topic_loop
 from millstream.batch.batch import Batch
+from millstream.batch.connector_status import is_old_copy, stored_status
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute, LoopOptions
 from millstream.batch.planner import BatchSize, Planner, records_in
-from millstream.broker import Broker, TopicConfig
+from millstream.broker import Broker, SupportsChangelogs, TopicConfig
 from millstream.connect.clock import GrowingClock
 from millstream.connect.connector import Connector, Counters
 from millstream.connect.protocols import (
@@ -29,7 +30,7 @@ from millstream.connect.protocols import (
 )
 from millstream.connect.rejections import Rejection, RejectionNote, SinkPolicies
 from millstream.connect.topic_journals import follow_lineage, leave, take_over
-from millstream.errors import DeliveryError, MillstreamError, SerdeError
+from millstream.errors import DamagedError, DeliveryError, MillstreamError, SerdeError
 from millstream.foundation.paths import connector_file, delivery_dir
 from millstream.foundation.record_decoding import RecordDecoder
 from millstream.plan.sinks import Sink as SinkNode
@@ -78,6 +79,8 @@ class Delivery:
     ) -> None:
         """Read topics; ``feed`` is the name of the journal, and of the topic by which an app feeds the sink."""
         self.journal = Journal(delivery_dir(app.data_dir, app.id, feed), durable=app.is_durable)
+        if not isinstance(broker, SupportsChangelogs):  # there the journal is a topic
+            _check_not_old(app, name, self.journal)
         self._app = app
         self._broker = broker
         self._name = name
@@ -111,6 +114,19 @@ class Delivery:
         if target is not None:
             target.close()
         leave(self.journal)
+
+
+def _check_not_old(app: AppSettings, name: str, journal: Journal) -> None:
+    """Refuse an old copy of a journal: its next batches have numbers that the target has seen with other records."""
+    status = stored_status(app.data_dir, app.id, name)
+    done = journal.current_batch() - 1
+    if status is not None and is_old_copy(status, journal.stored_lineage(), done):
+        raise DamagedError(
+            f"{str(journal.path)!r}, the journal of sink {name!r}, is an old copy: it ends at batch {done}, and batch "
+            f"{status.batch} was written",
+            hint="restore the latest one, or reset the sink and empty its target",
+            path=str(journal.path),
+        )
 
 
 class SinkExecute:

@@ -14,7 +14,7 @@ import msgspec
 
 from millstream.batch.history import HISTORY, FailureReport, History
 from millstream.batch.journal_changelog import JournalChangelog, is_marked_ahead, mark_ahead
-from millstream.batch.lineage import lineage_in
+from millstream.batch.lineage import LINEAGE, lineage_in
 from millstream.broker import Output
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
@@ -120,6 +120,12 @@ class SourceJournal:
     def lineage(self) -> str:
         """Return the random name of this history of the source; an empty journal gets a new one."""
         return self._environment.update(lambda txn: lineage_in(txn, self._database))
+
+    def stored_lineage(self) -> str:
+        """Return the name of this history without creating one, empty if there is none."""
+        with decoding(self.path), self._environment.read() as txn:
+            stored = txn.get(LINEAGE, db=self._database)
+            return "" if stored is None else bytes(stored).decode()
 
     def current_batch(self) -> int:
         """Return the number of the next intake."""

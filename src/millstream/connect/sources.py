@@ -9,24 +9,26 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from millstream.batch.app_spec import AppSettings, AppSpec
+from millstream.batch.connector_status import lost_intakes
 from millstream.batch.logs import log_event
 from millstream.batch.loop import LoopOptions, Until
 from millstream.batch.topics import create_missing_topics
-from millstream.broker import Broker, TopicConfig, TopicInfo
+from millstream.broker import Broker, SupportsChangelogs, TopicConfig, TopicInfo
 from millstream.connect.connector import Connector
 from millstream.connect.control import finish_snapshot_request, read_control
 from millstream.connect.protocols import Intake, Source, SourceReader, SupportsCatchingUp, SupportsSnapshot
 from millstream.connect.source_journal import SOURCE, SourceJournal, SourceProgress
 from millstream.connect.topic_journals import leave, take_over
-from millstream.errors import ConnectorError, MillstreamError, TargetUnavailableError
+from millstream.errors import ConnectorError, DamagedError, MillstreamError, TargetUnavailableError
 from millstream.foundation.blocks import Block, slices_of, take_rows, to_bytes
 from millstream.foundation.partitioning import partitions_of_slices
-from millstream.foundation.paths import source_dir
+from millstream.foundation.paths import connector_file, source_dir
 from millstream.task.outbox import OutboxBlock, topic_outputs
 
 _log = logging.getLogger("millstream.connect")
@@ -48,7 +50,13 @@ class SourceWork:
         transform: IntakeTransform | None = None,
         topics: Mapping[str, TopicConfig] | None = None,
     ) -> None:
-        self.journal = SourceJournal(source_dir(app.data_dir, app.id, connector.name), durable=app.is_durable)
+        path = source_dir(app.data_dir, app.id, connector.name)
+        is_new = not (path / "data.mdb").exists()
+        if is_new and not isinstance(broker, SupportsChangelogs):  # there the journal is a topic
+            _check_not_lost(app, connector.name, path)
+        self.journal = SourceJournal(path, durable=app.is_durable)
+        if not is_new and not isinstance(broker, SupportsChangelogs) and self.journal.read().sequence == 0:
+            _check_not_lost(app, connector.name, path)  # another file is in its place
         self._app = app
         self._broker = broker
         self._source = source
@@ -206,6 +214,18 @@ class SourceLoop:
         while not (options.stopping.is_set() or options.is_over()):
             if not work.step(seconds) and until == "caught-up" and work.has_caught_up():
                 return
+
+
+def _check_not_lost(app: AppSettings, name: str, path: Path) -> None:
+    """Refuse to read a source from its beginning, which would repeat records, because its journal has disappeared."""
+    intakes = lost_intakes(app.data_dir, app.id, name)
+    if intakes > 0:
+        status = connector_file(app.data_dir, app.id, name, "status")
+        raise DamagedError(
+            f"{str(path)!r}, the journal of source {name!r} with {intakes:,} intakes, is lost",
+            hint=f"restore it from a backup, or read the source again, which repeats records: delete {str(status)!r}",
+            path=str(path),
+        )
 
 
 def by_partition(topic: TopicInfo, block: Block, spread: int) -> Iterator[tuple[int, Block]]:

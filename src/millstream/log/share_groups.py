@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import msgspec
 
 from millstream.broker import GroupMember, SharedPartition, ShareGroupInfo
-from millstream.errors import BrokerError, UnknownTopicError
+from millstream.errors import BrokerError, DamagedError, UnknownTopicError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
+from millstream.foundation.small_file import replace_file
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
 from millstream.log.groups import group_partition_key, parse_group_partition, scan
@@ -24,10 +26,11 @@ from millstream.log.share_state import ACQUIRED, WAITING, ShareState
 from millstream.records import TopicPartition
 
 if TYPE_CHECKING:
-    from millstream.foundation.transactions import Transaction, WriteTransaction
+    from millstream.foundation.transactions import Database, Transaction, WriteTransaction
     from millstream.log.topic import Topic
 
 _DATABASES = ("partitions", "members")
+_IDENTITY, _ID = "identity", b"id"
 
 
 class StoredMember(msgspec.Struct, frozen=True):
@@ -40,6 +43,23 @@ class StoredMember(msgspec.Struct, frozen=True):
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_state = msgspec.msgpack.Decoder(ShareState).decode
 _unpack_member = msgspec.msgpack.Decoder(StoredMember).decode
+
+
+def _identity(txn: WriteTransaction, database: Database) -> bytes:
+    """Return the id of an environment; a new one gets one, from whichever process is first."""
+    stored = txn.get(_ID, db=database)
+    if stored is None:
+        stored = uuid4().bytes
+        txn.put(_ID, stored, db=database)
+    return bytes(stored)
+
+
+def _lost(path: Path) -> DamagedError:
+    return DamagedError(
+        f"{str(path)!r}, the state of the share groups, is lost or was replaced by another file",
+        hint=f"restore it from a backup; to let all groups start over, delete {str(path.parent)!r}",
+        path=str(path),
+    )
 
 
 class LogShareGroups:
@@ -62,8 +82,24 @@ class LogShareGroups:
     def environment(self) -> Environment:
         """The environment, opened by this process when it is first used."""
         if self._cached is None or not self._cached.is_open:
-            self._cached = open_environment(self._root / "state", _DATABASES, sync=self._sync)
+            self._cached = self._open()
         return self._cached
+
+    def _open(self) -> Environment:
+        """Open the environment; it has an id that is also stored beside it, so that its loss is not a new beginning."""
+        path, id_file = self._root / "state", self._root / "id"
+        expected = id_file.read_bytes() if id_file.exists() else None
+        if expected is not None and not (path / "data.mdb").exists():
+            raise _lost(path)
+        environment = open_environment(path, (*_DATABASES, _IDENTITY), sync=self._sync)
+        database = environment.databases[_IDENTITY]
+        with environment.read() as txn:
+            stored = txn.get(_ID, db=database)
+        if expected is not None and (stored is None or bytes(stored) != expected):
+            raise _lost(path)
+        if expected is None:
+            replace_file(id_file, environment.update(lambda txn: _identity(txn, database)), sync=self._sync)
+        return environment
 
     def waiters(self, group: str) -> Path:
         """The directory in which members wait for records that other members release."""
@@ -124,7 +160,7 @@ class LogShareGroups:
 
     def names(self) -> list[str]:
         """Return the names of all share groups."""
-        if self._cached is None and not (self._root / "state").exists():
+        if self._cached is None and not ((self._root / "state").exists() or (self._root / "id").exists()):
             return []  # reading must not create the environment
         with self.environment.read() as txn:
             keys = [key for database in _DATABASES for key, _ in self._scan(txn, database, b"")]

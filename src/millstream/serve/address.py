@@ -82,7 +82,7 @@ def bind(address: WebAddress) -> socket.socket:
             last_error = error
     name = f"{address.host}:{address.port}" if address.port is not None else f"any port of {address.host}"
     raise StateError(
-        f"cannot listen on {name}: {last_error}", hint="choose another address with --web HOST:PORT, or use --no-web"
+        f"cannot listen on {name}: {last_error}", hint="choose another address with --web HOST:PORT"
     ) from last_error
 
 

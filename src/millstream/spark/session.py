@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from millstream.batch.app_spec import AppSettings
 from millstream.config import Config
-from millstream.errors import EngineError
+from millstream.errors import DefinitionError, EngineError
 from millstream.foundation.open_files import raise_open_file_limit
 from millstream.spark.datasource import FORMAT, register
 from millstream.spark.java import check_java
@@ -43,14 +43,26 @@ _prepared: weakref.WeakSet[SparkContext] = weakref.WeakSet()
 
 
 def spark_context(config: Config) -> SparkContext:
-    """Return the Spark context of this process; starts Spark if it is not running."""
+    """Return the Spark context of this process, which all apps share; starts Spark if it is not running."""
     with _lock:
         _forget_if_dead()
         context = SparkContext._active_spark_context
+        if context is not None:
+            check_same_cluster(config.master, context.master)
         if context is None or context not in _prepared:
             context = _prepare(config)
             _prepared.add(context)
         return context
+
+
+def check_same_cluster(wanted: str | None, running: str) -> None:
+    """Refuse an app whose cluster is not the one that this process uses; the number of local threads may differ."""
+    if wanted is None or wanted == running or (is_local(wanted) and is_local(running)):
+        return
+    raise DefinitionError(
+        f"the master of this app is {wanted!r}, but Spark already runs on {running!r} in this process",
+        hint="run the apps in separate processes, or with the same master",
+    )
 
 
 def _prepare(config: Config) -> SparkContext:
