@@ -193,7 +193,7 @@ def put_back_old(data: Path, old: Path, _random: random.Random) -> None:
 def swap(data: Path, _old: Path, _random: random.Random) -> None:
     """Replace the file with that of its neighbour, another task or another topic."""
     neighbours = [path for path in sorted(data.parent.parent.glob("*/data.mdb")) if path != data]
-    others = (path for path in sorted(data.parents[3].rglob("data.mdb")) if path != data)
+    others = (path for level in (2, 3) for path in sorted(data.parents[level].rglob("data.mdb")) if path != data)
     shutil.copyfile(neighbours[0] if neighbours else next(others), data)
 
 
