@@ -7,6 +7,8 @@ inner key, the end and the start of the session; times are 8 bytes, big-endian. 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
+from operator import add
 from typing import Any, Generic
 
 from millstream.durations import Duration, milliseconds
@@ -45,6 +47,22 @@ class _Windowed(Generic[TextKey]):
     def encode_route(self, key: Windowed[TextKey]) -> bytes:
         """Return the bytes that decide the partition: those of the inner key."""
         return route_encoder(self.inner)(self._checked(key).key)
+
+    def encode_columns(self, keys: list[Windowed[TextKey]]) -> tuple[list[bytes], list[bytes]]:
+        """Encode many keys, and the bytes that decide their partitions; raises if one of them cannot be encoded."""
+        if set(map(type, keys)) != {Windowed}:
+            raise SerdeError(f"not all keys are windowed, as {self.kind} requires", hint="encode them one by one")
+        serde: Serde = self.inner
+        inner: list[Any] = [key.key for key in keys]
+        encode, encode_route = serde.encode, route_encoder(serde)
+        is_text = (serde is READABLE or serde is TEXT) and set(map(type, inner)) == {str}
+        encoded = [key.encode() for key in inner] if is_text else list(map(encode, inner))
+        routes = encoded if encode_route == encode else list(map(encode_route, inner))
+        return list(map(add, encoded, self._times(keys))), routes
+
+    def _times(self, keys: list[Windowed[TextKey]]) -> Iterable[bytes]:
+        """Return what follows the inner key of each key."""
+        raise NotImplementedError
 
     def _checked(self, key: Any) -> Windowed[TextKey]:
         if type(key) is Windowed:
@@ -88,6 +106,12 @@ class TimeWindowed(_Windowed[TextKey]):
             )
         return self.inner.encode(key.key) + _START.pack(start)
 
+    def _times(self, keys: list[Windowed[TextKey]]) -> Iterable[bytes]:
+        size = self.size
+        if size is not None and not all(key.end == min(key.start + size, FOREVER) for key in keys):
+            raise SerdeError(f"not all windows are {size} ms long", hint="encode the keys one by one")
+        return map(_START.pack, [key.start for key in keys])
+
     def decode(self, data: bytes) -> Windowed[TextKey]:
         """Decode the inner key and the window, whose end is computed from the size."""
         if self.size is None:
@@ -110,6 +134,9 @@ class SessionWindowed(_Windowed[TextKey]):
     def encode(self, key: Windowed[TextKey]) -> bytes:
         """Encode the inner key, the end and the start of the session."""
         return self.inner.encode(self._checked(key).key) + _END_START.pack(key.end, key.start)
+
+    def _times(self, keys: list[Windowed[TextKey]]) -> Iterable[bytes]:
+        return map(_END_START.pack, [key.end for key in keys], [key.start for key in keys])
 
     def decode(self, data: bytes) -> Windowed[TextKey]:
         """Decode the inner key and the session."""

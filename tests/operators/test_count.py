@@ -1,6 +1,14 @@
+from pathlib import Path
+
 import pytest
+from tests.assembling import assemble, local_loop
 
 from millstream import App
+from millstream.batch.journal import Journal
+from millstream.broker import Output, TopicConfig
+from millstream.foundation.blocks import block_of, rows_of
+from millstream.log import EmbeddedLog
+from millstream.records import Headers
 from millstream.testing import TestDriver
 
 
@@ -68,3 +76,22 @@ def test_with_caching_only_the_last_update_of_a_batch_is_forwarded() -> None:
     with TestDriver(app, caching=True) as driver:
         driver.topic("lines").pipe("a b a a", "a")
         assert driver.topic("out").read_key_values() == [("a", 3), ("b", 1), ("a", 4)]
+
+
+@pytest.mark.parametrize("headers", [(), (("h", b"1"),)], ids=["columns", "with headers"])
+@pytest.mark.parametrize(("value", "count", "time"), [(b"1", b"3", 90), (None, b"2", 50)])
+def test_with_caching_a_batch_counts_as_its_records_would_one_by_one(
+    headers: Headers, value: bytes | None, count: bytes, time: int, tmp_path: Path
+) -> None:
+    app = counting()
+    app.data_dir = tmp_path
+    keys, values, times = [b"a", b"b", b"a", b"a", b"b"], [b"1", b"1", value, b"1", b"1"], [50, 10, 90, 20, 30]
+    with EmbeddedLog(tmp_path, durability="os") as log:
+        for topic in ("n", "out"):
+            log.create_topic(topic, TopicConfig(partitions=1))
+        log.append([Output("n", 0, block_of(keys, values, times, [headers] * 5 if headers else None))])
+        local_loop(assemble(app, log), Journal(tmp_path / "journal", durable=False)).run("caught-up")
+        (chunk,) = log.read("out", 0, 0, 9)
+    rows = rows_of(chunk.block)
+    assert list(zip(rows.keys, rows.values, rows.timestamps, strict=True)) == [(b"a", count, time), (b"b", b"2", 30)]
+    assert rows.headers == ([headers, headers] if headers else None)

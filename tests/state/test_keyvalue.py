@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.errors import SerdeError
-from millstream.foundation.object_codec import OBJECT_CODEC, encode_key
+from millstream.foundation.object_codec import OBJECT_CODEC, TypedCodec, encode_key
 from millstream.serdes import INT64
 from millstream.state.keyvalue import KeyValueStore, fetch
 from millstream.state.task import TaskState
@@ -165,3 +165,28 @@ def test_the_error_for_a_row_that_cannot_be_encoded_names_the_row(state: TaskSta
         set_rows(state, {"k": "text"}, INT64)
     assert caught.value.facts == {"table": "rows"}
     assert read(state, len) == 0
+
+
+@pytest.mark.parametrize("codec", [OBJECT_CODEC, TypedCodec(int)])
+def test_many_rows_of_several_loads_are_written_and_read_together(state: TaskState, codec: Any) -> None:
+    """Rows that exist, new ones, deleted ones and numbers that MessagePack cannot represent, more than fit one pass."""
+    model: dict[str, int | None] = {f"k{number}": number for number in range(0, 6_000, 2)}
+    set_rows(state, model, codec)
+
+    def change(txn: Any) -> None:
+        store = KeyValueStore(txn, state.database("rows"), codec, "rows")
+        for part in range(3):
+            names = [f"k{number}" for number in range(part, 6_000, 3)]
+            for number, row in enumerate(store.rows(names)):
+                assert row.value == model.get(row.key)
+                row.value = None if number % 7 == 0 else 2**70 + number if number % 11 == 0 else number
+                row.timestamp = number
+                store.mark(row)
+                model[row.key] = row.value
+        store.flush()
+
+    state.update(change)
+    expected = {key: value for key, value in model.items() if value is not None}
+    assert read(state, lambda store: {key: value for key, value, _ in store.items()}, codec) == expected
+    assert read(state, lambda store: [row.value for row in store.rows(list(model))], codec) == list(model.values())
+    assert read(state, lambda store: store.find("k4"), codec)[1] >= 0

@@ -11,7 +11,7 @@ from millstream.operators.aggregation import Step, finishing, finishing_columns,
 from millstream.operators.columns import ChangeCollector, ColumnBatch, Port, ProcessColumns, do_nothing
 from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.protection import protected
-from millstream.operators.runtime import Process, Runtime, operator
+from millstream.operators.runtime import Process, RecordContext, Runtime, operator
 from millstream.plan.stateful import Aggregate, Count, Reduce
 from millstream.state.keyvalue import StoredRow
 
@@ -57,9 +57,14 @@ def _aggregation(
         if emit is not None and forward_columns is not None:
             collector = ChangeCollector(context, forward_columns, forward)
         emit_all = emit if collector is None else finishing(node, collector.add, runtime)
+        can_count = emit is None and isinstance(node, Count)
         needs_time = emit is not None and collector is None  # steps that get single results may read stream time
 
         def process_columns(batch: ColumnBatch) -> None:
+            if can_count and _can_count(batch, context):
+                _count_columns(store.rows(batch.keys), batch.timestamps, store.mark)
+                context.row = batch.rows[-1]
+                return
             stream_times = batch.stream_times if needs_time else repeat(-1)
             send = do_nothing if collector is None else collector.sender(batch)
             columns = batch.rows, batch.keys, store.rows(batch.keys), batch.values, batch.timestamps, stream_times
@@ -69,6 +74,30 @@ def _aggregation(
         return process_columns
 
     return Port(process, make_process_columns)
+
+
+def _can_count(batch: ColumnBatch, context: RecordContext) -> bool:
+    """Whether all records count, and none of them has headers that its result would carry."""
+    none = type(None)
+    return bool(batch.rows) and not (
+        context.has_headers or none in set(map(type, batch.keys)) or none in set(map(type, batch.values))
+    )
+
+
+def _count_columns(rows: list[StoredRow], timestamps: list[int], mark: Callable[[StoredRow], None]) -> None:
+    """Count records whose results are forwarded at the end of the batch, as ``_update_loop`` would."""
+    for row, timestamp in zip(rows, timestamps, strict=True):
+        count = row.value
+        if count is None:
+            row.value, row.timestamp = 1, timestamp
+        else:
+            row.value = count + 1
+            if row.timestamp < timestamp:
+                row.timestamp = timestamp
+        if not row.changed:
+            mark(row)
+        elif row.headers:
+            row.headers = ()
 
 
 def _update_loop(

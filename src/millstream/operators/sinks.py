@@ -77,15 +77,13 @@ def _sink_columns(node: Sink, _forward: ProcessColumns, single: Process, runtime
     key_serde, value_serde = declared.key or READABLE, declared.value or JSON
     context, singly = runtime.context, record_by_record(single, runtime.context)
     is_trusted = _is_builtin(key_serde) and _is_builtin(value_serde)
-    encode_route = route_encoder(key_serde)
-    has_routes = encode_route != key_serde.encode
 
     def process_columns(batch: ColumnBatch) -> None:
         if context.has_headers:
             return singly(batch)
         try:
-            keys, values = encoded_keys(key_serde, batch.keys), encoded_column(value_serde, batch.values)
-            routes = [None if key is None else encode_route(key) for key in batch.keys] if has_routes else None
+            keys, routes = _keys_and_routes(key_serde, batch.keys)
+            values = encoded_column(value_serde, batch.values)
         except Exception:
             return singly(batch)
         if not is_trusted and not _BYTES.issuperset(map(type, [*keys, *values])):
@@ -99,6 +97,17 @@ def _sink_columns(node: Sink, _forward: ProcessColumns, single: Process, runtime
         return None
 
     return process_columns
+
+
+def _keys_and_routes(serde: Serde, keys: list[Any]) -> tuple[list[bytes | None], list[bytes | None] | None]:
+    """Encode a column of keys, and what decides their partitions if that is not the keys themselves."""
+    encode_columns = getattr(serde, "encode_columns", None)  # of windowed keys
+    if encode_columns is not None and type(None) not in set(map(type, keys)):
+        return encode_columns(keys)  # type: ignore[no-any-return]
+    encode_route = route_encoder(serde)
+    if encode_route == serde.encode:
+        return encoded_keys(serde, keys), None
+    return encoded_keys(serde, keys), [None if key is None else encode_route(key) for key in keys]
 
 
 def _is_builtin(serde: Serde) -> bool:

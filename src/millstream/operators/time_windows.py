@@ -172,7 +172,7 @@ def _update_loop(  # noqa: C901 - the innermost loop, in which a call costs as m
     return update
 
 
-def _prefetched_loop(
+def _prefetched_loop(  # noqa: C901 - as in ``_update_loop``
     windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator, collector: ChangeCollector | None
 ) -> Callable[[ColumnBatch, Iterator[Iterable[Entry]], Callable[[], None]], None]:
     """Return a function that adds records to the entries given; no record may be late, lack a key or have headers.
@@ -182,6 +182,8 @@ def _prefetched_loop(
     clock, context, mark = aggregation.clock, aggregation.context, aggregation.store.mark
     added, begin, windowed_key = aggregation.added, aggregation.begin, windows.window_key
     forward = None if collector is None else aggregation.finished_to(collector.add)
+    if forward is None and aggregation.node.counts and aggregation.node.ready is None:
+        return _counting_loop(aggregation)
 
     def add(batch: ColumnBatch, entries_of_rows: Iterator[Iterable[Entry]], send: Callable[[], None]) -> None:
         clock.time = max(clock.time, max(batch.timestamps, default=-1))
@@ -207,5 +209,32 @@ def _prefetched_loop(
                     forward(entry.window, new, None, entry.timestamp)
                 elif entry.headers:
                     entry.headers = ()
+
+    return add
+
+
+def _counting_loop(
+    aggregation: WindowAggregator,
+) -> Callable[[ColumnBatch, Iterator[Iterable[Entry]], Callable[[], None]], None]:
+    """Return what ``_prefetched_loop`` returns, for counts that are forwarded later: no function is called."""
+    clock, context, mark = aggregation.clock, aggregation.context, aggregation.store.mark
+
+    def add(batch: ColumnBatch, entries_of_rows: Iterator[Iterable[Entry]], _send: Callable[[], None]) -> None:
+        clock.time = max(clock.time, max(batch.timestamps, default=-1))
+        for timestamp, entries in zip(batch.timestamps, entries_of_rows, strict=False):
+            for entry in entries:
+                count = entry.value
+                if count is None:
+                    entry.value, entry.timestamp = 1, timestamp
+                else:
+                    entry.value = count + 1
+                    if timestamp > entry.timestamp:
+                        entry.timestamp = timestamp
+                if not entry.changed:
+                    mark(entry)
+                elif entry.headers:
+                    entry.headers = ()
+        if batch.rows:
+            context.row = batch.rows[-1]
 
     return add

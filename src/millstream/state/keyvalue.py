@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
-from collections.abc import Iterable, Iterator
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from operator import add, attrgetter, itemgetter
 from typing import Any
 
 import msgspec
@@ -20,6 +22,8 @@ from millstream.state.encoding import KEY_LENGTH, is_shortened, shorten_key
 _KEY_LIMIT = 511  # the longest key that LMDB allows
 _timestamp = struct.Struct(">q")
 _key_bytes_of = attrgetter("key_bytes")
+_first = itemgetter(0)
+_MANY_ROWS = 1_000
 
 
 class StoredRow(msgspec.Struct, eq=False, gc=False):
@@ -53,7 +57,11 @@ class KeyValueStore:
         self._database = database
         self._encode = codec.encode
         self._decode = codec.decode
+        self._encode_column: Callable[[list[Any]], list[bytes]] | None = getattr(codec, "encode_values", None)
+        self._decode_column: Callable[[list[bytes]], list[Any]] | None = getattr(codec, "decode_values", None)
         self._rows: dict[Any, StoredRow] = {}
+        self._loaded: list[list[StoredRow]] = []
+        """The rows in memory that were loaded together, in key order."""
         self._changed: list[StoredRow] = []
 
     def row(self, key: Any) -> StoredRow:
@@ -66,7 +74,7 @@ class KeyValueStore:
     def rows(self, keys: list[Any]) -> list[StoredRow]:
         """Return the rows of many keys; rows that are not in memory are read in one pass, which is faster."""
         hashables = hashable_keys(keys)
-        missing = set(hashables).difference(self._rows)
+        missing = set(hashables).difference(self._rows) if self._rows else set(hashables)
         if missing:
             self._load_all(missing)
         return list(map(self._rows.__getitem__, hashables))
@@ -111,6 +119,7 @@ class KeyValueStore:
     def release(self) -> None:
         """Release the memory; all changes must have been written."""
         self._rows.clear()
+        self._loaded.clear()
         self._changed.clear()
 
     def write_through(self) -> None:
@@ -133,26 +142,44 @@ class KeyValueStore:
     def _load_all(self, hashables: set[Any]) -> None:
         """Read rows into memory in key order, so that one pass over the pages finds them all."""
         handles, key_bytes = ordered_keys(hashables)
-        if any(len(encoded) >= _KEY_LIMIT for encoded in key_bytes):
+        if max(map(len, key_bytes)) >= _KEY_LIMIT:
             for handle, encoded in zip(handles, key_bytes, strict=True):
                 self._load(_key_of(handle, encoded))
             return
+        keys = list(map(_key_of, handles, key_bytes)) if bytes in set(map(type, handles)) else handles
         with self._txn.cursor(self._database) as cursor:
             pairs = cursor.getmulti(key_bytes)
-        stored_rows: Iterable[bytes | None] = (stored for _, stored in pairs)
-        if len(pairs) < len(key_bytes):  # keys without a row
-            stored_rows = map(dict(pairs).get, key_bytes)
-        rows, decode, unpack, skip = self._rows, self._decode, _timestamp.unpack_from, _timestamp.size
-        for handle, encoded, stored in zip(handles, key_bytes, stored_rows, strict=True):
-            key = decode_key(encoded) if type(handle) is bytes else handle
-            if stored is None:
-                rows[handle] = StoredRow(key, encoded, None, -1, None)
-                continue
-            try:
-                value = decode(stored[skip:])
-            except Exception as error:
-                raise self._serde_error("read", key, error) from error
-            rows[handle] = StoredRow(key, encoded, value, unpack(stored)[0], value)
+        if len(pairs) == len(key_bytes):
+            loaded = self._stored_rows(keys, key_bytes, [stored for _, stored in pairs])
+        else:  # keys without a row
+            by_key = dict(pairs)
+            known = [index for index, encoded in enumerate(key_bytes) if encoded in by_key]
+            loaded = [StoredRow(key, encoded, None, -1, None) for key, encoded in zip(keys, key_bytes, strict=True)]
+            existing = self._stored_rows(
+                [keys[index] for index in known], [key for key, _ in pairs], [stored for _, stored in pairs]
+            )
+            for index, row in zip(known, existing, strict=True):
+                loaded[index] = row
+        self._rows.update(zip(handles, loaded, strict=True))
+        self._loaded.append(loaded)
+
+    def _stored_rows(self, keys: list[Any], key_bytes: list[bytes], stored: list[bytes]) -> list[StoredRow]:
+        """Decode rows; all values in one call if the codec can do that, one by one to find the one that fails."""
+        skip = _timestamp.size
+        data = [item[skip:] for item in stored]
+        values = None
+        if self._decode_column is not None:
+            with suppress(Exception):
+                values = self._decode_column(data)
+        if values is None:
+            values = []
+            for key, item in zip(keys, data, strict=True):
+                try:
+                    values.append(self._decode(item))
+                except Exception as error:
+                    raise self._serde_error("read", key, error) from error
+        timestamps = map(_first, map(_timestamp.unpack_from, stored))
+        return list(map(StoredRow, keys, key_bytes, values, timestamps, values))
 
     def _serde_error(self, verb: str, key: Any, error: Exception) -> SerdeError:
         return SerdeError(
@@ -162,23 +189,41 @@ class KeyValueStore:
         )
 
     def _write(self, rows: list[StoredRow]) -> None:
-        encode, pack = self._encode, _timestamp.pack
-        puts: list[tuple[bytes, bytes]] = []
-        for row in sorted(rows, key=_key_bytes_of):
-            key_bytes = row.key_bytes
-            if row.value is None:
-                self._txn.delete(_physical(key_bytes), db=self._database)
-                continue
+        rows = self._in_key_order(rows)
+        kept = [row for row in rows if row.value is not None]
+        if len(kept) < len(rows):
+            for row in rows:
+                if row.value is None:
+                    self._txn.delete(_physical(row.key_bytes), db=self._database)
+        if kept:
+            keys, timestamps = [row.key_bytes for row in kept], [row.timestamp for row in kept]
+            data = map(add, map(_timestamp.pack, timestamps), self._encoded(kept))
+            items: Iterable[tuple[bytes, bytes]] = zip(keys, data, strict=True)
+            if max(map(len, keys)) >= _KEY_LIMIT:
+                items = itertools.starmap(_shortened, items)
+            with self._txn.cursor(self._database) as cursor:
+                cursor.putmulti(items)
+
+    def _encoded(self, rows: list[StoredRow]) -> list[bytes]:
+        """Encode values; all in one call if the codec can do that, one by one to find the one that fails."""
+        if self._encode_column is not None:
+            with suppress(Exception):
+                return self._encode_column([row.value for row in rows])
+        encoded: list[bytes] = []
+        for row in rows:
             try:
-                data = pack(row.timestamp) + encode(row.value)
+                encoded.append(self._encode(row.value))
             except Exception as error:
                 raise self._serde_error("written", row.key, error) from error
-            if len(key_bytes) >= _KEY_LIMIT:
-                key_bytes, data = _physical(key_bytes), KEY_LENGTH.pack(len(key_bytes)) + key_bytes + data
-            puts.append((key_bytes, data))
-        if puts:
-            with self._txn.cursor(self._database) as cursor:
-                cursor.putmulti(puts)
+        return encoded
+
+    def _in_key_order(self, rows: list[StoredRow]) -> list[StoredRow]:
+        """Sort changed rows; most of them were loaded in key order, and sorting sorted runs takes a tenth."""
+        if len(rows) >= _MANY_ROWS:
+            ordered = [row for loaded in self._loaded for row in loaded if row.changed]
+            if len(ordered) == len(rows):
+                return ordered if len(self._loaded) == 1 else sorted(ordered, key=_key_bytes_of)
+        return sorted(rows, key=_key_bytes_of)
 
     def reset_changes(self, rows: list[StoredRow]) -> None:
         """Mark rows as unchanged, after they were written and forwarded."""
@@ -212,6 +257,13 @@ def fetch(txn: Transaction, database: Database, decode: Any, key: Any) -> tuple[
 def _key_of(handle: Any, encoded: bytes) -> Any:
     """Return the key of a handle, under which a row is kept in memory."""
     return decode_key(encoded) if type(handle) is bytes else handle
+
+
+def _shortened(key: bytes, data: bytes) -> tuple[bytes, bytes]:
+    """Return what is stored for a row; a long key is stored with its value."""
+    if len(key) < _KEY_LIMIT:
+        return key, data
+    return _physical(key), KEY_LENGTH.pack(len(key)) + key + data
 
 
 def _physical(key: bytes) -> bytes:

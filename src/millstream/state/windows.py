@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Any
 
-from millstream.foundation.object_codec import decode_key, encode_key
+from millstream.foundation.object_codec import decode_key, encode_key, encode_values
 from millstream.state.entries import Entry, Position
 from millstream.state.segments import ENTRIES, INDEX, KEY_LIMIT, SEGMENT, TIMESTAMP, long_key_prefix, stored_key
 from millstream.state.timed import TimedStore
@@ -65,15 +65,17 @@ class WindowStore(TimedStore):
                     cursor.putmulti(sorted(index))
 
     def _rows(self, entries: list[Entry], segment: bytes, position: bytes) -> list[tuple[bytes, bytes]]:
-        encode, pack_timestamp = self._encode, TIMESTAMP.pack
-        rows: list[tuple[bytes, bytes]] = []
-        for entry in sorted(entries, key=_key_bytes_of):
-            entry.stored, key_bytes = True, entry.key_bytes
-            data = pack_timestamp(entry.timestamp) + encode(entry.value)
-            if len(key_bytes) >= KEY_LIMIT:
-                data = long_key_prefix(entry.key) + data
-            rows.append((segment + key_bytes + position, data))
-        return rows
+        entries = sorted(entries, key=_key_bytes_of)
+        timestamps = []
+        for entry in entries:
+            entry.stored = True
+            timestamps.append(TIMESTAMP.pack(entry.timestamp))
+        data = map(add, timestamps, encode_values(self.codec, [entry.value for entry in entries]))
+        if entries and max(len(entry.key_bytes) for entry in entries) >= KEY_LIMIT:
+            prefixes = [long_key_prefix(entry.key) if len(entry.key_bytes) >= KEY_LIMIT else b"" for entry in entries]
+            data = map(add, prefixes, data)
+        keys = [segment + entry.key_bytes + position for entry in entries]
+        return list(zip(keys, data, strict=True))
 
     def read_at(self, time: int, keys: Collection[bytes]) -> list[tuple[bytes, bytes]]:
         """Return (key bytes, value bytes) of the stored entries at a time."""
