@@ -10,8 +10,8 @@ from examples.harness import feed
 from millstream import App
 
 ROOT = Path(__file__).parents[2]
-SHARED = {"__init__", "harness", "demo", "demo_data", "taxi_csv"}
-"""Modules that are not examples."""
+SHARED = {"__init__", "harness", "demo", "demo_data", "taxi_csv", "shop_company", "company_run"}
+"""Modules that are not examples on generated data; the company has servers instead, and a test of its own."""
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem not in SHARED)
 
 
