@@ -114,7 +114,6 @@ def _delta(directory: Path) -> Iterator[Target]:
 
 
 def _iceberg(directory: Path) -> Iterator[Target]:
-    directory.mkdir(parents=True, exist_ok=True)
     catalog = {"type": "sql", "uri": f"sqlite:///{directory}/catalog.db", "warehouse": f"file://{directory}/warehouse"}
 
     def ids() -> list[int]:
@@ -138,6 +137,7 @@ TARGETS: dict[str, Targets] = {
 
 def kill_sink(kind: str, directory: Path, *, kills: int, batches: int, seed: int) -> KilledSink:
     """Write batches of numbered rows while the writer is killed, and compare."""
+    (directory / "target").mkdir()
     with contextmanager(TARGETS[kind])(directory / "target") as target:
         killed = write_with_kills(target.sink, directory / "writer", batches=batches, kills=kills, seed=seed)
         written = Counter(target.ids())
