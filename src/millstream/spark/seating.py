@@ -22,7 +22,7 @@ _SMALL_BATCHES = 3
 _MAX_SEATS = 32
 """Every seat sends to every other after each level."""
 _PAUSE_SECONDS = 5.0
-_MAX_PAUSE_SECONDS = 300.0
+_MAX_PAUSE_SECONDS = 3600.0
 _ENCRYPTION = ("spark.network.crypto.enabled", "spark.ssl.enabled", "spark.ssl.rpc.enabled")
 _log = logging.getLogger(__name__)
 _apps: set[Seating] = set()
