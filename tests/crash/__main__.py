@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -109,6 +110,7 @@ def _cluster(arguments: argparse.Namespace) -> int:
             if reason is not None:
                 print(f"skipped: {reason}")
                 return 0
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the hosts are removed
             kafka_jars()  # the control host reaches no package registry
             return run_on_control_host(["-m", "tests.crash", *sys.argv[1:], "--seed", str(arguments.seed)], Path(name))
         print(f"seed {arguments.seed}", flush=True)
