@@ -20,6 +20,7 @@ PACKAGES = {
     "bytewax": ("bytewax[kafka]==0.21.1", "confluent-kafka==2.12.2"),
     "pathway": ("pathway==0.33.0",),
     "spark": (f"pyspark=={SPARK_VERSION}",),
+    "flink": ("apache-flink==2.2.0",),
     "faust": ("faust-streaming==0.15.3", "aiokafka==0.14.0"),
 }
 _OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")

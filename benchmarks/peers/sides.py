@@ -7,13 +7,14 @@ Environment variables configure it: BOOTSTRAP, SOURCE, TARGET, GROUP, STATE_DIR 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from benchmarks.peers.environments import SPARK_VERSION, clean_environment, python_of
+from benchmarks.peers.flink import flink_sides
+from benchmarks.peers.java import compile_job
 from benchmarks.peers.running import Command, Side, Task
 from benchmarks.zone_counts import MINUTE
 
@@ -40,17 +41,10 @@ def _millstream(task: Task, *, caching: bool) -> list[Command]:
 
 def _kafka_streams(task: Task, *, caching: bool) -> list[Command]:
     classes = task.directory / "classes"
-    _compile(_JOBS / "ZoneCounts.java", classes)
+    compile_job("ZoneCounts.java", classes)
     command = [java_program(), "-Xmx1g", "-cp", f"{classes}:{kafka_jars()}/*", "ZoneCounts", task.bootstrap]
     command += [task.group, task.source, task.target, "-" if caching else "0", str(task.directory)]
     return [Command(command, os.environ)]
-
-
-def _compile(source: Path, target: Path) -> None:
-    """Compile a Java program with a compiler that only needs a Java runtime."""
-    path = os.pathsep.join(map(str, kafka_jars().glob("*.jar")))
-    compiler = [java_program(), "-cp", path, "org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-nowarn"]
-    subprocess.run([*compiler, "-proc:none", "-cp", path, "-d", str(target), str(source)], check=True)
 
 
 def _script(peer: str, task: Task, arguments: Sequence[str], *, process: int = 0, **settings: str) -> Command:
@@ -111,5 +105,6 @@ SIDES = (
     Side("pathway", CACHING, "none", _pathway, commits=False, quiet_seconds=10),
     Side("spark", CACHING, "at least once", _spark, commits=False, quiet_seconds=15),
     Side("faust", EVERY_UPDATE, "at least once", _faust, max_records=50_000),
+    *flink_sides(CACHING, EVERY_UPDATE),
 )
 NAMES = tuple(dict.fromkeys(side.name for side in SIDES))
