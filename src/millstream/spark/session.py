@@ -55,9 +55,9 @@ def spark_context(config: Config) -> SparkContext:
         return context
 
 
-def check_same_cluster(wanted: str | None, running: str) -> None:
+def check_same_cluster(wanted: str | None, running: str | None) -> None:
     """Refuse an app whose cluster is not the one that this process uses; the number of local threads may differ."""
-    if wanted is None or wanted == running or (is_local(wanted) and is_local(running)):
+    if wanted is None or running is None or wanted == running or (is_local(wanted) and is_local(running)):
         return
     raise DefinitionError(
         f"the master of this app is {wanted!r}, but Spark already runs on {running!r} in this process",
