@@ -106,7 +106,7 @@ def _sql_tables(root: Path) -> None:
             measure(label, PostgresTable(server.url(), table), root / label, batches=50_000 // rows, rows=rows)
         measure("Postgres, append", PostgresTable(server.url(), "log", mode="append"), root / "n", batches=50)
         server.remove()
-    with started(lambda: MariadbServer(root / "mariadb")) as mariadb:
+    with started(lambda: MariadbServer(root / "mariadb").create()) as mariadb:
         if mariadb is not None:
             measure("MariaDB, upsert", MysqlTable(mariadb.url(), "orders"), root / "o", batches=20)
 

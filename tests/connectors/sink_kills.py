@@ -80,7 +80,7 @@ def _postgres(_directory: Path) -> Iterator[Target]:
 
 
 def _mysql(directory: Path) -> Iterator[Target]:
-    server = MariadbServer(directory / "mariadb")
+    server = MariadbServer(directory / "mariadb").create()
     server.start()
     try:
         sink = MysqlTable(server.url(), "numbers", mode="append")
