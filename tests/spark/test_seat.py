@@ -76,6 +76,8 @@ def test_each_seat_gets_what_all_senders_of_a_level_have_sent_to_it(driver: Play
                 exchange.send(0, {receiver: [(10 * seat + receiver, b"x" * 300_000)] for receiver in range(SEATS)})
             received = [number for number, _ in exchange.receive(0, {0, 1})]
             exchange.report([(number, b"%d" % run.number) for number in received])
+        with pytest.raises(ClosedError):
+            exchange.next_run()  # a seat that left now would end those that still wait
 
     seats = in_seats(driver, work)
     results = []
@@ -83,6 +85,7 @@ def test_each_seat_gets_what_all_senders_of_a_level_have_sent_to_it(driver: Play
     for number in (1, 2):
         driver.run(number)
         results += [driver.results.get(timeout=30) for _ in range(SEATS)]
+    driver.server.close()
     seats.shutdown()
     assert sorted([number, *(item for item, _ in items)] for number, items in results) == [
         [1, 0, 10], [1, 1, 11], [1, 2, 12], [2, 0, 10], [2, 1, 11], [2, 2, 12],
