@@ -54,15 +54,17 @@ class Presence:
 
 
 def is_running(broker: Broker, app: str) -> bool:
-    """Whether a run of an app is alive on any host."""
-    if presence_group(app) not in broker.group_names():
-        return False
+    """Whether a run of an app is alive on any host.
+
+    Only the coordinator of the group is asked: a list of all groups needs an answer of every broker, and one of them
+    may have been lost together with the run.
+    """
     try:
         return bool(broker.group(presence_group(app)).members)
     except BrokerError as error:
         if error.retryable:
             raise
-        return False  # deleted since it was listed
+        return False  # there is no such group
 
 
 class Standby:

@@ -53,7 +53,7 @@ class Credentials:
         self.login_code = None
         return True
 
-    def isbearer_token(self, headers: Mapping[str, str]) -> bool:
+    def is_bearer(self, headers: Mapping[str, str]) -> bool:
         """Whether a request carries the token itself, which no other site can make a browser send."""
         return self.token is not None and bearer_token(headers) is not None and self.is_authorized(headers)
 

@@ -145,7 +145,7 @@ class Guard:
         is_foreign = origin is not None and origin != own_origin
         if is_foreign or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return error_response(403, "origin", "cross-site requests cannot make changes", "use the dashboard itself")
-        if is_login or self._credentials.isbearer_token(headers):  # the login form carries its CSRF token in the body
+        if is_login or self._credentials.is_bearer(headers):  # the login form carries its CSRF token in the body
             return None
         csrf = headers.get(CSRF_HEADER, "")
         if not hmac.compare_digest(csrf.encode(), self._credentials.csrf.encode()):
