@@ -7,6 +7,7 @@ or kills a process has the marker for it; ``./dev test --fast`` leaves out the t
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -195,4 +196,5 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"cannot mount a small file system here: {completed.stderr.decode().strip()}")
     yield mounted
     close_environments(mounted)  # a failed test may have left environments open
+    gc.collect()  # the traceback of an expected error may hold a transaction, and with it an open file
     subprocess.run(["umount", str(mounted)], check=True)

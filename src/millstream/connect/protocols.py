@@ -54,7 +54,7 @@ class SourceReader(Protocol):
     def read(self, timeout: float) -> Intake | None:
         """Return what is there, or None after ``timeout`` seconds without anything; end at a transaction."""
 
-    def committed(self, position: bytes) -> None:
+    def committed(self, position: bytes, /) -> None:
         """Learn that everything before the position is durable: the source may forget it."""
 
     def close(self) -> None: ...

@@ -8,11 +8,11 @@ from concurrent.futures import Future
 from time import monotonic, sleep
 from typing import Any
 
-from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from millstream.broker import Offsets
-from millstream.errors import BrokerError, BrokerUnavailableError, OffsetOutOfRangeError, UnknownTopicError
+from millstream.errors import BrokerError, BrokerUnavailableError, OffsetOutOfRangeError
 from millstream.kafka.clients import REQUEST_SECONDS, Clients
 from millstream.kafka.topics import KafkaTopics
 
@@ -30,15 +30,14 @@ class OffsetLookup:
 
     def bounds(self, topic: str) -> list[Offsets]:
         """Return the first and the next offset of each partition."""
+        partitions = [TopicPartition(topic, number) for number in range(self._topics.partitions(topic))]
         deadline = monotonic() + REQUEST_SECONDS
         while True:
-            bounds = self._known_bounds(topic)
-            if bounds is None:
-                self._partitions[topic] = self._topics.partitions(topic)
-                bounds = self._known_bounds(topic) or [Offsets(begin=-1, end=-1)]
-            unknown = next((number for number, pair in enumerate(bounds) if min(pair.begin, pair.end) < 0), None)
+            begins = self._list_offsets(topic, dict.fromkeys(partitions, OffsetSpec.earliest()))
+            ends = self._list_offsets(topic, dict.fromkeys(partitions, OffsetSpec.latest()))
+            unknown = next((number for number, offset in enumerate(map(min, begins, ends)) if offset < 0), None)
             if unknown is None:
-                return bounds
+                return [Offsets(begin=begin, end=end) for begin, end in zip(begins, ends, strict=True)]
             # the client reports no error for a leader that is lost while it is asked
             if monotonic() > deadline:
                 raise BrokerUnavailableError(
@@ -47,37 +46,6 @@ class OffsetLookup:
                     topic=topic,
                 )
             sleep(_RETRY_DELAY_SECONDS)
-
-    def _known_bounds(self, topic: str) -> list[Offsets] | None:
-        """Return the bounds, or None if it is not known, or no longer true, how many partitions the topic has.
-
-        The number of partitions is looked up together with the offsets: a batch waits for one answer instead of three.
-        """
-        count = self._partitions.get(topic)
-        if count is None:
-            return None
-        partitions = [TopicPartition(topic, number) for number in range(count)]
-
-        def send(admin: AdminClient) -> Future[list[Any]]:
-            description = admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_SECONDS)[topic]
-            begins, ends = (
-                admin.list_offsets(
-                    dict.fromkeys(partitions, spec), isolation_level=_COMMITTED, request_timeout=REQUEST_SECONDS
-                )
-                for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
-            )
-            return _gather([description, *(of[partition] for of in (begins, ends) for partition in partitions)])
-
-        try:
-            description, *offsets = self._clients.request(send, f"find the offsets of topic {topic!r}", topic)
-        except UnknownTopicError:
-            self._partitions.pop(topic, None)
-            return None
-        if len(description.partitions) != count:
-            self._partitions.pop(topic, None)
-            return None
-        pairs = zip(offsets[:count], offsets[count:], strict=True)
-        return [Offsets(begin=begin.offset, end=end.offset) for begin, end in pairs]
 
     def at_timestamp(self, topic: str, partition: int, timestamp: int) -> int | None:
         """Return the offset of the first record with ``timestamp`` or later, or None if there is none."""
@@ -116,17 +84,16 @@ class OffsetLookup:
     def _list_offsets(self, topic: str, specs: Mapping[TopicPartition, Any]) -> list[int]:
         """Return the specified offset of each partition, looked up in one call."""
 
-        def send(admin: AdminClient) -> Future[list[Any]]:
+        def send(admin: AdminClient) -> Future[list[int]]:
             futures = admin.list_offsets(dict(specs), isolation_level=_COMMITTED, request_timeout=REQUEST_SECONDS)
             return _gather([futures[partition] for partition in specs])
 
-        results = self._clients.request(send, f"find the offsets of topic {topic!r}", topic)
-        return [result.offset for result in results]
+        return self._clients.request(send, f"find the offsets of topic {topic!r}", topic)
 
 
-def _gather(futures: Sequence[Future[Any]]) -> Future[list[Any]]:
-    """Return one future for several responses."""
-    combined: Future[list[Any]] = Future()
+def _gather(futures: Sequence[Future[Any]]) -> Future[list[int]]:
+    """Return one future for the offsets of several responses."""
+    combined: Future[list[int]] = Future()
     remaining = len(futures)
     lock = threading.Lock()
 
@@ -140,7 +107,7 @@ def _gather(futures: Sequence[Future[Any]]) -> Future[list[Any]]:
             if error is not None:
                 combined.set_exception(error)
             else:
-                combined.set_result([future.result() for future in futures])
+                combined.set_result([future.result().offset for future in futures])
 
     for future in futures:
         future.add_done_callback(on_done)
