@@ -125,6 +125,7 @@ def _cluster(arguments: argparse.Namespace) -> int:
                     break
             return _verdict(number + 1, result)
         finally:
+            print("until the next committed batch:", *trials.recovery_times(), sep="\n", flush=True)
             trials.close()
 
 

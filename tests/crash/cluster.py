@@ -10,10 +10,12 @@ import random
 import signal
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from statistics import median
 from typing import Literal, Self
 
 from confluent_kafka.admin import AdminClient
@@ -82,6 +84,8 @@ class ClusterTrials:
         self._apps = apps
         self._longest_cut = longest_cut
         self._log = log
+        self.recoveries: dict[Fault, list[float]] = defaultdict(list)
+        """By fault, the seconds until the next committed batch."""
         with ExitStack() as held:
             self.hosts = [Host(network, number, directory) for number in (1, 2, 3)]
             for host in self.hosts:
@@ -108,7 +112,10 @@ class ClusterTrials:
         with _Pauses(self.broker, [f"{app}-out" for app in self._apps]) as pauses:
             with feeding:  # here and not in the thread, since brokers die with the thread that has started them
                 self._pause(0.5, 3.0)
-                self._cause(fault)
+                other = self._other_host()
+                standby = self._standby(other) if "standby" in fault else None
+                pauses.start()
+                self._cause(fault, other, standby)
             self.feeder.feed(20)
             began = time.monotonic()
             self.wait_until_processed()
@@ -117,10 +124,17 @@ class ClusterTrials:
         for app in self._apps:
             CHECKS[app](result, written(self.broker, f"{app}-out"), self.feeder.sent)
         verdict = "right" if result.is_correct else "WRONG"
-        self._log(
-            f"{fault}: {verdict}; {seconds:.1f} s until caught up, longest pause of output {pauses.longest:.1f} s"
-        )
+        self.recoveries[fault].append(pauses.longest)
+        recovery = f"{pauses.longest:.1f} s until the next committed batch"
+        self._log(f"{fault}: {verdict}; {recovery}, {seconds:.1f} s until caught up")
         return result
+
+    def recovery_times(self) -> list[str]:
+        """Return a line per fault with the times from the fault to the next committed batch of the slowest app."""
+        return [
+            f"{fault}: {len(times)} trials, median {median(times):.1f} s, worst {max(times):.1f} s"
+            for fault, times in self.recoveries.items()
+        ]
 
     def wait_until_processed(self) -> None:
         """Wait until all apps have committed everything that was sent; a driver that has stopped is an error."""
@@ -153,8 +167,8 @@ class ClusterTrials:
             raise BrokerUnavailableError("the last transaction is not visible yet")
         return {TopicPartition("events", partition): end for partition, end in enumerate(ends)}
 
-    def _cause(self, fault: Fault) -> None:
-        victim, other = self.rng.choice(self.hosts), self._other_host()
+    def _cause(self, fault: Fault, other: Host, standby: Driver | None) -> None:
+        victim = self.rng.choice(self.hosts)
         match fault:
             case "executor":
                 self._kill_executor(victim)
@@ -167,13 +181,13 @@ class ClusterTrials:
             case "driver" | "moment":
                 self._kill_driver(victim, at_moment=fault == "moment")
             case "driver-host" | "standby":
-                self._lose_driver_host(other, has_standby=fault == "standby")
+                self._lose_driver_host(other, standby)
             case "cut":
                 other.cut_off()
                 self._pause(_SHORTEST_CUT_SECONDS, self._longest_cut)
                 other.reconnect()
             case "cut-driver" | "cut-standby":
-                self._cut_off_driver(other, has_standby=fault == "cut-standby")
+                self._cut_off_driver(other, standby)
             case "broker":
                 self._nodes[victim].kill()
                 self._pause(1.0, 5.0)
@@ -209,16 +223,14 @@ class ClusterTrials:
             doomed.kill()  # what is left of it
         self.driver = self._start_driver(host)
 
-    def _lose_driver_host(self, other: Host, *, has_standby: bool) -> None:
+    def _lose_driver_host(self, other: Host, standby: Driver | None) -> None:
         lost = self.driver.host
-        standby = self._standby(other) if has_standby else None
         self._lose(lost)
         self.driver = standby or self._start_driver(other)
         self._replace(lost)
 
-    def _cut_off_driver(self, other: Host, *, has_standby: bool) -> None:
+    def _cut_off_driver(self, other: Host, standby: Driver | None) -> None:
         old = self.driver
-        standby = self._standby(other) if has_standby else None
         old.host.cut_off()
         self.driver = standby or self._start_driver(other)
         self._pause(_SHORTEST_CUT_SECONDS, self._longest_cut)
@@ -269,31 +281,41 @@ def _has_reached(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPar
 
 
 class _Pauses:
-    """A thread that measures the longest time without new output, as long as the block lasts."""
+    """A thread that measures the longest time without new output of an app, from ``start`` to the end of the block."""
 
     def __init__(self, broker: KafkaBroker, topics: Sequence[str]) -> None:
         self._broker = broker
         self._topics = topics
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.longest = 0.0
+        self._longest: dict[str, float] = {}
+
+    @property
+    def longest(self) -> float:
+        return max(self._longest.values(), default=0.0)
+
+    def start(self) -> None:
+        self._thread.start()
 
     def __enter__(self) -> Self:
-        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _watch(self) -> None:
-        seen, since = -1, time.monotonic()
+        began = time.monotonic()
+        seen = dict.fromkeys(self._topics, (-1, began))
         while not self._stopping.wait(0.1):
-            with suppress(BrokerUnavailableError):
-                written = sum(offsets.end for topic in self._topics for offsets in self._broker.offsets(topic))
-                if written > seen:
-                    self.longest = max(self.longest, time.monotonic() - since if seen >= 0 else 0.0)
-                    seen, since = written, time.monotonic()
+            for topic, (before, since) in seen.items():
+                with suppress(BrokerUnavailableError):
+                    written, now = sum(offsets.end for offsets in self._broker.offsets(topic)), time.monotonic()
+                    if written > before:
+                        if before >= 0:
+                            self._longest[topic] = max(self._longest.get(topic, 0.0), now - since)
+                        seen[topic] = written, now if before >= 0 else began
 
 
 class _Feeding:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from queue import Queue
 
 import pytest
 from tests.kafka.hosts import Host
 
 from millstream import App, Config
 from millstream.admin.standby import Presence, Standby, is_running
+from millstream.batch.takeover_watch import TakeoverWatch
 from millstream.broker import TopicConfig
 from millstream.errors import FencedError
 from millstream.kafka import KafkaBroker
@@ -87,6 +89,26 @@ def test_a_standby_copies_while_another_run_is_alive_and_takes_over_when_it_is_g
                 run.catch_up()
     finally:
         presence.close()
+        run.stop()
+
+
+def test_a_run_that_is_stuck_in_a_batch_notices_that_another_has_taken_over(
+    app: App, hosts: Callable[[str], Host]
+) -> None:
+    """As after a cut: the driver has lost its executors, and waits for Spark, which never runs the batch."""
+    first, second = hosts("a"), hosts("b")
+    feed(app, *"abc")
+    errors: Queue[FencedError] = Queue()
+    run = first.start()
+    watch = TakeoverWatch(run.journal, errors.put, seconds=0.1)
+    try:
+        run.catch_up()
+        run.journal.look_for_takeover()  # it is still the owner
+        with second.running() as other:
+            other.catch_up()
+            assert "was taken over by process" in errors.get(timeout=30).message
+    finally:
+        watch.close()
         run.stop()
 
 

@@ -117,6 +117,11 @@ class Journal:
         if self.changelog is not None:
             self.changelog.check_owner(self._environment)
 
+    def look_for_takeover(self) -> None:
+        """Do the same without a change of this copy; any thread may call it, and an outage is an error."""
+        if self.changelog is not None:
+            self.changelog.look_for_takeover(self._environment)
+
     def follow(self) -> None:
         """Bring the journal up to date without becoming its writer."""
         if self.changelog is not None:

@@ -100,6 +100,7 @@ class JournalChangelog:
         self._writer = broker.fenced_writer(journal_topic_name(app))
         self._unstored = 0
         """How many offsets this process has written that the position of the copy does not include yet."""
+        self._looked_at = 0
 
     # Becoming and staying the owner
 
@@ -150,6 +151,14 @@ class JournalChangelog:
             self._catch_up(environment)
         self._check_owner(environment)
 
+    def look_for_takeover(self, environment: Environment) -> None:
+        """Raise if another run has taken over; reads the topic only, so the copy and the writer are not disturbed."""
+        position = self._partition.position(environment)
+        start = max(self._looked_at, 0 if position is None else position.offset)
+        rows, self._looked_at = self._partition.rows_from(start)
+        owners = [value for database, key, value in rows if (database, key) == (self._database, _OWNER)]
+        self._check_run(_owner(owners[-1]) if owners else self.stored_owner(environment))
+
     def follow(self, environment: Environment) -> None:
         """Bring the copy up to date without writing; the process that writes the journal is not disturbed."""
         if not self._is_ahead(environment) and not self._partition.is_empty():
@@ -160,7 +169,9 @@ class JournalChangelog:
         self._writer.close()
 
     def _check_owner(self, environment: Environment) -> None:
-        stored = self.stored_owner(environment)
+        self._check_run(self.stored_owner(environment))
+
+    def _check_run(self, stored: Owner | None) -> None:
         if stored is not None and stored.run != self.owner.run:
             at = time.strftime("%H:%M:%S", time.localtime(stored.at / 1000))
             raise FencedError(

@@ -26,6 +26,7 @@ from millstream.batch.loop import LoopOptions, Until
 from millstream.batch.report import BatchReport
 from millstream.batch.restoring import Restoring
 from millstream.batch.supervisor import Supervisor
+from millstream.batch.takeover_watch import TakeoverWatch
 from millstream.batch.trigger import Trigger
 from millstream.batch.watchdog import Watchdog
 from millstream.broker import SupportsMembership
@@ -34,7 +35,7 @@ from millstream.connect.running import Connectors
 from millstream.connect.sinks import sinks_of
 from millstream.connect.sources import sources_of
 from millstream.durations import milliseconds
-from millstream.errors import AlreadyRunningError, ProcessingError
+from millstream.errors import AlreadyRunningError, FencedError, ProcessingError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.open_files import raise_open_file_limit
 from millstream.foundation.paths import activity_file, lease_file, lock_file
@@ -79,6 +80,8 @@ class SparkRun:
         self._stopping = stopping
         self._connectors = connectors
         self._error: BaseException | None = None
+        self._cancel = deployment.cancel
+        held.callback(TakeoverWatch(deployment.journal, self._stop_fenced).close)
         self._thread = threading.Thread(target=self._work, args=(until,), name="millstream-loop", daemon=True)
         self._thread.start()
 
@@ -151,9 +154,15 @@ class SparkRun:
                 if not self._stopping.is_set():
                     self._supervisor.run(until)
         except BaseException as error:
-            self._error = error
+            self._error = self._error or error
         finally:
             self._held.close()
+
+    def _stop_fenced(self, error: FencedError) -> None:
+        """End the run because another one has taken over, whatever it is waiting for."""
+        self._error = error
+        self.stop()
+        self._cancel()
 
     def __repr__(self) -> str:
         if self._thread.is_alive():

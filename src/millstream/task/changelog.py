@@ -104,10 +104,15 @@ class ChangelogPartition:
 
     def rows(self) -> Rows:
         """Return all rows of a small changelog; deleted ones are None."""
+        return self.rows_from(0)[0]
+
+    def rows_from(self, offset: int) -> tuple[Rows, int]:
+        """Return the rows at or after an offset, and the offset after them."""
         bounds = self._broker.offsets(self.topic.name)[self.number]
+        start = max(bounds.begin, offset)
         assembler = RowAssembler()
-        chunks = self._broker.read(self.topic.name, self.number, bounds.begin, bounds.end)
-        return [row for chunk in chunks for row in assembler.rows_of(chunk.block)]
+        chunks = self._broker.read(self.topic.name, self.number, start, bounds.end)
+        return [row for chunk in chunks for row in assembler.rows_of(chunk.block)], max(start, bounds.end)
 
     def restart_copy(self, environment: Environment) -> None:
         """Empty an environment, so that it is a copy of the changelog up to offset 0."""
