@@ -66,3 +66,14 @@ def test_null_keys_pass_repartitions_before_a_left_join() -> None:
         driver.topic("n").pipe(1)
         assert driver.topic("out").read_key_values() == [(None, [1, None])]
         assert driver.topic("plain").read() == []
+
+
+def test_null_keys_pass_a_repartition_before_a_left_join_with_a_global_table() -> None:
+    app = App("test")
+    moved = app.stream("n", value=int).repartition(name="moved")
+    moved.left_join(app.global_table("g", value=int), lambda number, row: [number, row]).to("out")
+    moved.group_by(lambda number: number).count(name="seen")
+    with TestDriver(app) as driver:
+        driver.topic("n").pipe(1)
+        assert driver.topic("out").read_key_values() == [(None, [1, None])]
+        assert dict(driver.table("seen").items()) == {1: 1}

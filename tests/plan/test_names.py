@@ -36,6 +36,16 @@ def test_stateless_steps_with_the_same_name_are_numbered() -> None:
     assert names(app) == ["rides", "rides.filter", "rides.filter-2", "rides.filter-3"]
 
 
+def test_tables_that_kafka_streams_allows_without_a_name_are_numbered() -> None:
+    app = App("test")
+    pets, owners = app.table("pets", value=str), app.table("owners", value=str)
+    for _ in range(2):
+        app.stream("rides").to_table()
+        pets.join(owners, lambda pet, owner: [pet, owner], on=lambda pet: pet)
+    numbered = [name for name in names(app) if str(name).endswith(("to_table", "key_join", "-2"))]
+    assert numbered == ["rides.to_table", "pets.foreign_key_join", "rides.to_table-2", "pets.foreign_key_join-2"]
+
+
 def test_duplicate_derived_names_are_rejected_with_a_suggested_name() -> None:
     app = App("test")
     rides = app.stream("rides")

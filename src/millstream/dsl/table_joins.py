@@ -268,5 +268,6 @@ class TableJoins(Handle[K, V]):
                 keeps_left=kind == "left",
                 value=serde,
                 name=name,
+                named=name is not None,
             )
         return self._table(self._draft, node)

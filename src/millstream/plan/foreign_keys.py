@@ -15,7 +15,10 @@ from millstream.serdes import Serde
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForeignKeyJoin(Node):
-    """Join each left row with the right row whose key ``foreign_key`` computes from it; the key is the left one."""
+    """Join each left row with the right row whose key ``foreign_key`` computes from it; the key is the left one.
+
+    With ``named`` the user has given it a name.
+    """
 
     left: Node
     right: Node
@@ -23,6 +26,7 @@ class ForeignKeyJoin(Node):
     joiner: Function
     keeps_left: bool
     value: Serde | None = None
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,6 +66,7 @@ class ForeignKeyResult(Node):
 
     answers: tuple[Node, ...]
     value: Serde | None = None
+    named: bool = False
 
 
 FOREIGN_KEYS = (ForeignKeyJoin, ForeignKeySubscribe, ForeignKeyMissing, ForeignKeyAnswer, ForeignKeyResult)

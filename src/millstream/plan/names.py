@@ -81,7 +81,7 @@ def _final_name(node: Node, root: str, taken: dict[str, Node]) -> str:
 def _is_numbered(node: Node) -> bool:
     """Whether nodes of this kind that have the same name are distinguished by their order."""
     is_transformer = isinstance(node, TransformValues) and not node.stores and not node.stored
-    return is_transformer or isinstance(node, ToTable)
+    return is_transformer or isinstance(node, ToTable | ForeignKeyJoin)
 
 
 def _claim(node: Node, named: Node, taken: dict[str, Node]) -> None:

@@ -2,12 +2,13 @@
 
 Groupings, and the sides of joins whose rows are always in the result, need old values and request them from all tables
 upstream. A filter uses them where they cost nothing, so that it sends no tombstone for a row that it had dropped; for
-the table of a topic this depends on whether it is stored when the filter is defined, as in Kafka Streams.
+the table of a topic or a join by foreign key this depends on whether it is stored when the filter is defined, as in
+Kafka Streams.
 """
 
 from __future__ import annotations
 
-from millstream.plan.foreign_keys import ForeignKeyAnswer, ForeignKeyMissing, ForeignKeySubscribe
+from millstream.plan.foreign_keys import ForeignKeyAnswer, ForeignKeyMissing, ForeignKeyResult, ForeignKeySubscribe
 from millstream.plan.node import Node, Nodes, inputs
 from millstream.plan.processors import TransformValues
 from millstream.plan.sources import TableSource
@@ -20,8 +21,9 @@ def sending_old_values(nodes: Nodes) -> frozenset[Node]:
     """Return the tables that send old values."""
     tables = _Tables()
     for node in nodes:
-        if isinstance(node, TableSource | ToTable) and (node.named or node.history is not None):
-            tables.stored.add(node)
+        if isinstance(node, _STORED_ON_DEMAND):
+            if node.named or getattr(node, "history", None) is not None:
+                tables.stored.add(node)
         elif isinstance(node, TableFilter):
             if tables.request(node.source, required=node.needs_old):
                 tables.sending.add(node)
@@ -55,6 +57,8 @@ def regrouped_tables(nodes: Nodes) -> frozenset[Node]:
 
 NEEDS_OLD = (TableGroupBy, Suppress, ForeignKeySubscribe, ForeignKeyMissing, ForeignKeyAnswer)
 """Nodes that need the old value of each row."""
+_STORED_ON_DEMAND = (TableSource, ToTable, ForeignKeyResult)
+"""Tables that Kafka Streams stores only if they have a name or a reader needs their rows."""
 
 
 def _kept_sides(join: TableTableJoin) -> Nodes:
@@ -77,7 +81,7 @@ class _Tables:
 
     def request(self, node: Node, *, required: bool) -> bool:
         """Make a table send old values; if they are not ``required``, only if that costs nothing."""
-        if isinstance(node, TableSource | ToTable):
+        if isinstance(node, _STORED_ON_DEMAND):
             if not required and node not in self.stored:
                 return False
             self.stored.add(node)

@@ -13,7 +13,7 @@ from millstream.plan.foreign_keys import (
     ForeignKeyResult,
     ForeignKeySubscribe,
 )
-from millstream.plan.joins import StreamStreamJoin
+from millstream.plan.joins import StreamGlobalJoin, StreamStreamJoin
 from millstream.plan.names import name_nodes
 from millstream.plan.node import Node, Nodes, consumers, rewrite
 from millstream.plan.repartitions import insert_repartitions
@@ -72,22 +72,23 @@ def expand_foreign_keys(nodes: Nodes) -> Nodes:
             missing = ForeignKeyMissing(name=f"{node.name}-missing", **left_side, **joins)
             answers.append(Repartition(source=missing, name=f"{node.name}-missing-response", key=left.key or READABLE))
             steps += [missing, answers[-1]]
-        return [*steps, ForeignKeyResult(answers=tuple(answers), name=node.name, value=node.value)]
+        result = ForeignKeyResult(answers=tuple(answers), name=node.name, value=node.value, named=node.named)
+        return [*steps, result]
 
     return rewrite(nodes, step)
 
 
 def allow_null_keys(nodes: Nodes) -> Nodes:
     """Let records without a key cross an edge if a left or outer join anywhere downstream emits them (KIP-962)."""
-    readers = consumers(nodes)
-    originals = iter(nodes)
-
-    def needs_null_keys(node: Node) -> bool:
-        return any(_emits_null_keys(reader) or needs_null_keys(reader) for reader, _ in readers[node])
+    readers, originals = consumers(nodes), iter(nodes)
+    needing: set[Node] = set()
+    for node in reversed(nodes):
+        if any(_emits_null_keys(reader) or reader in needing for reader, _ in readers[node]):
+            needing.add(node)
 
     def step(node: Node) -> list[Node]:
         original = next(originals)
-        if isinstance(node, Repartition) and needs_null_keys(original):
+        if isinstance(node, Repartition) and original in needing:
             return [dataclasses.replace(node, null_keys=True)]
         return [node]
 
@@ -96,7 +97,7 @@ def allow_null_keys(nodes: Nodes) -> Nodes:
 
 def _emits_null_keys(node: Node) -> bool:
     outer = isinstance(node, StreamStreamJoin) and node.kind != "inner"
-    return outer or (isinstance(node, StreamTableJoin) and node.left)
+    return outer or (isinstance(node, StreamTableJoin | StreamGlobalJoin) and node.left)
 
 
 RULES = (name_nodes, merge_same_keys, insert_repartitions, expand_foreign_keys, allow_null_keys, drop_unused_values)

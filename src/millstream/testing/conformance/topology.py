@@ -174,7 +174,7 @@ def _join(topology: Topology, node: Node, verb: str) -> Any:
         return looked_up
     if "foreign_key" in node:
         on, joiner = of_pair(MAPPERS, node["foreign_key"]), of_three(JOINERS, node["joiner"])
-        return getattr(left, verb)(right, joiner, on=on, name=_name(node))
+        return getattr(left, verb)(right, joiner, on=on, name=node.get("store"))
     settings = _grace(node) if isinstance(left, Stream) else _stored(node)
     return getattr(left, verb)(right, of_three(JOINERS, node["joiner"]), **settings)
 
