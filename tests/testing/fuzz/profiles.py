@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from tests.testing.fuzz.enriching import enriched, in_turn, with_numbers, with_times_in_values
 
 from millstream.testing.conformance.cases import Case
 from millstream.testing.fuzz import verbs
@@ -29,7 +30,7 @@ def of_text_keys(verb: Verb) -> Verb:
 def through(draft: Draft) -> None:
     """A topic that the topology writes and reads."""
     source, topic = draft.stream(plain=True), f"via{len(draft.nodes)}"
-    draft.add("to", source.id, topic=topic)
+    draft.add("to", draft.add("map_values", source.id, fn="value_text"), topic=topic)  # numbers are read as text
     read = "stream" if draft.chance(0.7) else "table"
     handle = Handle(draft.add(read, topic=topic))
     draft.origins[handle.id] = draft.origins[source.id]
@@ -60,12 +61,16 @@ def routes(draft: Draft) -> None:
     source, number = draft.stream(plain=True), len(draft.nodes)
     names = [f"r{number}-{part}" for part in range(3)]
     rules = [f"{draft.pick.choice('abxyz')}={draft.pick.choice([*names, ''])}" for _ in range(2)]
+    names += [f"r{number}-to", f"r{number}-next"]
+    rules += [f"{draft.pick.choice('abc')}={draft.pick.choice(names[3:])}"] if draft.chance(0.3) else []
     rules += [f"*={draft.pick.choice([*names, ''])}"] if draft.chance(0.7) else []
     node = draft.add("process", source.id, processor="forward_named:" + ",".join(rules))
+    draft.add("to", node, topic=f"routed{number}", name=names[3])
     draft.streams += [
         Handle(draft.add("filter", node, fn=draft.pick.choice(verbs.PREDICATES), name=names[0])),
         Handle(draft.add("map_values", node, fn=draft.pick.choice(verbs.MAPPERS), name=names[1])),
         Handle(draft.add("process_values", node, processor="stamp_time", name=names[2])),
+        Handle(draft.add("process", node, processor="shift_timestamp:3", name=names[4])),
     ]
 
 
@@ -255,7 +260,7 @@ def _with_queries(case: Case, pick: random.Random) -> Case:
 def _store_kind(node: Node, by_id: Mapping[str, Node]) -> str:
     if "versioned_history_ms" in node:
         return "versioned"
-    source = by_id[node["in"]] if isinstance(node.get("in"), str) else {}
+    source = by_id.get(node["in"], {}) if isinstance(node.get("in"), str) else {}
     while source.get("op") == "emit":
         source = by_id[source["in"]]
     window = source.get("window")
@@ -301,6 +306,11 @@ _TABLES: dict[Verb, int] = {
     for verb, weight in verbs.VERBS.items()
 }
 
+_MIXED: dict[Verb, int] = {
+    **_more(table_join=8, foreign_key_join=6, suppress=5, process=6),
+    through: 3, headed: 3, routes: 4, timers: 3, reads_global: 2, unlimited: 1, versioned: 6, overflow: 4,
+    number_table: 2,
+}  # fmt: skip
 _LARGE = (5, 26)
 """The fewest verbs and the most steps of large topologies."""
 
@@ -329,8 +339,21 @@ PROFILES: dict[str, Profile] = {
     "long caching": Profile({**_WINDOWS, **dict.fromkeys(verbs.OF_TABLES, 10)}, _with_cache, *_LARGE),
     "long times": Profile(_WINDOWS, _with_long_times),
     "queries": Profile(_more(aggregate=30, to_table=10), _with_queries),
+    "numbers": Profile({**_more(stateless=12, table_step=10), headed: 4}, in_turn(with_numbers, enriched)),
+    "times in values": Profile({**verbs.VERBS, through: 3}, in_turn(with_times_in_values, enriched)),
+    "mixed": Profile(_MIXED, enriched, 4),
+    "mixed headers": Profile(_MIXED, in_turn(enriched, _with_headers), 4),
+    "mixed handlers": Profile(_MIXED, in_turn(enriched, _with_handlers), 4),
+    "mixed caching": Profile(_MIXED, in_turn(enriched, _with_cache), 4),
     "shuffles": Profile(_more(rekey=15, repartition=12, cogroup=12, stream_join=12, merge=8)),
 }
+
+
+PROFILES.update({
+    f"rich {name}": kind._replace(change=in_turn(enriched, kind.change))
+    for name, kind in tuple(PROFILES.items())
+    if "mixed" not in name and kind.change not in (_with_queries, _with_long_times)
+})  # fmt: skip
 
 
 def case_of(profile: str, seed: int) -> Case:

@@ -104,10 +104,10 @@ def _owner_index(self: Processor, record: Record, _x: str) -> None:
     key, value = record.key, record.value
     old, before = by_key.get(key), None
     if old is not None:
-        by_value.delete(old)
+        by_value.delete(text(old))
     by_key.put(key, value)
     if value is not None:
-        before = by_value.put_if_absent(value, key)
+        before = by_value.put_if_absent(text(value), key)  # keys are text
     self.context.forward(record, value=f"{text(old)}>{text(value)}@{text(before)}")
 
 
