@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "dsl": FOUNDATION | {"alerts", "broker", "plan", "connect"},
     "sql": FOUNDATION | {"plan", "dsl", "schemas"},
     "spark": ENGINE | BROKERS | {"broker_urls", "tables", "admin", "metrics", "connect", "operations"},
-    "app": FRONT - {"app"},
+    "app": FRONT - {"app"} | {"queries"},
     "__init__": FRONT,
     **dict.fromkeys(("testing", "serve"), FRONT | ABOVE_TABLES | {"__init__"}),
     "notebook": FRONT | ABOVE_TABLES | {"serve"},
@@ -92,7 +92,7 @@ LAZY: dict[tuple[str, str], str] = {
     **dict.fromkeys(
         [
             ("app", unit)
-            for unit in ("batch", "sql", "spark", "broker_urls", "tables", "producer", "consumer", "queues")
+            for unit in ("batch", "sql", "queries", "spark", "broker_urls", "tables", "producer", "consumer", "queues")
         ],
         "`import millstream` must not import Spark, Arrow or LMDB",
     ),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from millstream.broker import Acks, Broker
     from millstream.consumer import Consumer, Reset, Wait
     from millstream.producer import Producer, WhenFull
+    from millstream.queries.pausing import QueryControl
     from millstream.spark.run import SparkRun
     from millstream.spark.session import DataFrame, DataFrameReader, SparkSession
     from millstream.sql.program import SqlProgram
@@ -196,6 +197,13 @@ class App(Sources, AppQueues):
 
         return Published() if self._sql is None else self._sql.published()
 
+    @property
+    def queries(self) -> QueryControl:
+        """Pauses, resumes and terminates the SQL queries of the app, or all of it, and knows their states."""
+        from millstream.queries.pausing import QueryControl
+
+        return QueryControl(self.data_dir, self.id, self.published_sql)
+
     # Running
 
     def run(
@@ -308,13 +316,10 @@ class App(Sources, AppQueues):
         those that a function chooses for each record, are created by others or with their first record.
 
         >>> import tempfile
-        >>> from millstream import App
         >>> app = App("shop", data_dir=tempfile.mkdtemp())
         >>> app.stream("orders").to("copies")
         >>> app.create_topics()
         ['orders', 'copies']
-        >>> app.create_topics()
-        []
         """
         from millstream.batch.topics import create_topics
 

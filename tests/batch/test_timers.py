@@ -17,6 +17,7 @@ from millstream.batch.batch import Progress, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop
+from millstream.batch.pausing import Pauses, StoppedQuery, change_pauses
 from millstream.batch.planner import BatchSize
 from millstream.batch.report import BatchReport
 from millstream.batch.timers import next_due, timed_tasks
@@ -105,6 +106,19 @@ def test_a_batch_is_planned_at_the_start_and_then_for_each_timer(ticking: Assemb
     assert (steps.step(), steps.step()) == (("n/0",), None)
     assert values(log) == [b"[1,1010]", b"[2,1055]"]
     assert steps.planner.seconds_to_timer(steps.progress) == 0.005
+
+
+def test_timers_of_a_paused_app_wait(ticking: Assemble, log: EmbeddedLog) -> None:
+    assembly = ticking(Ticks)
+    steps = Steps(assembly)
+    steps.step()
+    state_dir = Path(assembly.settings.state_dir)
+    change_pauses(state_dir, lambda _: Pauses(queries={"Q": StoppedQuery("paused", ("n",))}))
+    steps.now = 1_055
+    assert (steps.step(), values(log)) == (None, [])
+    assert steps.planner.seconds_to_timer(steps.progress) > 1_000_000
+    change_pauses(state_dir, lambda _: Pauses())
+    assert (steps.step(), values(log)) == (("n/0",), [b"[1,1055]"])
 
 
 def test_due_timers_are_called_before_the_records_of_the_same_batch(ticking: Assemble, log: EmbeddedLog) -> None:

@@ -70,6 +70,5 @@ def bound(sql: str = RIDES, *, partitions: int = 3, limits: Limits | None = None
             published=app.published_sql,
             tables=lambda: driver.tables,
             limits=limits,
-            app="taxi",
         )
         yield Bound(driver, session)

@@ -70,6 +70,22 @@ def test_the_catalog_lists_sources_with_their_columns(server: WebServer) -> None
     assert (kinds["UCASE"], kinds["COUNT"], kinds["EXPLODE"]) == ("scalar", "aggregate", "table")
 
 
+def test_queries_are_paused_and_resumed(server: WebServer) -> None:
+    with client(server) as http:
+        dry = http.post("/api/sql/queries", json={"verb": "pause", "queries": ["zones"], "dry_run": True}).json()
+        assert http.get("/api/sql/catalog").json()["queries"] == [
+            {"name": "ZONES", "state": "RUNNING", "together": ["ZONES"]}
+        ]
+        assert http.post("/api/sql/queries", json={"verb": "pause", "queries": ["zones"]}).json() == dry
+        assert http.get("/api/sql/catalog").json()["queries"][0]["state"] == "PAUSED"
+        page = http.get("/sql").text
+        assert (">Resume<" in page, ">Pause<" in page) == (True, False)
+        refused = http.post("/api/sql/queries", json={"verb": "terminate", "queries": ["nothing"]})
+        assert (refused.status_code, refused.json()["error"]["hint"]) == (400, "its queries: ZONES")
+    [shown] = post(server, "RESUME zones; SHOW QUERIES;").json()[1:]
+    assert shown["rows"][0][:3] == ["ZONES", "ZONES", "RUNNING"]
+
+
 def test_an_error_says_where_it_is(server: WebServer) -> None:
     error = post(server, "SELECT zone,\n  x FROM zones;").json()["error"]
     assert (error["line"], error["column"]) == (2, 3)
@@ -127,7 +143,7 @@ def test_the_page_without_sql_says_how_to_query_a_topic(own: Served) -> None:
         ("SELECT `FUNCTION f(STRING) RETURNS INTEGER AS 'os:system'`('true') AS x FROM zones;", 400, "unknown"),
         ("SELECT " + "(" * 500 + "1" + ")" * 500 + " FROM zones;", 400, "nested more than"),
         ("SELECT * FROM zones WHERE zone = '" + "x" * 100_001 + "';", 400, "invalid request"),
-        ("TERMINATE zones;", 400, "stop app taxi"),
+        ("TERMINATE nothing;", 400, "its queries: ZONES"),
         ("SET 'ksql.schema.registry.url' = 'http://127.0.0.1:1';", 400, "cannot be set here"),
     ],
 )

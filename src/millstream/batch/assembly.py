@@ -18,6 +18,7 @@ from millstream.batch.execute import task_names
 from millstream.batch.idle import IdleInputs
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute, LoopOptions, Resident
+from millstream.batch.pausing import PausedInputs
 from millstream.batch.planner import BatchSize, Planner, SmallPlanner, wall_clock
 from millstream.batch.timers import timed_tasks
 from millstream.batch.topics import REFRESH_SECONDS, SourceTopics
@@ -148,6 +149,7 @@ class Assembly:
         stops: Callable[[], Mapping[str, int]] | None = None,
     ) -> P:
         dead_letters = self.settings.policies.dead_letter_topic
+        paused = PausedInputs(self.layout, Path(self.settings.state_dir))
         return kind(
             self.broker,
             SourceTopics(
@@ -156,8 +158,10 @@ class Assembly:
                 dead_letters=dead_letters,
                 app=self.settings.app,
                 refresh_seconds=refresh_seconds,
+                paused=paused,
             ),
             size,
+            paused=paused,
             timed=timed_tasks(self.layout),
             global_topics=self.layout.plan.global_tables,
             idle=IdleInputs(self.layout),

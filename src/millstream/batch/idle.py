@@ -44,20 +44,25 @@ class IdleInputs:
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def due(self, progress: Progress, backlog: Collection[Range], now: int) -> dict[str, int]:
+    def due(
+        self, progress: Progress, backlog: Collection[Range], now: int, paused: Collection[str] = ()
+    ) -> dict[str, int]:
         """Return the tasks whose stream time advances by itself now, each with the new stream time."""
         if not self._tasks:
             return {}
         busy = {(range_.topic, range_.partition) for range_ in backlog}
         return {
             task.name: now - task.idle_after
-            for task in self._tasks
+            for task in self._running(paused)
             if _due_at(task, progress) <= now and not any(task.reads(topic, partition) for topic, partition in busy)
         }
 
-    def next_due(self, progress: Progress) -> int:
+    def next_due(self, progress: Progress, paused: Collection[str] = ()) -> int:
         """Return the wall-clock time at which the next task is due if no records arrive."""
-        return min((_due_at(task, progress) for task in self._tasks), default=FOREVER)
+        return min((_due_at(task, progress) for task in self._running(paused)), default=FOREVER)
+
+    def _running(self, paused: Collection[str]) -> list[_WatchedTask]:
+        return [task for task in self._tasks if task.name not in paused] if paused else self._tasks
 
 
 def _due_at(task: _WatchedTask, progress: Progress) -> int:

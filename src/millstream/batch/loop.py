@@ -273,9 +273,9 @@ class BatchLoop:
     def _wait_for_records(self) -> None:
         positions: dict[TopicPartition, int] = self._planner.positions(self._progress)
         topics = ", ".join(sorted({position.topic for position in positions}))
-        self._activity.set(f"waiting for records from {topics}", "idle")
+        self._activity.set(f"waiting for records from {topics}" if topics else "paused", "idle")
         if self._on_idle is not None:
-            if self._broker.wait(positions, min(_IDLE_SECONDS, self._planner.seconds_to_timer(self._progress))):
+            if self._wait_at(positions, min(_IDLE_SECONDS, self._planner.seconds_to_timer(self._progress))):
                 return
             self._on_idle()
         while not self._is_ending() and not self._planner.has_other_topics(positions):
@@ -283,8 +283,12 @@ class BatchLoop:
                 self._commit(self._progress)
             self._on_waiting()
             timeout = min(_WAIT_SECONDS, self._planner.seconds_to_timer(self._progress))
-            if self._broker.wait(positions, timeout) or self._planner.seconds_to_timer(self._progress) == 0:
+            if self._wait_at(positions, timeout) or self._planner.seconds_to_timer(self._progress) == 0:
                 return
+
+    def _wait_at(self, positions: Mapping[TopicPartition, int], timeout: float) -> bool:
+        """Wait for records; without positions, since all topics are paused, only for the time or the end."""
+        return self._broker.wait(positions, timeout) if positions else self._stopping.wait(timeout)
 
     def _retrying(self, step: Callable[[], T]) -> T:
         """Run a step of the loop; after a retryable error run it again, with growing pauses."""

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from millstream.batch.batch import Batch, Progress
 from millstream.batch.idle import IdleInputs
 from millstream.batch.logs import log_event
+from millstream.batch.pausing import PausedInputs
 from millstream.batch.timers import TimedTasks, due_tasks, next_due
 from millstream.broker import Broker, Offsets
 from millstream.errors import OffsetOutOfRangeError
@@ -102,6 +103,7 @@ class Planner:
         clock: Callable[[], int] = wall_clock,
         partitions_read: Callable[[str], int | None] = lambda _topic: None,
         stops: Callable[[], Mapping[str, int]] | None = None,
+        paused: PausedInputs | None = None,
     ) -> None:
         """Plan batches over ``topics``.
 
@@ -110,6 +112,7 @@ class Planner:
         offsets at which reading ends, by ``topic/partition``.
         """
         self._stops = stops
+        self._paused = paused
         self._partitions_read = functools.cache(partitions_read)  # the layout of a planner never changes
         self.unread_partitions: dict[str, tuple[int, int]] = {}
         """By topic, the number of partitions that have tasks and the larger number that the broker has by now."""
@@ -168,8 +171,9 @@ class Planner:
     def choose(self, progress: Progress, backlog: list[Range], *, idle: bool = True) -> Batch | None:
         """Return the next batch of a backlog; only if ``idle`` is true may it consist of timers alone."""
         now = self._clock()
-        due = due_tasks(self._timed, progress, now)
-        ticks = self._idle_inputs.due(progress, backlog, now) if self._idle_inputs and idle else {}
+        paused = self._paused_tasks()
+        due = due_tasks(self._timed, progress, now, paused)
+        ticks = self._idle_inputs.due(progress, backlog, now, paused) if self._idle_inputs and idle else {}
         if not backlog and not (idle and (due or ticks)):
             return None
         ranges = backlog
@@ -216,8 +220,13 @@ class Planner:
 
     def seconds_to_timer(self, progress: Progress) -> float:
         """Return the time until a timer is due or an input becomes idle."""
-        idle_due = self._idle_inputs.next_due(progress) if self._idle_inputs else FOREVER
-        return max(0.0, (min(next_due(self._timed, progress), idle_due) - self._clock()) / 1000)
+        paused = self._paused_tasks()
+        idle_due = self._idle_inputs.next_due(progress, paused) if self._idle_inputs else FOREVER
+        return max(0.0, (min(next_due(self._timed, progress, paused), idle_due) - self._clock()) / 1000)
+
+    def _paused_tasks(self) -> Collection[str]:
+        has_timers = bool(self._timed or self._idle_inputs)
+        return self._paused.tasks if self._paused is not None and has_timers else ()
 
     def is_too_large(self, backlog: list[Range]) -> bool:
         """Whether a backlog has more records than one batch takes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -28,14 +28,16 @@ def timed_tasks(layout: Layout) -> TimedTasks:
     return tasks
 
 
-def due_tasks(tasks: TimedTasks, progress: Progress, now: int) -> tuple[str, ...]:
+def due_tasks(tasks: TimedTasks, progress: Progress, now: int, paused: Collection[str] = ()) -> tuple[str, ...]:
     """Return the names of the tasks that have to run now."""
-    return tuple(name for name, starts in tasks.items() if _due(starts, progress.timers.get(name, {})) <= now)
+    due = (name for name, starts in tasks.items() if _due(starts, progress.timers.get(name, {})) <= now)
+    return tuple(name for name in due if name not in paused)
 
 
-def next_due(tasks: TimedTasks, progress: Progress) -> int:
+def next_due(tasks: TimedTasks, progress: Progress, paused: Collection[str] = ()) -> int:
     """Return the wall-clock time at which the next timer is due."""
-    return min((_due(starts, progress.timers.get(name, {})) for name, starts in tasks.items()), default=FOREVER)
+    running = ((name, starts) for name, starts in tasks.items() if name not in paused)
+    return min((_due(starts, progress.timers.get(name, {})) for name, starts in running), default=FOREVER)
 
 
 def _due(starts: frozenset[str], timers: dict[str, int]) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 from millstream.batch.app_spec import AppSpec
+from millstream.batch.pausing import PausedInputs
 from millstream.broker import Broker, TopicConfig
 from millstream.errors import DefinitionError, TopicExistsError, UnknownTopicError
 from millstream.foundation.names import is_own_topic, is_valid_name
@@ -102,6 +103,7 @@ def _declared_topics(app: AppSpec) -> dict[str, Timestamps]:
 class SourceTopics:
     """All topics that an app currently reads; iterating over them looks for new ones at intervals.
 
+    Topics that are paused are left out.
     The next batch reads a topic that was created while the app runs, if its partitions fit the running tasks.
     Otherwise a warning is logged, and the topic is not read until the app is restarted.
     """
@@ -114,8 +116,10 @@ class SourceTopics:
         dead_letters: str,
         app: str = "",
         refresh_seconds: float = REFRESH_SECONDS,
+        paused: PausedInputs | None = None,
     ) -> None:
         self._app = app
+        self._paused = paused
         self._layout = layout
         self._broker = broker
         self._dead_letters = dead_letters
@@ -129,7 +133,8 @@ class SourceTopics:
         if self._can_grow and time.monotonic() >= self._next_refresh:
             self._refresh()
             self._next_refresh = time.monotonic() + self._refresh_seconds
-        return iter((*self._layout.plan.source_topics, *self._matching))
+        topics: Collection[str] = (*self._layout.plan.source_topics, *self._matching)
+        return iter(topics if self._paused is None else self._paused.without_paused(topics))
 
     def _refresh(self) -> None:
         named = {topic: self._broker.topic(topic).partitions for topic in self._layout.plan.source_topics}

@@ -15,7 +15,8 @@ from millstream.cli.settings import Settings, pass_settings
 from millstream.cli.sql_shell import run_shell, run_text
 from millstream.foundation.paths import app_names
 from millstream.foundation.text import printable
-from millstream.queries.binding import stored_sql, stored_tables
+from millstream.queries.binding import query_control, stored_sql, stored_tables
+from millstream.queries.pausing import QueryControl
 from millstream.queries.session import Session
 
 
@@ -81,7 +82,7 @@ def open_session(settings: Settings, target: str | None, app_id: str | None) -> 
             catalog=published.catalog(allows_code=True),
             tables=lambda: stored_tables(app.data_dir, app.id),
             new_topic=TopicConfig(partitions=app.config.partitions),
-            app=app.id,
+            control=QueryControl(app.data_dir, app.id, published),
         )
     data_dir, names = settings.data_dir, app_names(settings.data_dir)
     name = app_id or (names[0] if len(names) == 1 else None)
@@ -91,7 +92,7 @@ def open_session(settings: Settings, target: str | None, app_id: str | None) -> 
         lambda: open_broker(settings.broker_url, data_dir),
         published=None if name is None else stored_sql(data_dir, name),
         tables=dict if name is None else lambda: stored_tables(data_dir, name),
-        app=name,
+        control=None if name is None else query_control(data_dir, name),
     )
 
 

@@ -44,6 +44,11 @@ def profile_dir(state_dir: Path) -> Path:
     return state_dir.with_name("profile")
 
 
+def paused_file(state_dir: Path) -> Path:
+    """Return the file with what users have paused in the app with this state directory."""
+    return state_dir.with_name("paused.json")
+
+
 def copies_dir(data_dir: Path, app: str) -> Path:
     """Return the directory with copies of the app's tables, for reading them while it runs on other hosts."""
     return app_dir(data_dir, app) / "copies"

@@ -10,6 +10,7 @@ import msgspec
 from millstream.batch.journal import Journal
 from millstream.errors import DefinitionError
 from millstream.foundation.paths import has_run, journal_dir
+from millstream.queries.pausing import QueryControl
 from millstream.sql.published import Published
 from millstream.tables.opening import open_tables
 from millstream.tables.rows import TableReader
@@ -26,6 +27,11 @@ def stored_sql(data_dir: Path, app: str) -> Published:
         raise DefinitionError(
             f"the SQL of app {app!r} was stored by another version of Millstream: {error}", hint="start the app again"
         ) from error
+
+
+def query_control(data_dir: Path, app: str) -> QueryControl:
+    """Return what pauses and resumes the queries that an app had when it was last started."""
+    return QueryControl(data_dir, app, stored_sql(data_dir, app))
 
 
 def stored_tables(data_dir: Path, app: str) -> Mapping[str, TableReader]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -33,7 +33,16 @@ def function_kinds() -> dict[str, str]:
 class Listing:
     """Answers SHOW and DESCRIBE."""
 
-    def __init__(self, catalog: Catalog, published: Published, limits: Limits, broker: Callable[[], Broker]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        published: Published,
+        limits: Limits,
+        broker: Callable[[], Broker],
+        states: Mapping[str, str],
+    ) -> None:
+        """``states`` are those of the queries, as far as they are known."""
+        self._states = states
         self._catalog = catalog
         self._published = published
         self._limits = limits
@@ -73,9 +82,10 @@ class Listing:
 
     def _queries(self) -> Result:
         rows: list[list[Any]] = [
-            [query.name, query.target, " ".join(query.statement.split())] for query in self._published.queries
+            [query.name, query.target, self._states.get(query.name), " ".join(query.statement.split())]
+            for query in self._published.queries
         ]
-        return Result(text_columns("NAME", "TARGET", "STATEMENT"), rows)
+        return Result(text_columns("NAME", "TARGET", "STATE", "STATEMENT"), rows)
 
     def _functions(self) -> Result:
         return Result(text_columns("NAME", "KIND"), [[*item] for item in function_kinds().items()])
@@ -115,6 +125,7 @@ class Listing:
             "windows": _windows(relation),
             "time": relation.timestamp,
             "stored table": None if published is None else published.store,
+            "state": None if query is None else self._states.get(query.name),
             "statement": None if query is None else " ".join(query.statement.split()),
         }
         try:

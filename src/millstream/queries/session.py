@@ -15,6 +15,7 @@ from millstream.producer import Producer
 from millstream.queries.answers import Answer, Message, Result, text_columns
 from millstream.queries.limits import Budget, Limits
 from millstream.queries.listing import Listing
+from millstream.queries.pausing import QueryControl
 from millstream.queries.printing import PrintedTopic
 from millstream.queries.pulling import pulled
 from millstream.queries.pushing import PushQuery, Topology, result_so_far
@@ -77,10 +78,12 @@ class Session:
         limits: Limits | None = None,
         are_limits_shared: bool = False,
         new_topic: TopicConfig | None = None,
-        app: str | None = None,
         settable: frozenset[str] | None = None,
+        control: QueryControl | None = None,
     ) -> None:
-        """``settable`` are the settings that statements may change; None: all, which includes addresses to read.
+        """Execute statements for an app, or without one; ``control`` changes its queries.
+
+        ``settable`` are the settings that statements may change; None: all, which includes addresses to read.
 
         With ``are_limits_shared`` the limits are those of all statements together, not of each query.
         """
@@ -91,7 +94,7 @@ class Session:
         self.limits = limits or Limits()
         self._shared = Budget(self.limits) if are_limits_shared else None
         self._new_topic = new_topic or TopicConfig()
-        self._app = app
+        self._control_of_queries = control
         self._settable = settable
         self._statements = Statements(self.catalog, lambda: Readers(Sources("query")))
 
@@ -126,7 +129,7 @@ class Session:
 
     @singledispatchmethod
     def _answer(self, statement: AnyStatement) -> Answer:
-        _refuse(statement, self._app)
+        _refuse(statement)
 
     @_answer.register(CreateSource)
     @_answer.register(CreateType)
@@ -198,6 +201,18 @@ class Session:
     # Commands
 
     @_answer.register
+    def _control(self, statement: Control) -> Answer:
+        return Message(self._controlled(statement, is_dry=False))
+
+    def _controlled(self, statement: Control, *, is_dry: bool) -> str:
+        control = self._control_of_queries
+        if control is None:
+            raise Problem(statement.start, f"{statement.verb} needs an app", "choose one that has run, with its name")
+        if is_dry:
+            return control.describe(statement.verb, *statement.names)
+        return control.change(statement.verb, *statement.names)
+
+    @_answer.register
     def _show(self, statement: Show) -> Answer:
         return self._listing.show(statement)
 
@@ -207,7 +222,8 @@ class Session:
 
     @property
     def _listing(self) -> Listing:
-        return Listing(self.catalog, self._published, self.limits, lambda: self._broker)
+        states = {} if self._control_of_queries is None else self._control_of_queries.states()
+        return Listing(self.catalog, self._published, self.limits, lambda: self._broker, states)
 
     @_answer.register
     def _print(self, statement: Print) -> Answer:
@@ -216,6 +232,8 @@ class Session:
     @_answer.register
     def _explain(self, statement: Explain) -> Answer:
         explained = statement.explained
+        if isinstance(explained, Control):
+            return Message(self._controlled(explained, is_dry=True))
         if isinstance(explained, str):
             explained = self._query_named(explained, statement)
         if isinstance(explained, Select) and (text := self._explained_lookup(explained.query)):
@@ -263,7 +281,7 @@ class Session:
 
 def _explanation(statement: AnyStatement) -> AnyStatement:
     """Return what explains a statement; a definition is its own explanation."""
-    if isinstance(statement, Select | CreateAs | InsertSelect):
+    if isinstance(statement, Select | CreateAs | InsertSelect | Control):
         return Explain(explained=statement, start=statement.start, end=statement.end)
     if isinstance(statement, Explain | CreateSource | CreateType | DropType | Drop | Alter | Setting):
         return statement
@@ -274,14 +292,7 @@ def _lines(text: str) -> Result:
     return Result(text_columns("PLAN"), [[line] for line in text.rstrip().split("\n")])
 
 
-def _refuse(statement: AnyStatement, app: str | None) -> NoReturn:
-    owner = "its app" if app is None else f"app {app}"
-    if isinstance(statement, Control):
-        raise Problem(
-            statement.start,
-            f"{statement.verb} cannot change a query: all queries of a file are one app, which runs as a whole",
-            f"stop {owner} to pause all of them; to end one, remove its statement from the file and run it again",
-        )
+def _refuse(statement: AnyStatement) -> NoReturn:
     if isinstance(statement, CreateAs | InsertSelect):
         raise Problem(
             statement.start,

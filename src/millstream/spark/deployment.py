@@ -15,6 +15,7 @@ from millstream.batch.journal import Journal
 from millstream.batch.lease import Lease
 from millstream.batch.logs import log_event
 from millstream.batch.loop import BatchLoop, LoopOptions
+from millstream.batch.pausing import forget_removed
 from millstream.batch.planner import records_in
 from millstream.batch.restoring import Restoring
 from millstream.batch.topics import lay_out, read_topics
@@ -55,6 +56,7 @@ class Deployment:
             restoring = Restoring(self._activity)
             restore_states(spec.id, directory, journal, broker, restoring, spec.config.checkpoint)
             self._activity.set("starting", "idle")
+        self._report_pauses()
         self.changes = _upgrade(spec, broker, layout, journal, reset, filled)
         topics = bind_changelogs(spec, journal, broker, layout) if has_changelogs(spec, broker) else None
         self.assembly = Assembly(TaskSettings.of(spec, journal.lineage(), topics), layout, broker)
@@ -62,6 +64,16 @@ class Deployment:
         self.waiting_records = records_in(backlog)
         self.close()
         self.engine = SparkEngine(spec, self.assembly, self._lease, self._trigger, journal)
+
+    def _report_pauses(self) -> None:
+        """Log what stays paused, which would look like an app that has stopped working."""
+        queries = (self.spec.sql or {}).get("queries", ())
+        topics = {query["name"]: tuple(query["topics"]) for query in queries}
+        pauses = forget_removed(state_dir(self.spec.data_dir, self.spec.id), topics)
+        if pauses.is_app_paused:
+            log_event(_log, logging.WARNING, "the app is paused; RESUME ALL continues it", {"app": self.spec.id})
+        for name, query in pauses.queries.items():
+            log_event(_log, logging.WARNING, f"a query is {query.kind}", {"app": self.spec.id, "query": name})
 
     def layout_of(self, spec: AppSpec) -> Layout:
         """Return the layout of a part of the app or of all of it."""

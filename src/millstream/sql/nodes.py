@@ -369,17 +369,17 @@ class Print(Statement, frozen=True):
     limit: int | None = None
 
 
-class Explain(Statement, frozen=True):
-    """``EXPLAIN`` a statement, or the query with a name."""
-
-    explained: CreateAs | InsertSelect | Select | str
-
-
 class Control(Statement, frozen=True):
-    """PAUSE, RESUME or TERMINATE of a query; ``name`` is None for all of them."""
+    """PAUSE, RESUME or TERMINATE of queries; no names: all of them."""
 
-    verb: str
-    name: str | None
+    verb: Literal["PAUSE", "RESUME", "TERMINATE"]
+    names: tuple[str, ...]
+
+
+class Explain(Statement, frozen=True):
+    """``EXPLAIN`` a statement, the query with a name, or what a control of queries would do."""
+
+    explained: CreateAs | InsertSelect | Select | Control | str
 
 
 AnyStatement: TypeAlias = (

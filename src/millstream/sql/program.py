@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from millstream.dsl.handle import Handle
 from millstream.dsl.sources import Sources
 from millstream.errors import DefinitionError
-from millstream.plan.node import Node
+from millstream.plan.connected import independent_parts, topics_of
+from millstream.plan.node import Node, inputs
 from millstream.sql.catalog import Catalog
 from millstream.sql.compiled import parse_type
 from millstream.sql.nodes import CreateAs, Drop, InsertValues
-from millstream.sql.published import Published, PublishedQuery, published_relation
+from millstream.sql.published import Published, PublishedPart, PublishedQuery, published_relation
 from millstream.sql.translate.binding import bind
 from millstream.sql.translate.reading import Readers
 from millstream.sql.translate.statements import Executed, Statements
@@ -30,6 +31,8 @@ class SqlProgram:
         self._queries: dict[str, PublishedQuery] = {}
         self._results: dict[str, Node] = {}
         """The last step of the query of each stream and table."""
+        self._steps: dict[str, frozenset[Node]] = {}
+        """The steps that each query has added."""
 
     def execute(self, text: str, handles: Mapping[str, Handle[Any, Any]] | None = None, name: str | None = None) -> Any:
         """Execute statements and return the handle of the last query; ``handles`` are used by their names.
@@ -40,13 +43,16 @@ class SqlProgram:
         for alias, handle in (handles or {}).items():
             self._bind(alias, handle)
         last: Handle[Any, Any] | None = None
+        known = self._readers.steps
         for executed in self._statements.execute(text):
             if isinstance(executed.statement, InsertValues):
                 raise DefinitionError(
                     "INSERT INTO … VALUES writes a record, it does not define an app",
                     hint="use app.producer() or `millstream produce`",
                 )
-            self._note(executed, text)
+            steps = self._readers.steps
+            self._note(executed, text, steps - known)
+            known = steps
             last = executed.handle or last
         return last
 
@@ -71,16 +77,28 @@ class SqlProgram:
         return Published(
             relations=tuple(published_relation(each, self._results.get(each.name)) for each in relations),
             queries=tuple(self._queries.values()),
+            parts=tuple(self._parts()),
             types=dict(self.catalog.types),
             functions=dict(self.catalog.functions),
         )
 
-    def _note(self, executed: Executed, text: str) -> None:
-        """Remember the query of a statement."""
+    def _parts(self) -> Iterable[PublishedPart]:
+        """Yield the parts of the app that read no topic, step or store of another."""
+        steps = {name: _with_inputs(nodes & self._readers.steps) for name, nodes in self._steps.items()}
+        for part in independent_parts(self._readers.ordered_steps):
+            members = set(part)
+            queries = tuple(name for name, nodes in steps.items() if not nodes.isdisjoint(members))
+            others = members.difference(*(steps[name] for name in queries))
+            names = sorted({node.name or f"a {node.verb.replace('_', ' ')}" for node in others})
+            yield PublishedPart(topics=topics_of(part), queries=queries, others=tuple(names))
+
+    def _note(self, executed: Executed, text: str, added: frozenset[Node]) -> None:
+        """Remember the query of a statement and the steps that it has added."""
         statement, relation = executed.statement, executed.relation
         if isinstance(statement, Drop):
             self._queries.pop(statement.name, None)
             self._results.pop(statement.name, None)
+            self._steps.pop(statement.name, None)
         if executed.handle is None or relation is None:
             return
         name = relation.name
@@ -89,7 +107,10 @@ class SqlProgram:
         else:
             name = executed.name or name
         source = text[statement.start : statement.end]
-        self._queries[name] = PublishedQuery(name=name, target=relation.name, statement=source)
+        self._steps[name] = added
+        self._queries[name] = PublishedQuery(
+            name=name, target=relation.name, statement=source, topics=topics_of((*added, executed.handle._node))
+        )
 
     def _bind(self, name: str, handle: Handle[Any, Any]) -> None:
         relation, rows = bind(name, handle)
@@ -98,3 +119,15 @@ class SqlProgram:
             raise DefinitionError(f"{name}= is already a {existing.kind.lower()} of SQL", hint="use another name")
         self.catalog.relations[relation.name] = relation
         self._readers.bound[relation.name] = rows
+
+
+def _with_inputs(nodes: Iterable[Node]) -> set[Node]:
+    """Return nodes and all that they depend on."""
+    result: set[Node] = set()
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if node not in result:
+            result.add(node)
+            pending.extend(inputs(node))
+    return result

@@ -41,6 +41,17 @@ class PublishedQuery(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     target: str
     statement: str
+    topics: tuple[str, ...] = ()
+    """The topics that it reads."""
+
+
+class PublishedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """Queries that can only be paused together, since they share a topic, a step or a store."""
+
+    topics: tuple[str, ...]
+    queries: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    """Steps of Python that belong to it."""
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +59,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
     relations: tuple[PublishedRelation, ...] = ()
     queries: tuple[PublishedQuery, ...] = ()
+    parts: tuple[PublishedPart, ...] = ()
     types: dict[str, Type] = {}
     functions: dict[str, str] = {}
     """The declarations of functions of the user, which name Python code."""

@@ -16,12 +16,14 @@ from starlette.responses import Response
 
 from millstream.errors import DefinitionError, MillstreamError
 from millstream.queries.answers import Changes, Message, Result
-from millstream.queries.binding import stored_sql, stored_tables
+from millstream.queries.binding import query_control, stored_sql, stored_tables
 from millstream.queries.limits import Limits
 from millstream.queries.listing import function_kinds
+from millstream.queries.pausing import QueryControl, Verb
 from millstream.queries.session import EARLIEST, SCANS, Executed, Session
 from millstream.serve.api.live import Seconds, stream_response
 from millstream.serve.api.params import Name
+from millstream.serve.api.topics import Done
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 from millstream.sql.showing import ShownColumn
@@ -77,6 +79,14 @@ class SourceView(msgspec.Struct, frozen=True, kw_only=True):
     statement: str | None
 
 
+class QueryView(msgspec.Struct, frozen=True, kw_only=True):
+    """A query of an app; its state is RUNNING, PAUSED or TERMINATED."""
+
+    name: str
+    state: str
+    together: Annotated[list[str], Meta(description="The queries that pause with it, which share its input.")]
+
+
 class FunctionView(msgspec.Struct, frozen=True, kw_only=True):
     """A function; its kind is scalar, aggregate or table."""
 
@@ -89,7 +99,15 @@ class CatalogView(msgspec.Struct, frozen=True, kw_only=True):
 
     app: str | None
     sources: list[SourceView]
+    queries: list[QueryView]
     functions: list[FunctionView]
+
+
+class ControlBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    verb: Literal["pause", "resume", "terminate"]
+    queries: Annotated[list[Annotated[str, Meta(max_length=300)]], Meta(max_length=1000, description="None: all.")] = []
+    app: Annotated[Name | None, Meta(description="Optional if only one app has SQL.")] = None
+    dry_run: Annotated[bool, Meta(description="Only say what would happen.")] = False
 
 
 class CatalogParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,8 +165,26 @@ def show_catalog(site: Site, params: CatalogParams) -> CatalogView:
             )
             for each in (published.relations if published else ())
         ],
+        queries=[] if app is None else _queries(query_control(site.directory.path, app)),
         functions=[FunctionView(name=name, kind=kind) for name, kind in function_kinds().items()],
     )
+
+
+def control_queries(site: Site, _: object, body: ControlBody) -> Done:
+    """Pause, resume or terminate queries; those that share their input have to be named together."""
+    app = _app(site, body.app)
+    if app is None:
+        raise DefinitionError("no app here has SQL", hint="name an app")
+    control, verb = query_control(site.directory.path, app), _VERBS[body.verb]
+    return Done(done=(control.describe if body.dry_run else control.change)(verb, *body.queries))
+
+
+_VERBS: dict[str, Verb] = {"pause": "PAUSE", "resume": "RESUME", "terminate": "TERMINATE"}
+
+
+def _queries(control: QueryControl) -> list[QueryView]:
+    together = control.together()
+    return [QueryView(name=name, state=state, together=together[name]) for name, state in control.states().items()]
 
 
 def apps_with_sql(site: Site) -> list[str]:
@@ -178,8 +214,8 @@ def _session(site: Site, given: str | None, settings: dict[str, str]) -> Session
         tables=dict if app is None else lambda: stored_tables(directory.path, app),
         limits=LIMITS,
         are_limits_shared=True,
-        app=app,
         settable=SETTABLE,
+        control=None if app is None else query_control(directory.path, app),
     )
     for name in settings:
         if not session.can_set(name):
@@ -277,6 +313,14 @@ OPERATIONS = (
         body=QueryBody,
         media_types=("application/x-ndjson", "text/event-stream"),
         respond=_respond,
+    ),
+    Operation(
+        method="POST",
+        path="/api/sql/queries",
+        summary="Pause, resume or terminate queries of an app",
+        handler=control_queries,
+        body=ControlBody,
+        result=Done,
     ),
     Operation(
         method="GET",

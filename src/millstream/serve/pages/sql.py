@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from millstream.serve.api.sql import CatalogParams, CatalogView, ColumnView, SourceView, show_catalog
+import msgspec
+
+from millstream.serve.api.sql import CatalogParams, CatalogView, ColumnView, QueryView, SourceView, show_catalog
 from millstream.serve.html import Content, Markup, element, joined
-from millstream.serve.pages.parts import badge, card, more
+from millstream.serve.pages.parts import action, badge, card, more, table
 from millstream.serve.site import Site
 from millstream.sql.parser.cursor import RESERVED
 from millstream.sql.types import quoted
@@ -26,7 +28,41 @@ def sql_page(site: Site, app: str | None) -> tuple[Content, ...]:
         element("div", element("p", "Run a statement to see its rows.", class_="note"), id="sql-result"),
     )
     side = card("Catalog", *_catalog(catalog), live="sql-catalog")
-    return (element("div", element("div", editor, result), side, class_="wide sql"),)
+    queries = card("Queries", _queries(catalog), live="sql-queries", wide=True) if catalog.queries else None
+    return (element("div", element("div", editor, result), side, class_="wide sql"), queries)
+
+
+def _queries(catalog: CatalogView) -> Markup:
+    """Return the queries with their states; those that share their input have their buttons in one row."""
+    parts = {tuple(query.together): query for query in catalog.queries}
+    heads = ("Queries", "State", "")
+    rows = [(", ".join(together), _state(query.state), _steer(catalog, query)) for together, query in parts.items()]
+    return table(heads, rows)
+
+
+def _state(state: str) -> Markup:
+    return badge(state.lower(), {"RUNNING": "good", "PAUSED": "busy"}.get(state, "plain"))
+
+
+def _steer(catalog: CatalogView, query: QueryView) -> Content:
+    if query.state == "TERMINATED":
+        return "remove its statement from the file"
+    if query.state == "PAUSED":
+        return _request(catalog, query, "resume", "Resume", "")
+    about = f"Pause {', '.join(query.together)}? Nothing is read until it is resumed, also after a restart."
+    return _request(catalog, query, "pause", "Pause", about)
+
+
+def _request(catalog: CatalogView, query: QueryView, verb: str, button: str, confirm: str) -> Markup:
+    names = msgspec.json.encode(query.together).decode()
+    return action(
+        "/api/sql/queries",
+        element("input", type="hidden", name="verb", value=verb),
+        element("input", type="hidden", name="app", value=catalog.app),
+        element("input", type="hidden", name="queries", value=names, data_type="json"),
+        button=button,
+        confirm=confirm,
+    )
 
 
 def _editor(catalog: CatalogView) -> Markup:

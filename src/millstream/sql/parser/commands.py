@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, cast
+
 from millstream.sql.nodes import (
     AnyStatement,
     Control,
@@ -16,7 +18,8 @@ from millstream.sql.nodes import (
 from millstream.sql.parser.queries import QueryParser
 from millstream.sql.tokens import refuse
 
-COMMANDS = ("SHOW", "LIST", "DESCRIBE", "EXPLAIN", "PRINT", "TERMINATE", "PAUSE", "RESUME")
+CONTROLS = ("PAUSE", "RESUME", "TERMINATE")
+COMMANDS = ("SHOW", "LIST", "DESCRIBE", "EXPLAIN", "PRINT", *CONTROLS)
 SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "FUNCTIONS", "PROPERTIES", "TYPES", "VARIABLES")
 
 
@@ -68,6 +71,8 @@ class CommandParser(QueryParser):
         return Print(topic=topic, from_beginning=from_beginning, interval=interval, limit=limit)
 
     def _explain(self) -> Explain:
+        if self.ahead().kind in ("name", "quoted") and (verb := self.take_any(*CONTROLS)) is not None:
+            return Explain(explained=self._control(verb))
         if not (self.is_word("SELECT") or self.is_word("CREATE") or self.is_word("INSERT")):
             return Explain(explained=self.name("a query, or the name of one"))
         start = self.token.start
@@ -76,5 +81,11 @@ class CommandParser(QueryParser):
             refuse(self.text, start, "only queries can be explained", "EXPLAIN SELECT …")
         return Explain(explained=explained)
 
-    def _control(self, verb: str) -> Control:
-        return Control(verb=verb, name=None if self.take_word("ALL") else self.name("the name of a query, or ALL"))
+    def _control(self, word: str) -> Control:
+        verb = cast("Literal['PAUSE', 'RESUME', 'TERMINATE']", word)
+        if self.take_word("ALL"):
+            return Control(verb=verb, names=())
+        names = [self.name("the name of a query, or ALL")]
+        while self.take_symbol(","):
+            names.append(self.name("the name of a query"))
+        return Control(verb=verb, names=tuple(names))

@@ -36,6 +36,11 @@ class Readers:
         """All steps of the app so far."""
         return frozenset(self._draft.nodes)
 
+    @property
+    def ordered_steps(self) -> tuple[Node, ...]:
+        """All steps of the app so far, inputs first."""
+        return tuple(self._draft.nodes)
+
     def remove(self, steps: frozenset[Node]) -> None:
         """Remove steps from the app, except those that others read."""
         self._draft.remove(steps)
