@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream import App, session, sliding, tumbling
-from millstream.foundation.object_codec import OBJECT_CODEC, hashable_keys
+from millstream.foundation.key_columns import hashable_keys
+from millstream.foundation.object_codec import OBJECT_CODEC
 from millstream.foundation.storage import open_environment
 from millstream.state.timed import TimedStore
 from millstream.state.windows import WindowStore

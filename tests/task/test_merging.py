@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.foundation.blocks import Rows
-from millstream.task.inputs import DecodedChunk
+from millstream.task.inputs import BlockFeed, DecodedChunk
 from millstream.task.merging import Interleaved, merged
 
 Chunks = list[list[int]]
@@ -22,10 +22,17 @@ def feed(number: int, chunks: Chunks) -> Any:
         yield chunk
 
 
-def order(*inputs: Chunks) -> list[tuple[int, int]]:
+def block_feed(number: int, chunks: Chunks) -> BlockFeed:
+    """Return the same chunks as blocks that are all here already, as those from other stages are."""
+    decoded = list(feed(number, chunks))
+    return BlockFeed([b"%d" % index for index in range(len(decoded))], lambda block: decoded[int(block)])
+
+
+def order(*inputs: Chunks, blocks: frozenset[int] = frozenset()) -> list[tuple[int, int]]:
     """Return the records as (input, position) in the order in which a task sees them."""
     records: list[tuple[int, int]] = []
-    for stretch in merged([feed(number, chunks) for number, chunks in enumerate(inputs)]):
+    feeds = [block_feed(*pair) if pair[0] in blocks else feed(*pair) for pair in enumerate(inputs)]
+    for stretch in merged(feeds):
         if isinstance(stretch, Interleaved):
             check_positions(stretch)
             records.extend(stretch.values)
@@ -73,12 +80,22 @@ def test_consecutive_records_of_an_input_form_one_slice() -> None:
     assert slices == [(0, 0, 20), (1, 0, 15), (0, 20, 40), (1, 0, 1)]
 
 
-@given(st.lists(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=3), max_size=4))
-def test_merging_always_takes_the_input_with_the_smallest_next_timestamp(inputs: list[Chunks]) -> None:
+def test_blocks_that_are_all_here_are_merged_in_one_step() -> None:
+    runs = list(merged([block_feed(number, [[1, 2 + number, 9]]) for number in range(3)]))
+    assert [isinstance(run, Interleaved) for run in runs] == [True]
+
+
+@given(
+    st.lists(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=3), max_size=4),
+    st.frozensets(st.integers(0, 3)),
+)
+def test_merging_always_takes_the_input_with_the_smallest_next_timestamp(
+    inputs: list[Chunks], blocks: frozenset[int]
+) -> None:
     queues = [[time for chunk in chunks for time in chunk] for chunks in inputs]
     expected, heads = [], [0] * len(queues)
     while waiting := [number for number, queue in enumerate(queues) if heads[number] < len(queue)]:
         number = min(waiting, key=lambda queue: (queues[queue][heads[queue]], queue))
         expected.append((number, heads[number]))
         heads[number] += 1
-    assert order(*inputs) == expected
+    assert order(*inputs, blocks=blocks) == expected

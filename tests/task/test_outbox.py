@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.foundation.blocks import column_from_lines, headers_of
-from millstream.foundation.object_codec import hashable_keys
+from millstream.foundation.key_columns import hashable_keys
 from millstream.foundation.partitioning import partition_of
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.task.outbox import Outbox, OutboxBlock, topic_outputs

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+import pytest
+
 from millstream import App, tumbling
 from millstream.operators.probe import Probe
 from millstream.state.task import StateVersion
@@ -57,12 +60,27 @@ def test_large_batches_have_longer_pauses_in_proportion_to_the_cost_of_measuring
     assert sampling.probe(LARGE) is not None
 
 
-def test_each_task_has_its_own_pause() -> None:
+def test_each_task_has_its_own_turn() -> None:
     clock = Clock()
     sampling = Sampling(clock)
     clock.now += 1
-    sampling.note(1, 0.1)
+    sampling.note(1, 0.001)
+    clock.now += 0.1
     assert sampling.probe(SMALL) is not None
+
+
+def test_many_tasks_share_the_time_for_measuring() -> None:
+    clock = Clock()
+    sampling = Sampling(clock)
+    clock.now += 1
+    measured = 0
+    for _ in range(100):
+        for task in range(64):
+            clock.now += 0.005
+            if sampling.probe(msgspec.structs.replace(SMALL, task=task)) is not None:
+                sampling.note(task, 0.005)
+                measured += 1
+    assert measured == pytest.approx(100 * 64 / 50, rel=0.1)
 
 
 class Always(Sampling):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.foundation.object_codec import decode_keys, encode_key, hashable_keys
+from millstream.foundation.key_columns import decode_keys, hashable_keys
+from millstream.foundation.object_codec import encode_key
 from millstream.foundation.partitioning import partition_of
 from millstream.operators.runtime import EdgeColumns
 from millstream.serdes import READABLE

@@ -293,11 +293,8 @@ class PresenceCodec:
 PRESENCE_CODEC = PresenceCodec()
 
 
-_HASHED_AS_IS = frozenset({str, int})
 _SIGN = 1 << 63
 _pack_number = struct.Struct(">Q").pack
-_number_keys = struct.Struct(">cQ")
-_TEXT_KIND, _NUMBER_KIND = b"si"
 _pack_float = struct.Struct(">d").pack
 _pack_window, _unpack_window = struct.Struct(">QQ").pack, struct.Struct(">QQ").unpack
 
@@ -323,38 +320,6 @@ def encode_key(key: Any) -> bytes:
     return b"o" + OBJECT_CODEC.encode(key)
 
 
-def encode_keys(keys: list[Any]) -> list[bytes]:
-    """Encode many keys; text is faster than with a call for each.
-
-    >>> encode_keys(["a", "b"]), encode_keys([1]) == [encode_key(1)]
-    ([b'sa', b'sb'], True)
-    """
-    if set(map(type, keys)) == {str}:
-        return [b"s" + key.encode() for key in keys]
-    return list(map(encode_key, keys))
-
-
-def hashable_keys(keys: list[Any]) -> list[Any]:
-    """Return the keys to use in dicts: str and int as they are, other types as bytes, because True == 1 == 1.0."""
-    if _HASHED_AS_IS.issuperset(map(type, keys)):
-        return keys
-    return [key if type(key) in _HASHED_AS_IS else encode_key(key) for key in keys]
-
-
-def ordered_keys(handles: set[Any]) -> tuple[list[Any], list[bytes]]:
-    """Return the results of ``hashable_keys`` in the order of their encoded keys, and the encoded keys.
-
-    >>> ordered_keys({"b", "a"})
-    (['a', 'b'], [b'sa', b'sb'])
-    """
-    if set(map(type, handles)) == {str}:
-        texts = sorted(handles)  # UTF-8 has the order of the text
-        return texts, encode_keys(texts)
-    encoded = {handle if type(handle) is bytes else encode_key(handle): handle for handle in handles}
-    key_bytes = sorted(encoded)
-    return list(map(encoded.__getitem__, key_bytes)), key_bytes
-
-
 def _decode_window(data: bytes) -> Windowed:
     return Windowed(decode_key(data[:-16]), *_unpack_window(data[-16:]))
 
@@ -362,21 +327,6 @@ def _decode_window(data: bytes) -> Windowed:
 def decode_key(data: bytes) -> Any:
     """Return the key that ``encode_key`` encoded."""
     return _KEY_DECODERS[data[0]](data[1:])
-
-
-def decode_keys(encoded: list[bytes | None]) -> list[Any]:
-    """Return the keys that ``encode_key`` encoded, None for None; many keys of one type are decoded in one pass.
-
-    >>> decode_keys([encode_key(-5), encode_key(7)]), decode_keys([None, encode_key("a")])
-    ([-5, 7], [None, 'a'])
-    """
-    if None not in encoded:
-        kinds = {key[0] for key in encoded if key}
-        if kinds == {_TEXT_KIND}:
-            return [key[1:].decode() for key in encoded if key]
-        if kinds == {_NUMBER_KIND}:
-            return [number - _SIGN for _, number in _number_keys.iter_unpack(b"".join(filter(None, encoded)))]
-    return [None if key is None else decode_key(key) for key in encoded]
 
 
 def _decode_float(data: bytes) -> float:

@@ -10,7 +10,8 @@ from typing import Any, Protocol, TypeAlias
 
 from millstream.errors import DefinitionError
 from millstream.foundation.blocks import Column, binary_column
-from millstream.foundation.object_codec import decode_key, encode_key, encode_keys
+from millstream.foundation.key_columns import encode_keys, encode_routes
+from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.foundation.value_errors import ValueErrors
 from millstream.functions import Context
 from millstream.operators.probe import Probe
@@ -177,7 +178,7 @@ class KeyNumbers(dict[Any, int]):
         """Return the numbers of many keys; those of new keys are assigned together, which is faster."""
         new = [handle for handle in dict.fromkeys(handles) if handle not in self]
         if new and _HASHED_AS_IS.issuperset(map(type, new)):
-            columns, names, routes = self._columns, encode_keys(new), list(map(self._route_of, new))
+            columns, names, routes = self._columns, encode_keys(new), encode_routes(new, self._route_of)
             self.update(zip(new, range(len(columns.keys), len(columns.keys) + len(new)), strict=True))
             columns.keys.extend(names)
             columns.routes.extend(routes)

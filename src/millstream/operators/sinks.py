@@ -8,8 +8,9 @@ from typing import Any
 from millstream.errors import BrokerError, MillstreamError, RecordTooLargeError, SerdeError
 from millstream.foundation.blocks import Column, column_from_lines, max_item_length
 from millstream.foundation.headers import headers_size
+from millstream.foundation.key_columns import hashable_keys
 from millstream.foundation.names import check_name
-from millstream.foundation.object_codec import OBJECT_CODEC, PRESENCE_CODEC, encode_key, hashable_keys, value_codec
+from millstream.foundation.object_codec import OBJECT_CODEC, PRESENCE_CODEC, encode_key, value_codec
 from millstream.functions import Function
 from millstream.operators.columns import ColumnBatch, ProcessColumns, column_operator, record_by_record
 from millstream.operators.runtime import Columns, Process, Runtime, Target, operator

@@ -12,7 +12,8 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from millstream.foundation.object_codec import encode_key, hashable_keys
+from millstream.foundation.key_columns import hashable_keys
+from millstream.foundation.object_codec import encode_key
 from millstream.operators.columns import ChangeCollector, ColumnBatch, Port, ProcessColumns, do_nothing
 from millstream.operators.spans import MIN_PREFETCH, Prefetched, Spans
 from millstream.operators.windows import Put, WindowAggregator, closer, windowed

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from millstream.errors import SerdeError
-from millstream.foundation.object_codec import decode_key, encode_key, hashable_keys, ordered_keys
+from millstream.foundation.key_columns import hashable_keys, ordered_keys
+from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.foundation.text import error_text, shown
 from millstream.foundation.transactions import Database, Transaction
 from millstream.records import Headers

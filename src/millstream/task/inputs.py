@@ -93,6 +93,30 @@ def _check_headers(headers: list[Headers]) -> None:
         raise SerdeError("its headers are invalid")
 
 
+class BlockFeed:
+    """The chunks of blocks that are all here already, decoded one by one; it knows when no more follow."""
+
+    __slots__ = ("_blocks", "_decode", "_next")
+
+    def __init__(self, blocks: list[bytes], decode: Callable[[bytes], DecodedChunk]) -> None:
+        self._blocks = blocks
+        self._decode = decode
+        self._next = 0
+
+    @property
+    def has_ended(self) -> bool:
+        return self._next == len(self._blocks)
+
+    def __iter__(self) -> BlockFeed:
+        return self
+
+    def __next__(self) -> DecodedChunk:
+        if self.has_ended:
+            raise StopIteration
+        self._next += 1
+        return self._decode(self._blocks[self._next - 1])
+
+
 class Decoder:
     """Decodes the records of one input for operators; without a ``key`` serde keys are decoded already."""
 

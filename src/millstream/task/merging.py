@@ -17,11 +17,12 @@ import numpy as np
 
 from millstream.foundation.blocks import take_items
 from millstream.records import Headers
-from millstream.task.inputs import DecodedChunk
+from millstream.task.inputs import BlockFeed, DecodedChunk
 
 ChunkSlice: TypeAlias = tuple[int, DecodedChunk, int, int]
 """Number of the input, a chunk of it, and the rows ``start`` to ``stop`` that come next."""
 
+_NEVER = 2**63 - 1
 _MIN_SLICE = 8
 """Slices of at least this many records on average are processed one after the other, shorter ones interleaved."""
 
@@ -78,6 +79,11 @@ class _InputCursor:
     def _enter(self, chunk: DecodedChunk) -> None:
         self.chunk, self.row, self.times = chunk, 0, chunk.stream_times
 
+    @property
+    def is_last_chunk(self) -> bool:
+        """Whether it is known that no chunk follows, without reading further."""
+        return isinstance(self.feed, BlockFeed) and self.feed.has_ended
+
     def take(self, limit: int, *, with_ties: bool) -> ChunkSlice:
         """Move on to the first record after a time, and return the records before it."""
         start, stop = self.row, np.searchsorted(self.times, limit, "right" if with_ties else "left")
@@ -100,9 +106,11 @@ def merged(feeds: list[Iterator[DecodedChunk]]) -> Iterator[ChunkSlice | Interle
         _InputCursor(number, feed, chunk) for number, feed in enumerate(feeds) if (chunk := _next(feed)) is not None
     ]
     while len(cursors) > 1:
-        ends = [int(cursor.times[-1]) for cursor in cursors]
-        first = ends.index(min(ends))  # the chunk that ends first; inputs declared later wait for what follows it
-        parts = [cursor.take(ends[first], with_ties=index <= first) for index, cursor in enumerate(cursors)]
+        ends = [_NEVER if cursor.is_last_chunk else int(cursor.times[-1]) for cursor in cursors]
+        limit = min(ends)
+        # the chunk that ends first; inputs declared later wait for what follows it, if anything can follow
+        first = len(cursors) if limit == _NEVER else ends.index(limit)
+        parts = [cursor.take(limit, with_ties=index <= first) for index, cursor in enumerate(cursors)]
         yield from _ordered([part for part in parts if part[2] < part[3]])
         cursors = [cursor for cursor in cursors if cursor.fetch()]
     for cursor in cursors:

@@ -37,7 +37,7 @@ from millstream.state.windows import WindowStore
 from millstream.task.current_record import CurrentRecord
 from millstream.task.decoding import reading_serde
 from millstream.task.environment import TaskEnvironment
-from millstream.task.inputs import Decode, DecodedChunk, Decoder, Reject
+from millstream.task.inputs import BlockFeed, Decode, DecodedChunk, Decoder, Reject
 from millstream.task.merging import merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
@@ -315,10 +315,12 @@ class TaskRun:
                 sent[self._env.stage(data.sender)[1]].append(data.data)
         return sent.values()
 
-    def _from_edge(self, edge: Repartition, sent: list[bytes], decode: Decode) -> Iterator[DecodedChunk]:
-        for data in sent:
+    def _from_edge(self, edge: Repartition, sent: list[bytes], decode: Decode) -> BlockFeed:
+        def decode_block(data: bytes) -> DecodedChunk:
             rows = shuffle_rows(data)
-            yield decode(edge.name or "", self.partition, rows, range(len(rows.timestamps)))
+            return decode(edge.name or "", self.partition, rows, range(len(rows.timestamps)))
+
+        return BlockFeed(sent, decode_block)
 
     # Errors
 

@@ -11,26 +11,36 @@ from millstream.task.task_input import TaskInput
 _SMALL_RECORDS, _SMALL_BYTES = 5_000, 500_000
 _SMALL_PAUSE, _LARGE_PAUSE = 1.0, 10.0
 _PAUSE_FACTOR = 50
-"""A measured batch needs up to twice its time: with a pause of fifty times as long the overhead is one percent."""
+"""A measured batch needs up to twice its time: with a pause of fifty times as long the overhead is one percent.
+
+No task of the process is measured in that pause: otherwise each of many tasks would add its own percent."""
 
 
 class Sampling:
-    """Gives a task's batch a probe at most once per second, or once per ten seconds if the batch is large."""
+    """Gives a task's batch a probe at most once per second, or once per ten seconds if the batch is large.
+
+    All tasks of a process share the time for measuring.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began = clock()
-        self._measured: dict[int, tuple[float, float]] = {}
+        self._measured: dict[int, float] = {}
+        """When each task was measured last."""
+        self._paused_until = self._began
 
     def probe(self, task_input: TaskInput) -> Probe | None:
         """Return a probe if it is time to measure this task again."""
-        ended, pause = self._measured.get(task_input.task, (self._began, 0.0))
-        pause = max(pause, _SMALL_PAUSE if _is_small(task_input) else _LARGE_PAUSE)
-        return Probe() if self._clock() - ended >= pause else None
+        now = self._clock()
+        if now < self._paused_until:
+            return None
+        pause = _SMALL_PAUSE if _is_small(task_input) else _LARGE_PAUSE
+        return Probe() if now - self._measured.get(task_input.task, self._began) >= pause else None
 
     def note(self, task: int, seconds: float) -> None:
         """Record the duration of a measured batch."""
-        self._measured[task] = self._clock(), seconds * _PAUSE_FACTOR
+        now = self._measured[task] = self._clock()
+        self._paused_until = now + seconds * _PAUSE_FACTOR
 
 
 _samplings: dict[str, Sampling] = {}

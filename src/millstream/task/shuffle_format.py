@@ -7,15 +7,18 @@ at once: that needs a tenth of the time for a few records, half of it for many.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from millstream.foundation.blocks import Rows, take_items
-from millstream.foundation.object_codec import decode_keys
+from millstream.foundation.key_columns import decode_keys
 from millstream.foundation.partitioning import partitions_of
 from millstream.operators.runtime import EdgeColumns
 from millstream.records import Headers
+
+_MAX_NARROW = 1 << 16
 
 
 class _ShuffleBlock(msgspec.Struct, array_like=True):
@@ -34,26 +37,38 @@ _unpack = msgspec.msgpack.Decoder(_ShuffleBlock).decode
 
 
 def shuffle_blocks(columns: EdgeColumns, count: int) -> Iterator[tuple[int, bytes]]:
-    """Split the records of an edge among ``count`` tasks; yield each task that gets some, with its block."""
+    """Split the records of an edge among ``count`` tasks; yield each task that gets some, with its block.
+
+    Keys and records are sorted by task once, so that the cost of a task is that of its records.
+    """
     key_tasks = partitions_of(columns.routes, count)
-    codes, timestamps = np.array(columns.codes, np.int64), np.array(columns.timestamps, np.int64)
-    targets = key_tasks[codes]
+    codes = np.array(columns.codes, np.int64)
+    key_order, key_bounds = _by_task(key_tasks, count)
+    row_order, row_bounds = _by_task(key_tasks[codes], count)
+    new_codes = np.empty(len(key_tasks), np.int64)
+    new_codes[key_order] = np.arange(len(key_tasks)) - np.repeat(key_bounds[:-1], np.diff(key_bounds))
+    sorted_codes, times = new_codes[codes[row_order]], np.array(columns.timestamps, np.int64)[row_order]
+    rows = row_order.tolist()
+    keys, values = take_items(columns.keys, key_order.tolist()), take_items(columns.values, rows)
     for task in range(count):
-        task_rows = np.flatnonzero(targets == task)
-        if not len(task_rows):
+        first_key, last_key = key_bounds[task : task + 2].tolist()
+        start, stop = row_bounds[task : task + 2].tolist()
+        if start == stop:
             continue
-        task_keys = np.flatnonzero(key_tasks == task)
-        new_codes = np.empty(len(key_tasks), np.int64)
-        new_codes[task_keys] = np.arange(len(task_keys))
-        rows = task_rows.tolist()
         block = _ShuffleBlock(
-            keys=take_items(columns.keys, task_keys.tolist()),
-            codes=new_codes[codes[task_rows]].tobytes(),
-            values=take_items(columns.values, rows),
-            timestamps=timestamps[task_rows].tobytes(),
-            headers=_headers(columns, rows) if columns.headers else {},
+            keys=keys[first_key:last_key],
+            codes=sorted_codes[start:stop].tobytes(),
+            values=values[start:stop],
+            timestamps=times[start:stop].tobytes(),
+            headers=_headers(columns, rows[start:stop]) if columns.headers else {},
         )
         yield task, _pack(block)
+
+
+def _by_task(tasks: Any, count: int) -> tuple[Any, Any]:
+    """Return the indexes of items in the order of their tasks, and where the items of each task begin and end."""
+    narrow = tasks.astype(np.uint16) if count <= _MAX_NARROW else tasks  # numpy sorts short numbers by radix
+    return np.argsort(narrow, kind="stable"), np.concatenate(([0], np.cumsum(np.bincount(tasks, minlength=count))))
 
 
 def _headers(columns: EdgeColumns, rows: list[int]) -> dict[int, Headers]:
