@@ -24,6 +24,14 @@ def test_existing_records_end_a_wait_immediately(kafka: KafkaBroker, topic: str,
     assert kafka.wait({TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 2}, 0.1) is False
 
 
+def test_a_wait_for_an_earlier_position_finds_the_records_there(kafka: KafkaBroker, topic: str, send: Send) -> None:
+    send(topic, "a", "b", partition=0)
+    assert kafka.wait({TopicPartition(topic, 0): 2}, 0.5) is False
+    began = monotonic()
+    assert kafka.wait({TopicPartition(topic, 0): 1}, 30)
+    assert monotonic() - began < 15
+
+
 def test_a_new_record_ends_a_wait(kafka: KafkaBroker, topic: str, send: Send) -> None:
     positions = {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}
     for number in range(3):

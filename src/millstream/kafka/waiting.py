@@ -35,6 +35,8 @@ class KafkaWaiter:
         self._consumer: Consumer = clients.consumer(_SETTINGS)
         self._seen: dict[TopicPartition, int] = {}
         """The newest offset received from each watched partition."""
+        self._starts: dict[TopicPartition, int] = {}
+        """The offset from which the consumer last began to read each watched partition."""
 
     def wait(self, positions: Mapping[TopicPartition, int], timeout: float, has_more: Callable[[], bool]) -> bool:
         """Block until a partition has a record at or after its position.
@@ -60,11 +62,13 @@ class KafkaWaiter:
         self._consumer.close()
 
     def _watch(self, positions: Mapping[TopicPartition, int]) -> None:
-        if positions.keys() != self._seen.keys():
+        is_behind_start = any(offset < self._starts.get(partition, 0) for partition, offset in positions.items())
+        if positions.keys() != self._seen.keys() or is_behind_start:
             partitions = [KafkaPartition(key.topic, key.partition, offset) for key, offset in positions.items()]
             with translate_kafka_errors(_ACTION):
                 self._consumer.assign(partitions)
             self._seen = dict.fromkeys(positions, -1)
+            self._starts = dict(positions)
 
     def _handle(self, message: Message, positions: Mapping[TopicPartition, int]) -> None:
         error, topic, partition = message.error(), message.topic(), message.partition()
@@ -80,3 +84,4 @@ class KafkaWaiter:
         if offset < positions.get(key, 0):  # the record has already been read: skip to the position
             with translate_kafka_errors(_ACTION):
                 self._consumer.seek(KafkaPartition(topic, partition, positions[key]))
+            self._starts[key] = positions[key]
