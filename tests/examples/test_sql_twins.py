@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from examples.harness import Input
 
+from examples import chess, home_timelines
 from millstream import App
 from millstream.foundation.loading import load_app
 from millstream.testing import TestDriver
@@ -138,6 +139,30 @@ def test_miles_are_converted_and_revenue_is_summed() -> None:
         for cents in (500, 250):
             pipe(driver, "orders", {"product": "p1", "cents": cents}, key="p1")
         assert driver.table("REVENUE")["p1"] == {"CENTS": 750}
+
+
+def test_a_game_is_replayed_and_its_board_is_that_of_python() -> None:
+    records = list(chess.data())
+    with TestDriver(chess.app) as python, TestDriver(twin("chess")) as driver:
+        for record in records:
+            pipe(python, "moves", record.value, record.key, record.timestamp)
+            pipe(driver, "moves", record.value, record.key, record.timestamp)
+        assert texts(driver, "replay") == texts(python, "replay")
+        assert rows(driver, "BOARDS", "BOARD") == dict(python.table("boards").items())
+        assert len(rows(driver, "BOARDS", "BOARD")) == len(chess.GAMES)
+
+
+def test_timelines_have_the_same_tweets_in_the_same_order_of_time() -> None:
+    with TestDriver(home_timelines.app) as python, TestDriver(twin("home_timelines")) as driver:
+        for record in home_timelines.data(seed=11, events=120):
+            value = b"" if record.value is None else msgspec.json.encode(record.value)
+            for each in (python, driver):
+                each.topic(record.topic).pipe_raw(value or None, key=record.key.encode(), timestamp=record.timestamp)
+        timelines = rows(driver, "TIMELINES", "TWEETS")
+        assert timelines.keys() == dict(python.table("timelines").items()).keys()
+        for person, tweets in python.table("timelines").items():
+            expected = [f"{tweet.at:013} {tweet.author}: {tweet.text}" for tweet in tweets]
+            assert timelines[person] == sorted(expected, reverse=True)  # Python orders equal times by author
 
 
 def rounded(value: Any) -> Any:
