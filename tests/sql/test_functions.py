@@ -3,11 +3,13 @@
 import math
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.sql.running import rows, value_of
 
+from millstream.queries.listing import function_kinds
 from millstream.sql.functions.registry import FUNCTIONS
 
 EXAMPLES: list[tuple[str, Any]] = [
@@ -118,6 +120,13 @@ def test_results_that_are_too_large_or_undefined_are_errors(expression: str) -> 
 def test_every_function_has_an_example() -> None:
     called = {name for expression, _ in EXAMPLES for name in re.findall(r"([A-Z_0-9]+)\(", expression)}
     assert sorted(name for name in FUNCTIONS if name not in called and not name.startswith("_")) == []
+
+
+def test_every_function_has_an_executed_example_in_the_reference() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "sql" / "functions.md").read_text()
+    blocks = re.findall(r"(not run[^`]*)?```python\n(.*?)```", page, re.DOTALL)
+    called = {name for skipped, code in blocks if not skipped for name in re.findall(r"\b([A-Z][A-Z0-9_]*)\(", code)}
+    assert [name for name in function_kinds() if name not in called] == []
 
 
 def test_the_size_of_collected_lists_can_be_limited() -> None:
