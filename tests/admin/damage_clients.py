@@ -52,7 +52,7 @@ def run_clients(directory: Path, limit: int) -> None:
 
 
 def client_content(directory: Path) -> dict[str, Any]:
-    """Return the rows in SQLite, and which records the queue has processed, which is at least once."""
+    """Return the rows in SQLite, and the records that the queue has processed; without a crash, each is there once."""
     with closing(sqlite3.connect(directory / "rows.db")) as connection:
         rows = connection.execute("SELECT * FROM rows ORDER BY 1").fetchall()
-    return {"rows": rows, "processed": sorted(set((directory / "processed").read_text().splitlines()))}
+    return {"rows": rows, "processed": sorted((directory / "processed").read_text().splitlines())}

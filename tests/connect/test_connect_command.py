@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -15,13 +16,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from millstream.admin.doctor import examine
+from millstream.batch.batch import Batch
+from millstream.batch.journal import Journal
 from millstream.broker import TopicConfig
 from millstream.cli.main import root
 from millstream.connect.connect_file import read_connect_file
 from millstream.errors import DefinitionError
+from millstream.foundation.paths import connector_file, delivery_dir
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
 from millstream.producer import Producer
+from millstream.task.task_input import Range
 
 FILE = """
 name = "shop"
@@ -92,6 +98,40 @@ def test_positions_are_shown_and_set_only_with_execute(shop: Path) -> None:
     assert rows(shop) == [("k2", 2), ("k3", 3)]
     output = run(shop, "positions", "orders", "--set", "elsewhere/0=2", "--execute", code=1)
     assert "is not a valid position of sink 'orders'; write TOPIC/PARTITION=OFFSET for one of: orders/0" in output
+
+
+def test_a_position_of_a_sink_is_not_set_while_a_batch_is_unfinished(shop: Path) -> None:
+    run(shop, "run", str(shop / "shop.toml"), "--until", "caught-up")
+    journal = Journal(delivery_dir(shop / "data", "shop", "shop.sink.orders"))
+    progress, _ = journal.read()
+    unfinished = Batch(number=progress.done + 1, ranges=(Range("orders", 0, 4, 5),), wall_time=0)
+    journal.write(progress, unfinished)
+    close_environments(shop)
+    output = run(shop, "positions", "orders", "--set", "orders/0=2", "--execute", code=1)
+    assert f"batch {unfinished.number} of sink 'orders' is not finished" in output
+    run(shop, "positions", "orders", "--set", "orders/0=2", "--execute", "--discard-batch")
+    journal = Journal(delivery_dir(shop / "data", "shop", "shop.sink.orders"))
+    moved, planned = journal.read()
+    assert (moved.done, moved.positions, planned) == (unfinished.number, {"orders/0": 2}, None)
+
+
+def test_a_position_outside_the_topic_is_refused(shop: Path) -> None:
+    run(shop, "run", str(shop / "shop.toml"), "--until", "caught-up")
+    output = run(shop, "positions", "orders", "--set", "orders/0=5", "--execute", code=1)
+    assert "orders/0 has no offset 5; choose one from 0 to 4" in output
+
+
+def test_a_sink_whose_journal_is_lost_or_replaced_does_not_write_everything_again(shop: Path) -> None:
+    run(shop, "run", str(shop / "shop.toml"), "--until", "caught-up")
+    journal = delivery_dir(shop / "data", "shop", "shop.sink.orders")
+    shutil.rmtree(journal)
+    [problem] = [finding.problem for finding in examine(shop / "data") if finding.problem]
+    assert problem == "the journal of sink 'orders' is lost"
+    output = run(shop, "run", str(shop / "shop.toml"), "--until", "caught-up", code=1)
+    assert "is lost or was replaced: batch 1 of lineage" in output
+    shutil.rmtree(journal)
+    connector_file(shop / "data", "shop", "orders", "status").unlink()
+    assert [finding for finding in examine(shop / "data") if finding.problem] == []
 
 
 def test_a_paused_sink_stays_paused_until_it_is_resumed(shop: Path) -> None:

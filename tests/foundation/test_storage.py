@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from millstream.errors import FormatError, StorageError, StorageFullError
+from millstream.errors import DamagedError, FormatError, StorageError, StorageFullError
 from millstream.foundation import storage
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.storage import Environment, make_private_directory, open_environment
@@ -315,3 +315,25 @@ def test_an_environment_whose_files_were_replaced_is_opened_again(tmp_path: Path
     with second.read() as txn:
         assert txn.get(b"k", db=second.databases["a"]) is None
     second.close()
+
+
+# ---- content ----
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_an_environment_that_holds_something_else_is_refused(tmp_path: Path, readonly: bool) -> None:
+    open_environment(tmp_path / "a", ("rows",), content="a topic").close()
+    with pytest.raises(DamagedError, match="it holds a topic, not a journal: another file is in its position"):
+        open_environment(tmp_path / "a", ("rows",), content="a journal", readonly=readonly)
+    opened = open_environment(tmp_path / "a", ("rows",), content="a topic", readonly=readonly)
+    with pytest.raises(DamagedError, match="it holds a topic"):
+        open_environment(tmp_path / "a", content="a journal", readonly=True)  # also while it is open
+    opened.close()
+
+
+def test_an_environment_of_an_earlier_version_is_what_it_is_first_opened_for(tmp_path: Path) -> None:
+    open_environment(tmp_path / "a", ("rows",)).close()
+    open_environment(tmp_path / "a", ("rows",), content="a topic", readonly=True).close()
+    opened = open_environment(tmp_path / "a", ("rows",), content="a journal")
+    assert opened.stored_content() == "a journal"
+    opened.close()

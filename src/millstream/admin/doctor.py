@@ -13,14 +13,15 @@ import msgspec
 
 from millstream.admin.savepoints import Savepoint
 from millstream.batch.batch import Progress, offsets_of
-from millstream.batch.connector_status import connector_apps, connector_statuses, is_old_copy
+from millstream.batch.connector_status import connector_apps, connector_statuses, sink_problem
 from millstream.batch.journal import Inputs, Journal
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
 from millstream.errors import MillstreamError, StorageError, UnknownTopicError
+from millstream.foundation.content import SOURCE_JOURNAL, TOPIC
 from millstream.foundation.data_file import check_environment
 from millstream.foundation.file_lock import FileLock
-from millstream.foundation.paths import source_dir
+from millstream.foundation.paths import app_dir, source_dir
 from millstream.foundation.storage import close_environments, open_environment
 from millstream.foundation.stored import decoding
 from millstream.state.checkpoint import Checkpoint
@@ -116,35 +117,48 @@ def _connectors(data_dir: Path) -> Iterator[Part]:
     """Yield the journals of sinks and sources, and the rows that sources keep."""
     for data in sorted((data_dir / "apps").glob("*/deliveries/*/data.mdb")):
         yield "sink", data.parent, _check_sink
-    yield from _lost_sources(data_dir)
+    yield from _lost_connectors(data_dir)
     for data in sorted((data_dir / "connectors").rglob("data.mdb")):
         yield "source", data.parent, check_environment
 
 
-def _lost_sources(data_dir: Path) -> Iterator[Part]:
-    """Yield the sources whose journal has disappeared; on Kafka it is a topic, and what is here is only a copy."""
-    for app in connector_apps(data_dir) if (data_dir / "log" / "meta").exists() else ():
+def _lost_connectors(data_dir: Path) -> Iterator[Part]:
+    """Yield sources and sinks that may have lost their journal."""
+    for app in connector_apps(data_dir) if _has_log(data_dir) else ():
         for status in connector_statuses(data_dir, app):
             path = source_dir(data_dir, app, status.name)
             if status.direction == "source" and status.batch > 0:
                 yield "source", path, _check_source
+            journals = app_dir(data_dir, app) / "deliveries"
+            if status.direction == "sink" and status.batch > 0 and not _journals_of(journals, status.name):
+                yield "sink", journals, partial(_report, problem=f"the journal of sink {status.name!r} is lost")
+
+
+def _has_log(data_dir: Path) -> bool:
+    """Whether the broker is the embedded log; on Kafka, journals are topics, and what is here are only copies."""
+    return (data_dir / "log" / "meta").exists()
 
 
 def _check_sink(path: Path) -> None:
-    """Check the journal of a sink, and that it is not an old copy."""
+    """Check the journal of a sink, and that it is neither an old copy nor another one."""
     _check_journal(path)
     app, journal = path.parents[1], Journal(path, readonly=True)
     lineage, done = journal.stored_lineage(), journal.current_batch() - 1
-    for status in connector_statuses(app.parents[1], app.name):
-        if path.name.endswith(f".{status.name}") and is_old_copy(status, lineage, done):
-            raise StorageError(f"it is an old copy: batch {status.batch} was written, and it ends at batch {done}")
+    for status in connector_statuses(app.parents[1], app.name) if _has_log(app.parents[1]) else ():
+        problem = sink_problem(status, lineage, done)
+        if problem is not None and path in _journals_of(path.parent, status.name):
+            raise StorageError(f"it {problem}")
+
+
+def _journals_of(deliveries: Path, sink: str) -> list[Path]:
+    return [data.parent for data in deliveries.glob("*/data.mdb") if data.parent.name.endswith(f".{sink}")]
 
 
 def _check_source(path: Path) -> None:
     """Check that the journal of a source that has read something knows that."""
     if not (path / "data.mdb").exists():
         raise StorageError("it is lost")
-    environment = open_environment(path, ("source",), readonly=True)
+    environment = open_environment(path, ("source",), readonly=True, content=SOURCE_JOURNAL)
     with environment.read() as txn:
         if txn.get(b"progress", db=environment.databases["source"]) is None:
             raise StorageError("another file is in its place")
@@ -202,7 +216,7 @@ def _check_topic(path: Path, *, is_listed: bool) -> None:
 
 
 def _has_records(path: Path) -> bool:
-    environment = open_environment(path, ("blobs",), readonly=True)
+    environment = open_environment(path, ("blobs",), readonly=True, content=TOPIC)
     blobs = environment.databases["blobs"]
     with environment.read() as txn:
         return blobs is not None and txn.stat(blobs)["entries"] > 0

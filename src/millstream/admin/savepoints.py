@@ -18,6 +18,7 @@ import msgspec
 
 from millstream.batch.batch import Progress
 from millstream.batch.batch_lock import BatchLock
+from millstream.batch.connector_status import forget_sinks
 from millstream.batch.journal import Journal
 from millstream.errors import StateError
 from millstream.foundation.data_file import check_structure
@@ -148,6 +149,7 @@ def install_app(data_dir: Path, app: str, draft: Path) -> None:
     """Put complete journal and state in the position of an app, and remove what was there; the caller has the lock."""
     root, ready = app_dir(data_dir, app), _ready(data_dir, app)
     make_private_directory(ready.parent)
+    forget_sinks(data_dir, app)  # their journals are among what is removed
     shutil.rmtree(ready, ignore_errors=True)
     draft.rename(ready)
     close_environments(root)
@@ -174,6 +176,7 @@ def remove_app(data_dir: Path, app: str) -> None:
     """Remove journal and state of an app atomically: after a crash either all or nothing is left."""
     root = app_dir(data_dir, app)
     removed = data_dir / "removed" / f"{app}-{uuid.uuid4().hex[:8]}"
+    forget_sinks(data_dir, app)
     with translate_storage_errors(root):
         close_environments(root)
         make_private_directory(removed.parent)

@@ -88,9 +88,22 @@ def lost_intakes(data_dir: Path, app: str, name: str) -> int:
     return 0 if status is None else status.batch
 
 
-def is_old_copy(status: ConnectorStatus | None, lineage: str, batch: int) -> bool:
-    """Whether a journal that has done ``batch`` is older than the status that was written with it."""
-    return status is not None and bool(lineage) and status.lineage == lineage and status.batch > batch
+def sink_problem(status: ConnectorStatus | None, lineage: str, batch: int) -> str | None:
+    """Return why a journal that has done ``batch`` is not the one that the status was written with, or None."""
+    if status is None or status.direction != "sink" or status.batch == 0 or not status.lineage:
+        return None
+    if status.lineage != lineage:
+        return f"is lost or was replaced: batch {status.batch} of lineage {status.lineage!r} was written"
+    if status.batch > batch:
+        return f"is an old copy: it ends at batch {batch}, and batch {status.batch} was written"
+    return None
+
+
+def forget_sinks(data_dir: Path, app: str) -> None:
+    """Delete the status of the sinks of an app, before their journals are removed on purpose."""
+    for status in connector_statuses(data_dir, app):
+        if status.direction == "sink":
+            connector_file(data_dir, app, status.name, "status").unlink(missing_ok=True)
 
 
 def forget_connectors(data_dir: Path, app: str, kept: set[str]) -> None:

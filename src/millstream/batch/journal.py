@@ -19,6 +19,7 @@ from millstream.batch.history import HISTORY, FailureReport, History
 from millstream.batch.journal_changelog import JOURNAL, JournalChangelog, is_marked_ahead, mark_ahead
 from millstream.batch.lineage import LINEAGE, lineage_in
 from millstream.batch.report import BatchReport
+from millstream.foundation.content import JOURNAL as JOURNAL_CONTENT
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Transaction
@@ -96,7 +97,9 @@ class Journal:
         self.changelog = changelog
         databases = (_JOURNAL, HISTORY, _PENDING)
         self._durable = durable
-        self._environment: Environment = open_environment(path, databases, sync=durable, readonly=readonly)
+        self._environment: Environment = open_environment(
+            path, databases, sync=durable, readonly=readonly, content=JOURNAL_CONTENT
+        )
         self._database = self._environment.databases[_JOURNAL]
         self._pending = self._environment.databases[_PENDING]
         self.history = History(self._environment)

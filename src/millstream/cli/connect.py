@@ -180,23 +180,32 @@ def snapshot(settings: Settings, name: str, table: str, app_id: str | None) -> N
 )
 @name_argument
 @click.option("--set", "position", metavar="POSITION", help="A new position; for a sink TOPIC/PARTITION=OFFSET.")
+@click.option("--discard-batch", is_flag=True, help="Give up a batch of a sink that is not finished.")
 @click.option("--execute", is_flag=True, help="Make the change instead of showing it.")
 @app_option
 @json_option
 @pass_settings
 def positions_(
-    settings: Settings, name: str, position: str | None, execute: bool, app_id: str | None, as_json: bool
+    settings: Settings,
+    name: str,
+    position: str | None,
+    discard_batch: bool,
+    execute: bool,
+    app_id: str | None,
+    as_json: bool,
 ) -> None:
     """Show how far a source or sink has read, or set it while nothing runs.
 
-    Records between the old and the new position are skipped or written again. Without --execute nothing is changed.
+    Records between the old and the new position are skipped or written again. While a batch of a sink is not finished,
+    for example because its target refuses it, setting a position needs --discard-batch: records of that batch that are
+    after the new position are written again. Without --execute nothing is changed.
     """
     app = _app_of(settings, name, app_id)
     before = positions(settings.data_dir, app, name)
     if position is not None and execute:
         given = AppSettings(id=app, config=Config(), data_dir=settings.data_dir, broker_url=settings.broker_url)
         with connected(settings) as broker:
-            set_position(given, broker, name, position)
+            set_position(given, broker, name, position, discard_batch=discard_batch)
     now = positions(settings.data_dir, app, name)
     if as_json:
         show_json({"executed": execute and position is not None, "before": before, "now": now})

@@ -12,7 +12,7 @@ from millstream.broker import Broker
 from millstream.connect.kinds import meant
 from millstream.connect.source_journal import SOURCE, SourceJournal, SourceProgress
 from millstream.connect.topic_journals import leave, take_over
-from millstream.errors import AlreadyRunningError, DefinitionError
+from millstream.errors import AlreadyRunningError, DefinitionError, StateError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import delivery_dir, lock_file, source_dir
 
@@ -35,9 +35,10 @@ def positions(data_dir: Path, app: str, name: str) -> dict[str, str]:
     return {partition: str(offset) for partition, offset in sorted(progress.positions.items())}
 
 
-def set_position(settings: AppSettings, broker: Broker, name: str, text: str) -> None:
+def set_position(settings: AppSettings, broker: Broker, name: str, text: str, *, discard_batch: bool = False) -> None:
     """Set the position of a source, or an offset of a sink as ``TOPIC/PARTITION=OFFSET``, while neither runs.
 
+    A batch of a sink that is not finished may be in the target, in part: it is only given up with ``discard_batch``.
     On Kafka the journal is taken over, which stops a process that runs it on another host.
     """
     data_dir, app = settings.data_dir, settings.id
@@ -57,7 +58,7 @@ def set_position(settings: AppSettings, broker: Broker, name: str, text: str) ->
             directory = _sink_dir(data_dir, app, name)
             journal = Journal(directory)
             take_over(settings, broker, directory.name, journal)
-            _set_sink(journal, name, text)
+            _set_sink(journal, broker, name, text, discard_batch=discard_batch)
             leave(journal)
     finally:
         lock.release()
@@ -65,12 +66,15 @@ def set_position(settings: AppSettings, broker: Broker, name: str, text: str) ->
 
 def _set_source(journal: SourceJournal, text: str) -> None:
     before = journal.read()
-    position = bytes.fromhex(text.removeprefix("hex:")) if text.startswith("hex:") else text.encode()
+    try:
+        position = bytes.fromhex(text.removeprefix("hex:")) if text.startswith("hex:") else text.encode()
+    except ValueError:
+        raise DefinitionError(f"{text!r} is not a valid position", hint="write two digits for each byte") from None
     journal.set_position(SourceProgress(sequence=before.sequence, position=position, records=before.records))
 
 
-def _set_sink(journal: Journal, name: str, text: str) -> None:
-    """Set an offset; a planned batch may be written already, so that its number is not used for other records."""
+def _set_sink(journal: Journal, broker: Broker, name: str, text: str, *, discard_batch: bool) -> None:
+    """Set an offset; a discarded batch may be written already, so that its number is not used for other records."""
     partition, _, offset = text.rpartition("=")
     progress, planned = journal.read()
     if partition not in progress.positions or not offset.isdecimal():
@@ -78,9 +82,25 @@ def _set_sink(journal: Journal, name: str, text: str) -> None:
             f"{text!r} is not a valid position of sink {name!r}",
             hint=f"write TOPIC/PARTITION=OFFSET for one of: {', '.join(sorted(progress.positions)) or 'none yet'}",
         )
+    _check_offset(broker, partition, int(offset))
+    if planned is not None and not discard_batch:
+        raise StateError(
+            f"batch {planned.number} of sink {name!r} is not finished, and may be in its target, in part or as a whole",
+            hint="run the sink until it is finished, or give it up with --discard-batch: its records are written "
+            "again, as far as they are after the new position",
+        )
     done = progress.done if planned is None else planned.number
     moved = Progress(done=done, positions={**progress.positions, partition: int(offset)}, versions=progress.versions)
     journal.write(moved, None)
+
+
+def _check_offset(broker: Broker, partition: str, offset: int) -> None:
+    topic, _, number = partition.rpartition("/")
+    bounds = broker.offsets(topic)[int(number)]
+    if not bounds.begin <= offset <= bounds.end:
+        raise DefinitionError(
+            f"{partition} has no offset {offset:,}", hint=f"choose one from {bounds.begin} to {bounds.end}"
+        )
 
 
 def _sink_dir(data_dir: Path, app: str, name: str) -> Path:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.assembly import topic_loop
 from millstream.batch.batch import Batch
-from millstream.batch.connector_status import is_old_copy, stored_status
+from millstream.batch.connector_status import sink_problem, stored_status
 from millstream.batch.journal import Journal
 from millstream.batch.loop import BatchLoop, Execute, LoopOptions
 from millstream.batch.planner import BatchSize, Planner, records_in
@@ -117,14 +117,14 @@ class Delivery:
 
 
 def _check_not_old(app: AppSettings, name: str, journal: Journal) -> None:
-    """Refuse an old copy of a journal: its next batches have numbers that the target has seen with other records."""
+    """Refuse a journal that is new, foreign or old: its next batches would write records again, or skip some."""
     status = stored_status(app.data_dir, app.id, name)
-    done = journal.current_batch() - 1
-    if status is not None and is_old_copy(status, journal.stored_lineage(), done):
+    problem = sink_problem(status, journal.stored_lineage(), journal.current_batch() - 1)
+    if problem is not None:
+        status_file = connector_file(app.data_dir, app.id, name, "status")
         raise DamagedError(
-            f"{str(journal.path)!r}, the journal of sink {name!r}, is an old copy: it ends at batch {done}, and batch "
-            f"{status.batch} was written",
-            hint="restore the latest one, or reset the sink and empty its target",
+            f"{str(journal.path)!r}, the journal of sink {name!r}, {problem}",
+            hint=f"restore the latest one; to start over, empty the target and delete it and {str(status_file)!r}",
             path=str(journal.path),
         )
 

@@ -16,6 +16,7 @@ from millstream.batch.history import HISTORY, FailureReport, History
 from millstream.batch.journal_changelog import JournalChangelog, is_marked_ahead, mark_ahead
 from millstream.batch.lineage import LINEAGE, lineage_in
 from millstream.broker import Output
+from millstream.foundation.content import SOURCE_JOURNAL
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Transaction
@@ -44,7 +45,9 @@ class SourceJournal:
 
     def __init__(self, path: Path, *, durable: bool = True, readonly: bool = False) -> None:
         self.path = path
-        self._environment: Environment = open_environment(path, (SOURCE, HISTORY), sync=durable, readonly=readonly)
+        self._environment: Environment = open_environment(
+            path, (SOURCE, HISTORY), sync=durable, readonly=readonly, content=SOURCE_JOURNAL
+        )
         self._database = self._environment.databases[SOURCE]
         self._history = History(self._environment)
         self.changelog: JournalChangelog | None = None

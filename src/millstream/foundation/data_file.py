@@ -106,3 +106,18 @@ def check_structure(directory: Path, commit: int | None = None) -> int | None:
         raise damaged(path, f"a page has an invalid layout ({problem})") from problem
     finally:
         os.close(file)
+
+
+def file_id(directory: Path) -> tuple[int, int] | None:
+    """Return what tells the data file of a directory from one that replaced it; None without a file."""
+    try:
+        status = (directory / "data.mdb").stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def file_bytes(directory: Path) -> int:
+    """Return the size of the data file of a directory, 0 without a file."""
+    data = directory / "data.mdb"
+    return data.stat().st_size if data.exists() else 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from millstream.foundation.checked import DATABASES_KEY, FORMAT_KEY
+from millstream.foundation.content import CONTENT_KEY
 from millstream.foundation.storage import Environment
 from millstream.foundation.transactions import WriteTransaction
 
-_OWN_KEYS = (FORMAT_KEY, DATABASES_KEY)
+_OWN_KEYS = (FORMAT_KEY, DATABASES_KEY, CONTENT_KEY)
 _MAIN: Any = None
 """LMDB's own database, whose keys are the names of the others."""
 

@@ -26,8 +26,9 @@ from millstream.foundation.checked import (
     pack_databases,
     unpack_databases,
 )
+from millstream.foundation.content import check_content, read_content, write_content
 from millstream.foundation.damage import damaged
-from millstream.foundation.data_file import check_file, check_header, read_format
+from millstream.foundation.data_file import check_file, check_header, file_bytes, file_id, read_format
 from millstream.foundation.storage_errors import storage_error
 from millstream.foundation.transactions import Transaction, WriteTransaction
 
@@ -57,11 +58,13 @@ class Environment:
         sync: bool,
         readonly: bool = False,
         plain: tuple[str, ...] = (),
+        content: str = "",
     ) -> None:
         self.path = path
         self._plain_names = plain
         self._plain: tuple[Any, ...] = (None,)  # LMDB's own list of databases, and databases that have no checksums
         self._is_checked = True
+        self._content = ""  # what it was found to hold
         self.readonly = readonly
         self._pid = os.getpid()
         self._write_lock = threading.RLock()
@@ -75,42 +78,45 @@ class Environment:
                 str(path),
                 readonly=readonly,
                 create=not readonly,
-                map_size=max(_FIRST_MAP_BYTES, 4 * _file_bytes(path)),
+                map_size=max(_FIRST_MAP_BYTES, 4 * file_bytes(path)),
                 max_dbs=_MAX_DATABASES,
                 max_readers=_MAX_READERS,
                 sync=sync,
                 metasync=sync,
                 meminit=False,
             )
-            self._file = _file_id(path)
+            self._file = file_id(path)
             self._page_bytes = int(self._lmdb.stat()["psize"])
             self.databases: dict[str, Any] = {}
             try:
                 self._lmdb.reader_check()
-                self._initialize(databases)
+                self._initialize(databases, content)
             except BaseException:
                 self._lmdb.close()
                 raise
 
-    def _initialize(self, databases: tuple[str, ...]) -> None:
-        """Check the format and open databases; retry with a larger map if another process grows it in the meantime."""
+    def _initialize(self, databases: tuple[str, ...], content: str) -> None:
+        """Check what it is and open databases; retry with a larger map if another process grows it in the meantime."""
         while True:
             try:
                 check_file(self.path, self._lmdb)
-                self._check_format()
+                self._check_format(content)
+                self.expect(content)
                 self.open_databases(databases)
                 return
             except lmdb.MapResizedError:
                 self._lmdb.set_mapsize(0)  # adopt the current size
 
-    def _check_format(self) -> None:
-        """Check the format of the environment; a new one gets the current format."""
+    def _check_format(self, content: str) -> None:
+        """Check the format of the environment; a new one gets the current format and its content."""
         with self._lmdb.begin() as txn:
             stored = read_format(self.path, txn)
         if stored is None:
             if not self.readonly:
                 with self._lmdb.begin(write=True) as txn:
                     txn.put(FORMAT_KEY, b"%d" % FORMAT_VERSION)
+                    if content:
+                        write_content(txn, content)
         elif int(stored) > FORMAT_VERSION:
             raise FormatError(
                 f"{str(self.path)!r} has format {int(stored)}, but this version supports up to {FORMAT_VERSION}",
@@ -118,6 +124,22 @@ class Environment:
                 path=str(self.path),
             )
         self._is_checked = stored != UNCHECKED_FORMAT
+
+    def expect(self, content: str) -> None:
+        """Raise if the environment holds something else; one of an earlier version is taken for what is expected."""
+        if content in ("", self._content):
+            return
+        stored = self.stored_content()
+        check_content(self.path, stored, content)
+        if stored is None and not self.readonly:
+            with self._lmdb.begin(write=True) as txn:
+                write_content(txn, content)
+        self._content = content if stored or not self.readonly else ""
+
+    def stored_content(self) -> str | None:
+        """Return what the environment holds; None of one of an earlier version."""
+        with self._lmdb.begin() as txn:
+            return read_content(self.path, txn)
 
     def open_databases(self, names: tuple[str, ...]) -> None:
         """Open or create named databases; must not be called inside a transaction, since LMDB would wait for it.
@@ -261,7 +283,7 @@ class Environment:
 
     def _is_stale(self) -> bool:
         """Whether it was opened before a fork, or its files have been deleted or replaced."""
-        return self._pid != os.getpid() or self._file != _file_id(self.path)
+        return self._pid != os.getpid() or self._file != file_id(self.path)
 
     def close(self) -> None:
         """Close the environment for the whole process; the next ``open_environment`` call opens it again."""
@@ -316,10 +338,12 @@ def open_environment(
     sync: bool = True,
     readonly: bool = False,
     plain: tuple[str, ...] = (),
+    content: str = "",
 ) -> Environment:
     """Return this process's environment at ``path``; open it if it is not open yet.
 
-    Values are stored with checksums, except those of ``plain`` databases.
+    Values are stored with checksums, except those of ``plain`` databases. An environment that does not hold the
+    expected ``content`` is refused.
 
     A read-only environment never waits for a writer, not even while it is opened; missing databases are None.
     """
@@ -331,8 +355,11 @@ def open_environment(
             environment._release()
             environment = None
         if environment is None:
-            environment = _open[name] = Environment(path, databases, sync=sync, readonly=readonly, plain=plain)
+            environment = _open[name] = Environment(
+                path, databases, sync=sync, readonly=readonly, plain=plain, content=content
+            )
         else:
+            environment.expect(content)
             environment.open_databases(databases)
         return environment
 
@@ -371,16 +398,3 @@ def make_private_directory(path: Path) -> None:
         raise StorageError(f"{str(path)!r} belongs to another user", hint="use a directory that you own")
     if stat.S_IMODE(status.st_mode) & stat.S_IWOTH:
         raise StorageError(f"{str(path)!r} is world-writable", hint=f"run: chmod 700 {path}", path=str(path))
-
-
-def _file_id(path: Path) -> tuple[int, int] | None:
-    try:
-        status = (path / "data.mdb").stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _file_bytes(path: Path) -> int:
-    data = path / "data.mdb"
-    return data.stat().st_size if data.exists() else 0

@@ -17,6 +17,7 @@ import msgspec
 
 from millstream.broker import TopicConfig, apply_config_changes, check_config
 from millstream.errors import DamagedError, TopicExistsError, UnknownTopicError
+from millstream.foundation.content import CATALOG
 from millstream.foundation.damage import damaged
 from millstream.foundation.names import check_name
 from millstream.foundation.storage import Environment, close_environments, open_environment
@@ -58,7 +59,7 @@ class Catalog:
             lost = next(self._topic_directories(), None) if self._is_new() else None
             if lost is not None and self._is_new():  # no other process has created it and its first topic meanwhile
                 raise self._lost_catalog(lost)
-            meta = open_environment(self._root / "meta", META_DATABASES, sync=self._sync)
+            meta = open_environment(self._root / "meta", META_DATABASES, sync=self._sync, content=CATALOG)
             self._check_not_replaced(meta)
             self._meta = meta
         return self._meta

@@ -73,7 +73,9 @@ class EmbeddedLog:
         self._sync = durability == "sync"
         self._catalog = Catalog(self._root, sync=self._sync)
         self._groups = LogGroups(self._root, lambda: self._catalog.meta, partial(is_alive, self._root))
-        self._shares = LogShareGroups(self._root, self._catalog.get, sync=self._sync, clock=clock)
+        self._shares = LogShareGroups(
+            self._root, self._catalog.get, lambda: self._catalog.meta, sync=self._sync, clock=clock
+        )
         self._cleaner = BackgroundCleaner()
         self._local = threading.local()
         self._is_open = True
@@ -102,9 +104,11 @@ class EmbeddedLog:
             return
         self._is_open = False
         self._cleaner.close()
-        if self._has_written and self._sync:  # otherwise the records may not be on disk
+        if self._sync:  # otherwise what was written may not be on disk
             with suppress(MillstreamError):  # it is only a safeguard, and another process may delete a topic now
-                self._catalog.remember_ends()
+                if self._has_written:
+                    self._catalog.remember_ends()
+                self._shares.remember_commit()
         with _users_lock:
             _users[self._root] -= 1
             if not _users[self._root]:

@@ -16,6 +16,8 @@ import msgspec
 
 from millstream.broker import GroupMember, SharedPartition, ShareGroupInfo
 from millstream.errors import BrokerError, DamagedError, UnknownTopicError
+from millstream.foundation.content import SHARE_GROUPS
+from millstream.foundation.damage import damaged
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import check_name
 from millstream.foundation.small_file import replace_file
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _DATABASES = ("partitions", "members")
 _IDENTITY, _ID = "identity", b"id"
+_COMMIT = b"share-groups-commit"
 
 
 class StoredMember(msgspec.Struct, frozen=True):
@@ -66,9 +69,16 @@ class LogShareGroups:
     """The share groups of a log directory; ``clock`` returns epoch seconds."""
 
     def __init__(
-        self, root: Path, topic: Callable[[str], Topic], *, sync: bool, clock: Callable[[], float] = time
+        self,
+        root: Path,
+        topic: Callable[[str], Topic],
+        meta: Callable[[], Environment],
+        *,
+        sync: bool,
+        clock: Callable[[], float] = time,
     ) -> None:
         self.topic = topic
+        self._meta = meta
         self._root = root / "shares"
         self._sync = sync
         self._clock = clock
@@ -91,15 +101,32 @@ class LogShareGroups:
         expected = id_file.read_bytes() if id_file.exists() else None
         if expected is not None and not (path / "data.mdb").exists():
             raise _lost(path)
-        environment = open_environment(path, (*_DATABASES, _IDENTITY), sync=self._sync)
+        environment = open_environment(path, (*_DATABASES, _IDENTITY), sync=self._sync, content=SHARE_GROUPS)
         database = environment.databases[_IDENTITY]
         with environment.read() as txn:
             stored = txn.get(_ID, db=database)
         if expected is not None and (stored is None or bytes(stored) != expected):
             raise _lost(path)
         if expected is None:
+            meta = self._meta()
+            meta.update(lambda txn: txn.delete(_COMMIT, db=meta.databases["identity"]))
             replace_file(id_file, environment.update(lambda txn: _identity(txn, database)), sync=self._sync)
+        elif environment.last_commit() < self._known_commit():
+            raise damaged(path / "data.mdb", "it is an old copy: acknowledged records would be delivered again")
         return environment
+
+    def _known_commit(self) -> int:
+        """Return the commit at which the share groups were when a process last closed the log in an orderly way."""
+        meta = self._meta()
+        with meta.read() as txn:
+            return int(txn.get(_COMMIT, b"0", db=meta.databases["identity"]))
+
+    def remember_commit(self) -> None:
+        """Store in the catalog how far the share groups are, if this process has used them."""
+        opened = self._cached
+        if opened is not None and opened.is_open and opened.last_commit() > self._known_commit():
+            meta, commit = self._meta(), b"%d" % opened.last_commit()
+            meta.update(lambda txn: txn.put(_COMMIT, commit, db=meta.databases["identity"]))
 
     def waiters(self, group: str) -> Path:
         """The directory in which members wait for records that other members release."""

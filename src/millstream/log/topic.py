@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from millstream.broker import Offsets
 from millstream.errors import UnknownTopicError
+from millstream.foundation.content import TOPIC
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.transactions import Transaction
 from millstream.log.layout import (
@@ -206,7 +207,7 @@ class Topic:
 
 
 def _open(directory: Path, sync: bool) -> Environment:
-    return open_environment(directory, DATABASES, sync=sync, plain=PLAIN_DATABASES)
+    return open_environment(directory, DATABASES, sync=sync, plain=PLAIN_DATABASES, content=TOPIC)
 
 
 def _append_outputs(

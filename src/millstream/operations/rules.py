@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from millstream.errors import DefinitionError, UnknownTableError
+from millstream.foundation.content import ALERT_RULES
 from millstream.foundation.names import check_name
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.transactions import Transaction
@@ -76,7 +77,7 @@ class RuleStore:
         return (self.directory / "data.mdb").exists()
 
     def _open(self) -> Environment:
-        return open_environment(self.directory, (_RULES,))
+        return open_environment(self.directory, (_RULES,), content=ALERT_RULES)
 
     def _items(self, database: str) -> list[tuple[bytes, bytes]]:
         if not self.exists:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from millstream.errors import StateError
+from millstream.foundation.content import copy_of_table
 from millstream.foundation.storage import open_environment
 from millstream.foundation.transactions import Transaction, WriteTransaction
 from millstream.serdes import Serde
@@ -59,9 +60,9 @@ class TableCopy:
     def __init__(self, path: Path, name: str, codec: Serde, *, sync: bool = True) -> None:
         self._name = name
         self._codec = codec
-        self._environment = open_environment(path, (_META, store_database(name)), sync=sync)
-        databases = self._environment.databases
-        self._meta, self._rows = databases[_META], databases[store_database(name)]
+        databases = (_META, store_database(name))
+        self._environment = open_environment(path, databases, sync=sync, content=copy_of_table(name))
+        self._meta, self._rows = (self._environment.databases[database] for database in databases)
 
     def advance(self, offsets: Offsets, batch: int, load: LoadRows) -> CopyVersion:
         """Advance the copy to the offsets of a batch, unless it is there already."""

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
+from millstream.foundation.content import TASK_STATE
 from millstream.foundation.storage import open_environment
 from millstream.foundation.transactions import Cursor, Database, Transaction
 
@@ -38,7 +39,8 @@ def unpack_changes(data: bytes) -> Rows:
 
 def write_rows(path: Path, rows: Rows, *, sync: bool = True) -> None:
     """Apply recorded changes to the environment at ``path``, in one commit."""
-    environment = open_environment(path, tuple(dict.fromkeys(database for database, _, _ in rows)), sync=sync)
+    databases = tuple(dict.fromkeys(database for database, _, _ in rows))
+    environment = open_environment(path, databases, sync=sync, content=TASK_STATE)
 
     def change(txn: Transaction) -> None:
         for database, key, value in rows:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from millstream.errors import StateError
+from millstream.foundation.content import TASK_STATE
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
 from millstream.foundation.transactions import Database, Transaction
@@ -53,7 +54,9 @@ class TaskState:
 
     def reopen(self) -> None:
         """Open the environment, also after its files were replaced."""
-        self._environment: Environment = open_environment(self.path, self._databases, sync=self._sync)
+        self._environment: Environment = open_environment(
+            self.path, self._databases, sync=self._sync, content=TASK_STATE
+        )
 
     @property
     def environment(self) -> Environment:
@@ -193,7 +196,7 @@ def store_database(store: str) -> str:
 
 def stored_version(path: Path) -> StateVersion:
     """Return the last committed version of the state in a directory, which is opened for reading only."""
-    environment = open_environment(path, (_META,), readonly=True)
+    environment = open_environment(path, (_META,), readonly=True)  # perhaps a copy of a global table
     meta = environment.databases[_META]
     with decoding(path), environment.read() as txn:
         stored = None if meta is None else txn.get(_VERSION, db=meta)

@@ -20,6 +20,7 @@ from millstream.batch.journal import Journal
 from millstream.batch.journal_changelog import JournalChangelog, Owner, find_journal_topic
 from millstream.broker import Broker, SupportsChangelogs
 from millstream.errors import MillstreamError, StateError
+from millstream.foundation.content import TASK_STATE
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.paths import copies_dir, has_run, journal_dir, lock_file, state_dir
 from millstream.foundation.storage import open_environment
@@ -157,7 +158,7 @@ class TableCopies:
         written.rename(self._copied_at_file)
 
     def _copy(self, partition: ChangelogPartition, directory: Path) -> None:
-        environment = open_environment(directory / str(partition.number))
+        environment = open_environment(directory / str(partition.number), content=TASK_STATE)
         if not partition.is_usable(environment):
             self._copied_at_file.unlink(missing_ok=True)
             partition.restart_copy(environment)

@@ -58,8 +58,8 @@ def table_entries(layout: Layout) -> list[TableEntry]:
         if stage.round == 0
         for name, spec in stage.processor_stores.items()
     ]
-    entries += [_entry(node, node.name or "", 1, plan) for node in plan.global_tables.values()]
-    return entries
+    copied = (_entry(node, node.name or "", 1, plan) for node in plan.global_tables.values())
+    return [*entries, *(msgspec.structs.replace(entry, is_global=True) for entry in copied)]
 
 
 def _entry(node: Node, stage: str, partitions: int, plan: Plan) -> TableEntry:

@@ -17,6 +17,7 @@ import msgspec
 
 from millstream.aggregations import AnyAggregation
 from millstream.errors import UnknownTableError
+from millstream.foundation.content import TASK_STATE, copy_of_table
 from millstream.foundation.object_codec import encode_key
 from millstream.foundation.partitioning import partition_of
 from millstream.foundation.storage import open_environment
@@ -48,6 +49,8 @@ class TableEntry(msgspec.Struct, frozen=True):
     """The aggregation that computes the shown value from the stored state."""
     history: int | None = None
     """How many milliseconds versions of rows are kept."""
+    is_global: bool = False
+    """Whether it is a global table, of which each host has a copy."""
 
 
 class Row(msgspec.Struct, Generic[K, V], frozen=True):
@@ -134,6 +137,7 @@ class TableReader(SpecialLookups[Key, Value]):
         self._decode = value.decode
         self._value_type = getattr(value, "type", None)
         self._database = store_database(entry.name)
+        self._content = copy_of_table(entry.name) if entry.is_global else TASK_STATE
         self._databases: tuple[str, ...] = (self._database,)  # all must be open before a snapshot is taken
 
     @property
@@ -224,7 +228,7 @@ class TableReader(SpecialLookups[Key, Value]):
         if self._copies is not None:
             self._copies.prepare()
         if (path / "data.mdb").exists():
-            environment = open_environment(path, self._databases, readonly=True)
+            environment = open_environment(path, self._databases, readonly=True, content=self._content)
             database = environment.databases[self._database]
             if database is not None:
                 with environment.read() as txn:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from millstream.batch.journal import Journal
 from millstream.errors import StateError
+from millstream.foundation.content import TASK_STATE, copy_of_table
 from millstream.foundation.file_lock import FileLock
+from millstream.foundation.storage import open_environment
 from millstream.state.task import StateVersion, stored_version
 
 
@@ -54,6 +56,9 @@ def _problem(path: Path, versions: dict[str, StateVersion] | None) -> str | None
     """Return why a state is not that of the journal; it may contain the batch after it, if that was interrupted."""
     if not (path / "data.mdb").exists():
         return "it is lost"
+    content = open_environment(path, readonly=True).stored_content()
+    if content not in (None, TASK_STATE, copy_of_table(path.parent.name)):
+        return f"it holds {content}: another file is in its position"
     if versions is None:
         return None
     stored, expected = stored_version(path), versions.get(f"{path.parent.name}/{path.name}")

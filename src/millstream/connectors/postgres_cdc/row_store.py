@@ -16,6 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from millstream.errors import DamagedError
+from millstream.foundation.content import SOURCE_ROWS
 from millstream.foundation.databases import clear_databases
 from millstream.foundation.storage import open_environment
 from millstream.foundation.transactions import WriteTransaction
@@ -42,7 +43,7 @@ class RowStore:
     """Rows by table and key, in an LMDB environment of their own."""
 
     def __init__(self, directory: Path) -> None:
-        self._environment = open_environment(directory, ("rows", "staged", "facts"))
+        self._environment = open_environment(directory, ("rows", "staged", "facts"), content=SOURCE_ROWS)
         self._rows, self._staged, self._facts = (
             self._environment.databases[name] for name in ("rows", "staged", "facts")
         )
