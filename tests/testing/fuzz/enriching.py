@@ -21,7 +21,7 @@ _FOREIGN_KEYS = ("key_first_char", "value_field_not:0:a", "value_field:1", "valu
 _VALUES = ("value_text", "key", "value_field:0", "null_if_contains:x", "key_value")
 _HISTORIES = (0, 5, 20)
 _CHANGED = 0.4
-_NUMBERS = ("count", "punctuate", "ticks")
+_NUMBERS = ("count", "punctuate", "ticks", "'number'")
 
 
 def enriched(case: Case, pick: random.Random) -> Case:

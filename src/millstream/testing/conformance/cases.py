@@ -22,7 +22,7 @@ class Expectation(msgspec.Struct, frozen=True):
     final: dict[str, list[list[Any]]] | None = None
     uncached: dict[str, Any] | None = None
     committed: dict[str, Any] | None = None
-    """With a cache of aggregations only and a commit after each step; only answers to random cases have it."""
+    """With a cache where Millstream has one and a commit after each step; only answers to random cases have it."""
 
 
 class Case(msgspec.Struct, frozen=True):

@@ -26,12 +26,13 @@ final class Builder {
 
     private final JsonNode nodes;
 
-    /** With {@code cachesTables} false only aggregations have a cache. */
-    Builder(JsonNode nodes, boolean cachesTables) {
+    /** With {@code cachesAll} false only the tables have a cache that have one in Millstream: aggregations, tables of topics and streams, joins by foreign key. */
+    Builder(JsonNode nodes, boolean cachesAll) {
         this.nodes = nodes;
         for (JsonNode node : nodes) {
-            boolean aggregates = Set.of("count", "reduce", "aggregate").contains(node.get("op").asText());
-            ((ObjectNode) node).put("uncached", !cachesTables && !aggregates);
+            boolean caches = Set.of("count", "reduce", "aggregate", "table", "to_table").contains(node.get("op").asText())
+                || node.has("foreign_key");
+            ((ObjectNode) node).put("uncached", !cachesAll && !caches);
         }
         for (JsonNode node : nodes) {
             if (node.has("store") && !node.has("processor")) {
