@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -55,6 +56,19 @@ def test_no_banned_identifier_is_defined() -> None:
         if name in banned
     ]
     assert not uses, "\n".join(["name these by the noun that they hold:", *uses])
+
+
+def test_no_two_modules_define_classes_of_one_name() -> None:
+    """Nodes of plans and of SQL's syntax tree are named after verbs and statements, and may share those names."""
+    modules: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted((ROOT / "src" / "millstream").rglob("*.py")):
+        name = path.relative_to(ROOT / "src" / "millstream").as_posix()
+        if name.startswith(("testing/", "plan/")) or name == "sql/nodes.py":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules[node.name].append(name)
+    assert not {name: where for name, where in modules.items() if len(where) > 1}
 
 
 def defined_names(path: Path) -> list[tuple[str, int]]:

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from millstream.broker import Output, TopicConfig
 from millstream.cli.main import root
-from millstream.cli.settings import Settings
+from millstream.cli.settings import CommonOptions
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
 from millstream.records import Record
@@ -31,7 +31,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def call(data_dir: Path) -> Call:
     """Call ``millstream`` with arguments; the result has ``exit_code``, ``stdout`` and ``stderr``."""
 
-    def call(*arguments: str, input: str | bytes | None = None, settings: Settings | None = None) -> Result:
+    def call(*arguments: str, input: str | bytes | None = None, settings: CommonOptions | None = None) -> Result:
         result = CliRunner().invoke(root, arguments, input=input, obj=settings, prog_name="millstream")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from millstream.cli.command import Command, Group
+from millstream.cli.command import Command, CommandGroup
 from millstream.cli.main import root
 from millstream.cli.reference import markdown
 
@@ -53,7 +53,7 @@ def test_every_command_has_help_and_examples(path: str) -> None:
 @pytest.mark.parametrize("path", GROUPS)
 def test_the_help_of_a_group_has_examples(path: str) -> None:
     group = GROUPS[path]
-    assert isinstance(group, Group)
+    assert isinstance(group, CommandGroup)
     help_text = group.get_help(click.Context(group, info_name=path))
     assert f"\nExamples:\n  {group.examples[0]}" in help_text
     assert all(path in example for example in group.examples)

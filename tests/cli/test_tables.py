@@ -8,7 +8,7 @@ from tests.cli.conftest import Call, Fill
 from tests.cli.running import run_to_end
 
 from millstream import App, tumbling
-from millstream.cli.settings import Settings
+from millstream.cli.settings import CommonOptions
 from millstream.foundation.partitioning import partition_of
 from millstream.serdes import INT64
 
@@ -125,7 +125,7 @@ def test_the_app_must_be_chosen_if_there_are_several(call: Call, app: App, data_
     refused = call("tables", "get", "users", "17", "--wait")  # at once: waiting does not help
     assert refused.exit_code == 1
     assert refused.stderr.endswith("choose one with --app: other, shop\n")
-    assert call("tables", "get", "users", "17", settings=Settings(app=app)).exit_code == 0
+    assert call("tables", "get", "users", "17", settings=CommonOptions(app=app)).exit_code == 0
 
 
 def test_apps_are_listed(call: Call, app: App) -> None:

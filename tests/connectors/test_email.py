@@ -15,7 +15,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 from tests.connectors.batches import batch, context
 
 from millstream.connectors.email import Email
-from millstream.connectors.progress import Progress
+from millstream.connectors.progress import SinkProgress
 from millstream.errors import DefinitionError, TargetUnavailableError
 from millstream.testing.kafka.node import free_port
 
@@ -147,7 +147,7 @@ def test_an_outage_sends_nothing_twice(mailbox: Mailbox, tmp_path: Path) -> None
     sink = Email(f"smtp://127.0.0.1:{port}", **OPTIONS, on_doubt="skip")
     with pytest.raises(TargetUnavailableError, match="cannot be reached"):
         sink.open(context(tmp_path)).write(batch(1, [("1", ANN)]))
-    assert not Progress(tmp_path).is_in_doubt
+    assert not SinkProgress(tmp_path).is_in_doubt
     with serve(mailbox, port):
         assert not sink.open(context(tmp_path)).write(batch(1, [("1", ANN)]))
         assert not sink.open(context(tmp_path)).write(batch(1, [("1", ANN)]))

@@ -18,7 +18,7 @@ from tests.connectors.source_reading import LONG, Reading
 
 from millstream import Secret
 from millstream.connect.protocols import ConnectorContext
-from millstream.connectors.http_requests import Answer, send
+from millstream.connectors.http_requests import HttpResponse, send
 from millstream.connectors.http_sources import HttpEndpoint, HttpPolling
 from millstream.connectors.http_sources.endpoint import HttpEndpointReader
 from millstream.connectors.standard_webhooks import signature
@@ -30,7 +30,7 @@ from millstream.testing.kafka.node import free_port
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 
 
-def post(port: int, body: bytes, path: str = "/", **headers: str) -> Answer:
+def post(port: int, body: bytes, path: str = "/", **headers: str) -> HttpResponse:
     """Send a request as a webhook does."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return send("127.0.0.1", f"http://127.0.0.1:{port}{path}", body, named, timeout=LONG)
@@ -99,7 +99,7 @@ class Sending:
     """Requests that wait for their answers in threads."""
 
     def __init__(self, *requests: tuple[bytes, dict[str, str]], port: int) -> None:
-        self.answers: list[Answer | None] = [None] * len(requests)
+        self.answers: list[HttpResponse | None] = [None] * len(requests)
 
         def run(number: int, body: bytes, headers: dict[str, str]) -> None:
             self.answers[number] = post(port, body, **headers)

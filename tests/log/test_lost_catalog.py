@@ -14,7 +14,7 @@ from millstream.errors import DamagedError
 from millstream.foundation.blocks import block_of
 from millstream.foundation.storage import open_environment
 from millstream.log import EmbeddedLog
-from millstream.log.catalog import META_DATABASES, Catalog
+from millstream.log.catalog import META_DATABASES, TopicCatalog
 from millstream.log.topic import Topic
 
 
@@ -75,7 +75,7 @@ def test_deleting_a_topic_leaves_the_directory_of_another_topic_in_its_path(dire
 def test_the_directory_of_an_interrupted_creation_is_replaced(directory: Path) -> None:
     """A crash before the commit of the catalog leaves a directory without records."""
     Topic("new", "an-id", TopicConfig(), directory / "log" / "topics" / "new", sync=False).initialize()
-    Catalog(directory / "log", sync=False).close()
+    TopicCatalog(directory / "log", sync=False).close()
     with EmbeddedLog(directory) as log:
         log.create_topic("new", TopicConfig())
         assert log.append([Output("new", 0, block_of([None], [b"x"], [0]))]) == [0]

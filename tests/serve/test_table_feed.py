@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millstream.serve.api.tables import RowView, TablePage
-from millstream.serve.table_feed import TableFeed, TableFeeds, Update
+from millstream.serve.table_feed import FeedUpdate, TableFeed, TableFeeds
 
 SEED = 7
 
@@ -36,7 +36,7 @@ class Viewer:
         self.id: str | None = None
         self.events: list[str] = []
 
-    def take(self, update: Update | None) -> None:
+    def take(self, update: FeedUpdate | None) -> None:
         if update is None:
             return
         self.id = update.id

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from millstream.admin.kafka_streams import SplitKey, Update, split_plain_key, split_session_key, split_window_key
+from millstream.admin.kafka_streams import SplitKey, StoreUpdate, split_plain_key, split_session_key, split_window_key
 from millstream.errors import SerdeError
 from millstream.foundation.object_codec import value_codec
 from millstream.foundation.partitioning import partition_of
@@ -31,7 +31,7 @@ from millstream.state.windows import WindowStore
 from millstream.windows import TimeWindows, UnlimitedWindows
 
 
-class Row(NamedTuple):
+class AdoptedRow(NamedTuple):
     """An update, decoded; ``value`` None deletes."""
 
     key: Any
@@ -67,12 +67,12 @@ class AdoptedStore:
             return "rows" if self.history is None else "versions of rows"
         return "sessions" if self.layout is TWO_TIMES else "windows"
 
-    def decode(self, update: Update) -> Row:
+    def decode(self, update: StoreUpdate) -> AdoptedRow:
         """Return an update with key and value as the app uses them."""
         try:
             data, position = self._split(update.key)
             value = None if update.value is None else self.value.decode(update.value)
-            return Row(self.key.decode(data), position, value, update.timestamp)
+            return AdoptedRow(self.key.decode(data), position, value, update.timestamp)
         except Exception as error:
             raise SerdeError(
                 f"a row of store {self.name!r} cannot be read (key {self.key.name}, value {self.value.name}): "
@@ -87,15 +87,15 @@ class AdoptedStore:
             return split_plain_key
         return split_session_key if self.layout is TWO_TIMES else split_window_key
 
-    def partition_of(self, row: Row, origin: int, partitions: int) -> int:
+    def partition_of(self, row: AdoptedRow, origin: int, partitions: int) -> int:
         """Return the partition of the task to which a row of partition ``origin`` belongs."""
         return partition_of(route_encoder(self.key)(row.key), partitions) if self.by_key else origin
 
-    def write(self, state: TaskState, rows: Sequence[Row]) -> None:
+    def write(self, state: TaskState, rows: Sequence[AdoptedRow]) -> None:
         """Apply updates to the state of a task, in one commit."""
         state.update(partial(self._put, state, rows))
 
-    def _put(self, state: TaskState, rows: Sequence[Row], txn: Transaction) -> None:
+    def _put(self, state: TaskState, rows: Sequence[AdoptedRow], txn: Transaction) -> None:
         database = state.database(self.name)
         if self.layout is not None:
             self._put_entries(txn, database, self.layout, rows)
@@ -113,7 +113,7 @@ class AdoptedStore:
                 store.mark(stored)
             store.write_through()
 
-    def _put_entries(self, txn: Transaction, database: Any, layout: struct.Struct, rows: Sequence[Row]) -> None:
+    def _put_entries(self, txn: Transaction, database: Any, layout: struct.Struct, rows: Sequence[AdoptedRow]) -> None:
         store = (WindowStore if self.exact else TimedStore)(txn, database, self.codec, layout, self.retention)
         for key, position, value, timestamp in rows:
             entry = store.entry(key, position)

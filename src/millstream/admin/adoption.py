@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from millstream.admin.adopted_stores import AdoptedStore, Formats, Row, adoptable_stores
+from millstream.admin.adopted_stores import AdoptedRow, AdoptedStore, Formats, adoptable_stores
 from millstream.admin.changelogs import fetch_journal, replace_journal
 from millstream.admin.kafka_streams import (
     changelog_name,
@@ -87,7 +87,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     formats: Formats = Formats({}, {})
 
 
-class _Source(NamedTuple):
+class _StoreSource(NamedTuple):
     store: AdoptedStore
     origin: StoreOrigin
 
@@ -181,9 +181,9 @@ class _Adopting:
         missing = {name: offset - committed[name] for name, offset in self._positions.items()}
         return {name: records for name, records in missing.items() if records > 0}
 
-    def _choose_sources(self) -> list[_Source]:
+    def _choose_sources(self) -> list[_StoreSource]:
         plan, choices, empty = self._layout.plan, self._choices, set(self._choices.empty)
-        sources: list[_Source] = []
+        sources: list[_StoreSource] = []
         problems: dict[str, str] = {}
         names: set[str] = set()
         for stage in plan.stages:
@@ -195,7 +195,7 @@ class _Adopting:
             for store in stores:
                 origin = None if store.name in empty else self._origin(store)
                 if isinstance(origin, StoreOrigin):
-                    sources.append(_Source(store, origin))
+                    sources.append(_StoreSource(store, origin))
                 elif origin is not None:
                     problems[store.name] = origin
         _check_known([*choices.stores, *choices.empty, *choices.formats.keys, *choices.formats.values], names)
@@ -242,7 +242,7 @@ class _Adopting:
     def build(self, draft: Path) -> dict[str, int]:
         """Build journal and state in an empty directory; return the number of rows of each store."""
         versions: dict[str, StateVersion] = {}
-        by_stage: dict[str, list[_Source]] = defaultdict(list)
+        by_stage: dict[str, list[_StoreSource]] = defaultdict(list)
         for source in self._sources:
             by_stage[source.store.stage.name].append(source)
         counts: dict[str, int] = {}
@@ -270,13 +270,13 @@ class _Adopting:
         return Inputs(cluster=self._broker.cluster_id(), url=self._broker.url, topics=topics)
 
 
-def _fill(broker: Broker, source: _Source, states: list[TaskState], times: list[int]) -> None:
+def _fill(broker: Broker, source: _StoreSource, states: list[TaskState], times: list[int]) -> None:
     """Write the rows of a store to its tasks; ``times`` gets the latest timestamp of each task."""
     store, origin = source.store, source.origin
     for partition, bounds in enumerate(origin.offsets):
         rows = map(store.decode, chain.from_iterable(updates(broker, origin.topic, partition, bounds)))
         while chunk := list(islice(rows, _CHUNK)):
-            by_task: dict[int, list[Row]] = defaultdict(list)
+            by_task: dict[int, list[AdoptedRow]] = defaultdict(list)
             for row in chunk:
                 by_task[store.partition_of(row, partition, len(states))].append(row)
             for task, part in by_task.items():

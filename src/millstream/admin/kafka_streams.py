@@ -19,7 +19,7 @@ _SESSION = struct.Struct(">QQ")
 _CHANGELOG, _REPARTITION = "-changelog", "-repartition"
 
 
-class Update(NamedTuple):
+class StoreUpdate(NamedTuple):
     """An update of a store, with key and value as they are in the changelog."""
 
     key: bytes
@@ -94,12 +94,12 @@ def _split(data: bytes, layout: struct.Struct) -> StoreKey:
 SplitKey: TypeAlias = Callable[[bytes], StoreKey]
 
 
-def updates(broker: Broker, topic: str, partition: int, bounds: Offsets) -> Iterator[list[Update]]:
+def updates(broker: Broker, topic: str, partition: int, bounds: Offsets) -> Iterator[list[StoreUpdate]]:
     """Yield the committed records of a partition that have a key, chunk by chunk."""
     for chunk in broker.read(topic, partition, bounds.begin, bounds.end):
         rows = rows_of(chunk.block)
         records = zip(rows.keys, rows.values, rows.timestamps, strict=True)
-        yield [Update(key, value, timestamp) for key, value, timestamp in records if key is not None]
+        yield [StoreUpdate(key, value, timestamp) for key, value, timestamp in records if key is not None]
 
 
 def waiting_records(broker: Broker, topic: str, committed: dict[int, int]) -> int:

@@ -11,7 +11,7 @@ from millstream.admin.adoption import Adoption, Choices, execute_adoption, plann
 from millstream.batch.app_spec import AppSpec
 from millstream.cli.command import TARGET, Command
 from millstream.cli.output import json_option, show_json, show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.text import format_count
 from millstream.serdes import Serde
 from millstream.windowed_serdes import serde_named
@@ -39,7 +39,7 @@ from millstream.windowed_serdes import serde_named
 @json_option
 @pass_settings
 def adopt(
-    settings: Settings,
+    settings: CommonOptions,
     /,
     application_id: str,
     stores: tuple[str, ...],

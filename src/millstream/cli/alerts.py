@@ -8,10 +8,10 @@ import time
 import click
 
 from millstream.alerts.events import AlertEvent
-from millstream.cli.command import Group
+from millstream.cli.command import CommandGroup
 from millstream.cli.connection import connected
 from millstream.cli.output import json_option, show_json, show_message, show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.durations import milliseconds
 from millstream.foundation.times import format_timestamp
 from millstream.operations.alert_topics import (
@@ -26,7 +26,7 @@ from millstream.operations.alert_topics import (
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; optional if only one has run.")
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def alerts() -> None:
     """List the alerts of apps, and silence them.
 
@@ -39,7 +39,7 @@ def alerts() -> None:
 @click.option("--history", is_flag=True, help="Show the newest events instead, also those of resolved alerts.")
 @json_option
 @pass_settings
-def list_(settings: Settings, app_id: str | None, history: bool, as_json: bool) -> None:
+def list_(settings: CommonOptions, app_id: str | None, history: bool, as_json: bool) -> None:
     """List the alerts that are pending or firing."""
     with connected(settings) as broker:
         apps = alert_apps(broker) if app_id is None else [app_id]
@@ -65,7 +65,9 @@ def list_(settings: Settings, app_id: str | None, history: bool, as_json: bool) 
 @click.option("--for", "duration", metavar="TIME", default="1 h", show_default=True, help="How long.")
 @click.option("--comment", default="", help="Why.")
 @pass_settings
-def silence(settings: Settings, matchers: tuple[str, ...], app_id: str | None, duration: str, comment: str) -> None:
+def silence(
+    settings: CommonOptions, matchers: tuple[str, ...], app_id: str | None, duration: str, comment: str
+) -> None:
     """Send no notifications of the alerts of an app that match all MATCHERS.
 
     A matcher is LABEL=VALUE, LABEL!=VALUE, LABEL=~PATTERN or LABEL!~PATTERN, as in Alertmanager.
@@ -88,7 +90,7 @@ def silence(settings: Settings, matchers: tuple[str, ...], app_id: str | None, d
 @click.option("--all", "show_all", is_flag=True, help="Show expired silences too.")
 @json_option
 @pass_settings
-def silences(settings: Settings, app_id: str | None, show_all: bool, as_json: bool) -> None:
+def silences(settings: CommonOptions, app_id: str | None, show_all: bool, as_json: bool) -> None:
     """List the silences of an app."""
     now = time.time_ns() // 1_000_000
     with connected(settings) as broker:
@@ -107,7 +109,7 @@ def silences(settings: Settings, app_id: str | None, show_all: bool, as_json: bo
 @click.argument("silence_id", metavar="ID")
 @app_option
 @pass_settings
-def expire(settings: Settings, silence_id: str, app_id: str | None) -> None:
+def expire(settings: CommonOptions, silence_id: str, app_id: str | None) -> None:
     """End a silence now."""
     with connected(settings) as broker:
         ended = expire_silence(broker, settings.app_id(app_id), silence_id)

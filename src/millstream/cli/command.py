@@ -79,7 +79,7 @@ def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> 
             formatter.write(f"{' ' * formatter.current_indent}{example}\n")
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group of commands with the common options; its help has an example of each command unless it has its own."""
 
     command_class = Command
@@ -141,7 +141,7 @@ class LazyCommand(NamedTuple):
     help: str
 
 
-class LazyGroup(Group):
+class LazyGroup(CommandGroup):
     """A group that imports a command only when it is invoked."""
 
     def __init__(self, *args: Any, lazy_commands: Mapping[str, LazyCommand], **settings: Any) -> None:

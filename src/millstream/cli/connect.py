@@ -12,10 +12,10 @@ import msgspec
 
 from millstream.batch.app_spec import AppSettings
 from millstream.batch.connector_status import connector_apps, connector_statuses, current_state
-from millstream.cli.command import Group
+from millstream.cli.command import CommandGroup
 from millstream.cli.connection import connected
 from millstream.cli.output import json_option, show_json, show_message, show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.config import Config
 from millstream.connect.connect_file import ConnectFile, read_connect_file
 from millstream.connect.control import pause as pause_connector
@@ -34,7 +34,7 @@ app_option = click.option(
 )
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def connect() -> None:
     """Read from other systems into topics, and write topics to other systems, without an app.
 
@@ -55,7 +55,7 @@ def connect() -> None:
     help="When to stop: on a signal, or when everything is read and written.",
 )
 @pass_settings
-def run(settings: Settings, file: Path, until: Any) -> None:
+def run(settings: CommonOptions, file: Path, until: Any) -> None:
     """Run the sources and sinks of a file until Ctrl-C, each in a thread.
 
     A source or sink whose system is down tries again; one that has failed waits for: millstream connect restart NAME.
@@ -99,7 +99,7 @@ def check(ctx: click.Context, file: Path) -> None:
 @click.option("--app", "app_id", metavar="APP", help="Only those of this app, or of the connect file of this name.")
 @json_option
 @pass_settings
-def status(settings: Settings, app_id: str | None, as_json: bool) -> None:
+def status(settings: CommonOptions, app_id: str | None, as_json: bool) -> None:
     """Show all sources and sinks: state, guarantee, what waits, failures."""
     apps = connector_apps(settings.data_dir) if app_id is None else [app_id]
     listed = [(app, item) for app in apps for item in connector_statuses(settings.data_dir, app)]
@@ -131,7 +131,7 @@ def status(settings: Settings, app_id: str | None, as_json: bool) -> None:
 @name_argument
 @app_option
 @pass_settings
-def pause(settings: Settings, name: str, app_id: str | None) -> None:
+def pause(settings: CommonOptions, name: str, app_id: str | None) -> None:
     """Pause a source or sink; it stays paused when it is started again."""
     app = _app_of(settings, name, app_id)
     pause_connector(settings.data_dir, app, name)
@@ -142,7 +142,7 @@ def pause(settings: Settings, name: str, app_id: str | None) -> None:
 @name_argument
 @app_option
 @pass_settings
-def resume(settings: Settings, name: str, app_id: str | None) -> None:
+def resume(settings: CommonOptions, name: str, app_id: str | None) -> None:
     """Resume a source or sink that is paused."""
     app = _app_of(settings, name, app_id)
     pause_connector(settings.data_dir, app, name, paused=False)
@@ -153,7 +153,7 @@ def resume(settings: Settings, name: str, app_id: str | None) -> None:
 @name_argument
 @app_option
 @pass_settings
-def restart(settings: Settings, name: str, app_id: str | None) -> None:
+def restart(settings: CommonOptions, name: str, app_id: str | None) -> None:
     """Close the connection of a source or sink and continue with a new one, also if it has failed."""
     app = _app_of(settings, name, app_id)
     restart_connector(settings.data_dir, app, name)
@@ -165,7 +165,7 @@ def restart(settings: Settings, name: str, app_id: str | None) -> None:
 @click.argument("table", metavar="TABLE")
 @app_option
 @pass_settings
-def snapshot(settings: Settings, name: str, table: str, app_id: str | None) -> None:
+def snapshot(settings: CommonOptions, name: str, table: str, app_id: str | None) -> None:
     """Let a source read a table again while it goes on with the changes."""
     app = _app_of(settings, name, app_id)
     if connector_status(settings.data_dir, app, name).direction != "source":
@@ -186,7 +186,7 @@ def snapshot(settings: Settings, name: str, table: str, app_id: str | None) -> N
 @json_option
 @pass_settings
 def positions_(
-    settings: Settings,
+    settings: CommonOptions,
     name: str,
     position: str | None,
     discard_batch: bool,
@@ -230,12 +230,12 @@ def kinds() -> None:
     show_table(["kind", "direction", "guarantee", "extra", "settings"], rows)
 
 
-def _data_dir(settings: Settings, file: ConnectFile) -> Path:
+def _data_dir(settings: CommonOptions, file: ConnectFile) -> Path:
     is_given = settings.given_data_dir is not None or file.data_dir is None
     return settings.data_dir if is_given else Path(file.data_dir or "").absolute()
 
 
-def _app_of(settings: Settings, name: str, app_id: str | None) -> str:
+def _app_of(settings: CommonOptions, name: str, app_id: str | None) -> str:
     """Return the app that has a source or sink of this name."""
     apps = connector_apps(settings.data_dir) if app_id is None else [app_id]
     having = [app for app in apps if any(item.name == name for item in connector_statuses(settings.data_dir, app))]

@@ -10,13 +10,13 @@ from click.shell_completion import CompletionItem
 
 from millstream.broker import Broker
 from millstream.broker_urls import EMBEDDED, open_broker
-from millstream.cli.settings import Settings, settings_of
+from millstream.cli.settings import CommonOptions, settings_of
 from millstream.errors import MillstreamError, StorageError
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 
 
 @contextmanager
-def connected(settings: Settings, *, create: bool = False) -> Iterator[Broker]:
+def connected(settings: CommonOptions, *, create: bool = False) -> Iterator[Broker]:
     """Open the broker; a new embedded log is created only with ``create``."""
     if not create:
         require_data_dir(settings)
@@ -27,7 +27,7 @@ def connected(settings: Settings, *, create: bool = False) -> Iterator[Broker]:
         broker.close()
 
 
-def require_data_dir(settings: Settings) -> None:
+def require_data_dir(settings: CommonOptions) -> None:
     """Raise an error if the data directory does not exist or belongs to another user."""
     url = settings.broker_url
     if url is not None and not url.startswith(EMBEDDED):

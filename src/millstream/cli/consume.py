@@ -16,7 +16,7 @@ from millstream.cli.connection import complete_group, complete_topic, connected
 from millstream.cli.formats import Format, Print, printer
 from millstream.cli.group_reading import group_rounds
 from millstream.cli.option_types import parse_time
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.records import Record
 from millstream.views.records import (
     beginning_offsets,
@@ -57,7 +57,7 @@ _FLUSH_EVERY = 1000
 )
 @pass_settings
 def consume(
-    settings: Settings,
+    settings: CommonOptions,
     /,
     topics: tuple[str, ...],
     group: str | None,

@@ -12,7 +12,7 @@ from millstream.broker import Broker, TopicConfig
 from millstream.cli.command import Command
 from millstream.cli.connection import connected
 from millstream.cli.output import show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.errors import TopicExistsError
 from millstream.foundation.text import format_count
 from millstream.producer import Producer
@@ -33,7 +33,7 @@ _TICK_SECONDS = 0.05
 @click.option("--partitions", type=click.IntRange(1), default=4, show_default=True, help="Partitions of a new topic.")
 @pass_settings
 def datagen(
-    settings: Settings, kind: str, topic: str | None, rate: int, limit: int | None, seed: int, partitions: int
+    settings: CommonOptions, kind: str, topic: str | None, rate: int, limit: int | None, seed: int, partitions: int
 ) -> None:
     """Write generated records of a kind to a topic, as JSON, at a steady rate.
 

@@ -12,7 +12,7 @@ from millstream.app import App
 from millstream.batch.journal import Journal
 from millstream.cli.command import TARGET, Command
 from millstream.cli.output import show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.kafka_acls import required_acls
 from millstream.foundation.paths import app_names, journal_dir
 from millstream.foundation.text import printable
@@ -36,7 +36,7 @@ from millstream.task.policy import Policies
 @click.option("--changes", is_flag=True, help="Show how a start would change the existing state instead.")
 @click.option("--acls", is_flag=True, help="List the minimal ACLs that the app needs on a Kafka cluster.")
 @pass_settings
-def describe(settings: Settings, format: Format, changes: bool, acls: bool, target: str | None = None) -> None:
+def describe(settings: CommonOptions, format: Format, changes: bool, acls: bool, target: str | None = None) -> None:
     """Show the topology of an app: its stages, what each reads and writes, and its tables.
 
     TARGET is a Python file or a module, with ":NAME" if it defines several apps. The app is not run, and no data

@@ -9,10 +9,10 @@ import click
 
 from millstream.admin.dead_letter_replay import Replay, remaining_offsets, replay_remaining, replay_selected
 from millstream.batch.journal import Journal
-from millstream.cli.command import Group
+from millstream.cli.command import CommandGroup
 from millstream.cli.connection import connected
 from millstream.cli.output import json_option, show_json, show_message, show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.paths import journal_dir
 from millstream.foundation.text import bytes_to_text, decode_text, format_count, json_line, parse_json, printable
 from millstream.foundation.times import format_timestamp
@@ -23,7 +23,7 @@ app_option = click.option("--app", "app_id", metavar="APP", help="The app; optio
 topic_option = click.option("--topic", "topic", metavar="TOPIC", help="The topic of dead letters, as of a share group.")
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def dlq() -> None:
     """Show the records that could not be processed, and replay them.
 
@@ -39,7 +39,7 @@ def dlq() -> None:
 @topic_option
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per dead letter.")
 @pass_settings
-def list_(settings: Settings, limit: int, app_id: str | None, topic: str | None, as_json: bool) -> None:
+def list_(settings: CommonOptions, limit: int, app_id: str | None, topic: str | None, as_json: bool) -> None:
     """List the newest dead letters of an app with time, origin, node and error."""
     topic = topic or _topic(settings, app_id)
     with connected(settings) as broker:
@@ -68,7 +68,7 @@ def list_(settings: Settings, limit: int, app_id: str | None, topic: str | None,
 @topic_option
 @json_option
 @pass_settings
-def show(settings: Settings, position: str, app_id: str | None, topic: str | None, as_json: bool) -> None:
+def show(settings: CommonOptions, position: str, app_id: str | None, topic: str | None, as_json: bool) -> None:
     """Show a dead letter: key, value, headers, the error and its stack trace."""
     with connected(settings) as broker:
         letter = read_dead_letter(broker, topic or _topic(settings, app_id), position)
@@ -100,7 +100,7 @@ def show(settings: Settings, position: str, app_id: str | None, topic: str | Non
 @click.option("--dry-run", is_flag=True, help="Only show what would be replayed.")
 @pass_settings
 def replay(
-    settings: Settings, positions: tuple[str, ...], app_id: str | None, topic: str | None, dry_run: bool
+    settings: CommonOptions, positions: tuple[str, ...], app_id: str | None, topic: str | None, dry_run: bool
 ) -> None:
     """Send dead letters back to the topic and partition they came from, unchanged.
 
@@ -132,7 +132,7 @@ def _last(steps: Iterator[Replay]) -> Replay:
     return next(iter(deque(steps, 1)), Replay(sent={}, kept={}))
 
 
-def _topic(settings: Settings, app_id: str | None) -> str:
+def _topic(settings: CommonOptions, app_id: str | None) -> str:
     """Return the dead letter topic that an app used when it was last started."""
     app = settings.app_id(app_id)
     check_has_run(settings.data_dir, app)

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from millstream.admin.doctor import examine
 from millstream.cli.command import Command
 from millstream.cli.output import json_option, show_json, show_message, show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 
 _DAMAGED = 1
 
@@ -22,7 +22,7 @@ _DAMAGED = 1
 @click.pass_context
 @pass_settings
 def doctor(
-    settings: Settings, ctx: click.Context, directory: str | None, checkpoint: str | None, as_json: bool
+    settings: CommonOptions, ctx: click.Context, directory: str | None, checkpoint: str | None, as_json: bool
 ) -> None:
     """Check which parts of a data directory are whole: log, topics, journals, states and savepoints.
 

@@ -9,10 +9,10 @@ import msgspec
 
 from millstream.admin.group_offsets import Move, execute_moves, planned_moves
 from millstream.broker import Broker, GroupInfo, ShareGroupInfo, SupportsShareGroupAdmin
-from millstream.cli.command import Group
+from millstream.cli.command import CommandGroup
 from millstream.cli.connection import complete_group, complete_topic, connected
 from millstream.cli.output import json_option, show_json, show_message, show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.text import format_count
 from millstream.foundation.times import format_timestamp
 from millstream.views.groups import PartitionLag, partition_lags
@@ -27,7 +27,7 @@ from millstream.views.share_groups import (
 group_argument = click.argument("group", shell_complete=complete_group)
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def groups() -> None:
     """Show consumer groups and reset their offsets.
 
@@ -38,7 +38,7 @@ def groups() -> None:
 @groups.command("list", examples=["millstream groups list", "millstream groups list --json"])
 @json_option
 @pass_settings
-def list_(settings: Settings, as_json: bool) -> None:
+def list_(settings: CommonOptions, as_json: bool) -> None:
     """List all consumer groups with their members and lag, and share groups with their jobs."""
     with connected(settings) as broker:
         summaries = [_summary(broker, broker.group(name)) for name in broker.group_names()]
@@ -57,7 +57,7 @@ def list_(settings: Settings, as_json: bool) -> None:
 @group_argument
 @json_option
 @pass_settings
-def describe(settings: Settings, group: str, as_json: bool) -> None:
+def describe(settings: CommonOptions, group: str, as_json: bool) -> None:
     """Show the committed offset, end offset, lag and member of each partition that a group reads.
 
     For a share group, show how many records of each partition wait or are in flight.
@@ -92,7 +92,7 @@ def describe(settings: Settings, group: str, as_json: bool) -> None:
 @click.option("--execute", is_flag=True, help="Make the change instead of showing it.")
 @json_option
 @pass_settings
-def reset(settings: Settings, group: str, to: str, names: tuple[str, ...], execute: bool, as_json: bool) -> None:
+def reset(settings: CommonOptions, group: str, to: str, names: tuple[str, ...], execute: bool, as_json: bool) -> None:
     """Reset the offsets of a group without live members. Without --execute the change is only shown.
 
     A share group delivers all records from there on again. With --topic, offsets can also be set for topics that the
@@ -113,7 +113,7 @@ def reset(settings: Settings, group: str, to: str, names: tuple[str, ...], execu
 @group_argument
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_settings
-def delete(settings: Settings, group: str, yes: bool) -> None:
+def delete(settings: CommonOptions, group: str, yes: bool) -> None:
     """Delete a group without live members, with its offsets."""
     with connected(settings) as broker:
         shared = share_group(broker, group)

@@ -8,7 +8,7 @@ import click
 
 from millstream.cli.command import Command
 from millstream.cli.output import show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.names import check_name
 
 _APP = '''"""Revenue per customer, and orders per customer and minute."""
@@ -110,7 +110,7 @@ The log and all state are stored in `./millstream-data`; delete the directory to
 @click.argument("name")
 @click.option("--into", type=click.Path(path_type=Path), help="Directory to create.  [default: NAME]")
 @pass_settings
-def init(_settings: Settings, name: str, into: Path | None) -> None:
+def init(_settings: CommonOptions, name: str, into: Path | None) -> None:
     """Create a directory with an app, a passing test, a pyproject.toml, and a README with the commands to run them.
 
     The directory must be empty or new; nothing is overwritten.

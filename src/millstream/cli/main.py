@@ -10,7 +10,7 @@ import click
 from millstream.app import App
 from millstream.cli.command import InvalidUsage, LazyCommand, LazyGroup, UnknownCommand
 from millstream.cli.loading import LoadError
-from millstream.cli.settings import Settings, settings_of
+from millstream.cli.settings import CommonOptions, settings_of
 from millstream.errors import MillstreamError, SqlError
 from millstream.foundation.text import printable
 
@@ -129,4 +129,4 @@ def main() -> None:
 
 def main_for(app: App) -> None:
     """Run the command line with the commands bound to ``app``."""
-    root.main(obj=Settings(app=app))
+    root.main(obj=CommonOptions(app=app))

@@ -15,7 +15,7 @@ from millstream.cli.command import Command
 from millstream.cli.connection import complete_topic, connected
 from millstream.cli.line_format import LineFormat, Pair
 from millstream.cli.output import show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.errors import SerdeError
 from millstream.foundation.text import format_count
 from millstream.producer import Delivery, Producer
@@ -59,7 +59,7 @@ class ValueFormat(click.Choice[str]):
 )
 @pass_settings
 def produce(
-    settings: Settings,
+    settings: CommonOptions,
     topic: str,
     key: str | None,
     key_separator: str | None,

@@ -10,7 +10,7 @@ import msgspec
 from millstream.cli.command import Command
 from millstream.cli.connection import require_data_dir
 from millstream.cli.output import json_option, show_json, show_message, show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.errors import StateError
 from millstream.foundation.text import format_count
 from millstream.views.flame_graph import flame_graph
@@ -45,7 +45,7 @@ _SHOWN_ROWS = 15
 @json_option
 @pass_settings
 def profile(
-    settings: Settings, app_id: str | None, seconds: float, svg: Path | None, stacks: Path | None, as_json: bool
+    settings: CommonOptions, app_id: str | None, seconds: float, svg: Path | None, stacks: Path | None, as_json: bool
 ) -> None:
     """Show where the time of a running app goes: by kind of work, by step, and in the app's own functions.
 

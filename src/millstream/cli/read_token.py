@@ -7,7 +7,7 @@ import click
 from millstream.cli.command import Command
 from millstream.cli.connection import require_data_dir
 from millstream.cli.output import show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.durations import milliseconds
 from millstream.errors import DefinitionError
 from millstream.serve.read_tokens import ReadTokens, new_grant
@@ -33,7 +33,7 @@ def parse_lifetime(value: str) -> float:
 @click.option("--expires", "seconds", type=parse_lifetime, default="30 d", show_default=True, help="Its lifetime.")
 @pass_settings
 def read_token(
-    settings: Settings, tables: tuple[str, ...], origins: tuple[str, ...], prefix: str, seconds: float
+    settings: CommonOptions, tables: tuple[str, ...], origins: tuple[str, ...], prefix: str, seconds: float
 ) -> None:
     """Print a token that reads the named tables live, and nothing else.
 

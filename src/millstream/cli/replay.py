@@ -15,7 +15,7 @@ from millstream.cli.command import TARGET, Command
 from millstream.cli.connection import connected
 from millstream.cli.output import show_message
 from millstream.cli.progress import RunTotals, Style, show_progress
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.errors import DefinitionError
 from millstream.foundation.names import check_name
 from millstream.foundation.paths import app_names, journal_dir
@@ -47,7 +47,7 @@ from millstream.task.policy import Policies
 @click.option("--no-progress", is_flag=True, help="Print progress as lines, at most one per second.")
 @pass_settings
 def replay(
-    settings: Settings, /, name: str, start: str, same_topics: bool, no_progress: bool, target: str | None = None
+    settings: CommonOptions, /, name: str, start: str, same_topics: bool, no_progress: bool, target: str | None = None
 ) -> None:
     """Run a new version of an app beside the old one until it has caught up.
 

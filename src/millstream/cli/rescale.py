@@ -7,7 +7,7 @@ import click
 from millstream.admin.rescaling import rescale as rescale_app
 from millstream.cli.command import TARGET, Command
 from millstream.cli.output import json_option, show_json, show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.text import format_count
 
 
@@ -19,7 +19,7 @@ from millstream.foundation.text import format_count
 @click.option("--partitions", type=click.IntRange(1), required=True, help="New number of partitions of its topics.")
 @json_option
 @pass_settings
-def rescale(settings: Settings, partitions: int, as_json: bool, target: str | None = None) -> None:
+def rescale(settings: CommonOptions, partitions: int, as_json: bool, target: str | None = None) -> None:
     """Increase the partitions of the topics that an app reads, and move its state to the new partitions of its keys.
 
     The app must be stopped and have caught up. New state is built beside the old state and compared with it row by row

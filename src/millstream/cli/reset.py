@@ -8,7 +8,7 @@ from millstream.admin.reset import execute_reset, planned_reset
 from millstream.cli.command import Command
 from millstream.cli.connection import connected
 from millstream.cli.output import json_option, show_json, show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.text import format_count
 
 
@@ -32,7 +32,7 @@ from millstream.foundation.text import format_count
 @click.option("--execute", is_flag=True, help="Make the change instead of showing it.")
 @json_option
 @pass_settings
-def reset(settings: Settings, app_id: str | None, start: str, execute: bool, as_json: bool) -> None:
+def reset(settings: CommonOptions, app_id: str | None, start: str, execute: bool, as_json: bool) -> None:
     """Delete the state of a stopped app, so that it starts over. Without --execute the change is only shown.
 
     Changelogs are deleted, other topics stay unchanged: earlier results remain, and are written again as the app reads

@@ -21,7 +21,7 @@ from millstream.cli.command import TARGET, Command
 from millstream.cli.logs import LogFormat, log_to_stderr
 from millstream.cli.output import show_changes, show_message
 from millstream.cli.progress import RunTotals, Style, show_progress
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.cli.ui import host_option, show_server, token_option, web_option
 from millstream.errors import MillstreamError
 from millstream.foundation.file_lock import FileLock
@@ -86,7 +86,7 @@ from millstream.task.policy import Policies
 @click.option("--no-web", is_flag=True, help="Do not serve the dashboard; this is the default with --until caught-up.")
 @pass_settings
 def run(
-    settings: Settings,
+    settings: CommonOptions,
     /,
     until: Until,
     trigger: TriggerMode,

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from millstream.admin.savepoints import create_savepoint, delete_savepoint, restore_savepoint, savepoints_of
-from millstream.cli.command import Group
+from millstream.cli.command import CommandGroup
 from millstream.cli.connection import require_data_dir
 from millstream.cli.output import json_option, show_json, show_message, show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.times import format_timestamp
 from millstream.views.status import check_has_run
 
@@ -20,7 +20,7 @@ directory_option = click.option(
 )
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def savepoints() -> None:
     """Copy the state of an app while it runs, and restore it.
 
@@ -38,7 +38,7 @@ def savepoints() -> None:
 @app_option
 @directory_option
 @pass_settings
-def create(settings: Settings, name: str, app_id: str | None, directory: str | None) -> None:
+def create(settings: CommonOptions, name: str, app_id: str | None, directory: str | None) -> None:
     """Create a savepoint of an app, whether it runs or not."""
     app = _app(settings, app_id)
     savepoint = create_savepoint(settings.data_dir, app, name, _directory(settings, directory))
@@ -51,7 +51,7 @@ def create(settings: Settings, name: str, app_id: str | None, directory: str | N
 @directory_option
 @json_option
 @pass_settings
-def list_(settings: Settings, app_id: str | None, directory: str | None, as_json: bool) -> None:
+def list_(settings: CommonOptions, app_id: str | None, directory: str | None, as_json: bool) -> None:
     """List the savepoints of an app, oldest first."""
     require_data_dir(settings)
     points = savepoints_of(_directory(settings, directory), settings.app_id(app_id))
@@ -72,7 +72,7 @@ def list_(settings: Settings, app_id: str | None, directory: str | None, as_json
 @directory_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_settings
-def restore(settings: Settings, name: str, app_id: str | None, directory: str | None, yes: bool) -> None:
+def restore(settings: CommonOptions, name: str, app_id: str | None, directory: str | None, yes: bool) -> None:
     """Restore the state of a stopped app from a savepoint.
 
     The app continues from there: it reads the records after the savepoint again, and writes their results again.
@@ -91,19 +91,19 @@ def restore(settings: Settings, name: str, app_id: str | None, directory: str | 
 @app_option
 @directory_option
 @pass_settings
-def delete(settings: Settings, name: str, app_id: str | None, directory: str | None) -> None:
+def delete(settings: CommonOptions, name: str, app_id: str | None, directory: str | None) -> None:
     """Delete a savepoint."""
     require_data_dir(settings)
     delete_savepoint(_directory(settings, directory), settings.app_id(app_id), name)
     show_message(f"deleted savepoint {name}")
 
 
-def _app(settings: Settings, app_id: str | None) -> str:
+def _app(settings: CommonOptions, app_id: str | None) -> str:
     require_data_dir(settings)
     app = settings.app_id(app_id)
     check_has_run(settings.data_dir, app)
     return app
 
 
-def _directory(settings: Settings, directory: str | None) -> Path:
+def _directory(settings: CommonOptions, directory: str | None) -> Path:
     return settings.data_dir / "savepoints" if directory is None else Path(directory).absolute()

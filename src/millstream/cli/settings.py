@@ -16,7 +16,7 @@ from millstream.foundation.paths import DEFAULT_DATA_DIR, app_names
 
 
 @dataclass
-class Settings:
+class CommonOptions:
     """The common options; a missing one is taken from the bound app, then from the environment."""
 
     app: App | None = None
@@ -89,9 +89,9 @@ def _check_target(target: str) -> str:
     return target
 
 
-pass_settings = click.make_pass_decorator(Settings, ensure=True)
+pass_settings = click.make_pass_decorator(CommonOptions, ensure=True)
 
 
-def settings_of(ctx: click.Context) -> Settings:
+def settings_of(ctx: click.Context) -> CommonOptions:
     """Return the settings that all commands of one invocation share."""
-    return ctx.find_root().ensure_object(Settings)
+    return ctx.find_root().ensure_object(CommonOptions)

@@ -8,10 +8,10 @@ import click
 
 from millstream.broker import TopicConfig
 from millstream.broker_urls import open_broker
-from millstream.cli.command import TARGET, Group
+from millstream.cli.command import TARGET, CommandGroup
 from millstream.cli.describe import changes_since_last_run
 from millstream.cli.output import json_option, show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.cli.sql_shell import run_shell, run_text
 from millstream.foundation.paths import app_names
 from millstream.foundation.text import printable
@@ -20,7 +20,7 @@ from millstream.queries.pausing import QueryControl
 from millstream.queries.session import Session
 
 
-class ShellByDefault(Group):
+class ShellByDefault(CommandGroup):
     """A group whose command ``shell`` can be left out."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -50,7 +50,7 @@ def sql() -> None:
 @json_option
 @pass_settings
 def shell(
-    settings: Settings, commands: tuple[str, ...], app_id: str | None, as_json: bool, target: str | None = None
+    settings: CommonOptions, commands: tuple[str, ...], app_id: str | None, as_json: bool, target: str | None = None
 ) -> None:
     """Execute SQL statements: in a shell, from the command line, or from standard input.
 
@@ -71,7 +71,7 @@ def shell(
         session.close()
 
 
-def open_session(settings: Settings, target: str | None, app_id: str | None) -> Session:
+def open_session(settings: CommonOptions, target: str | None, app_id: str | None) -> Session:
     """Return a session that is bound to the app of a file, or to an app that has run."""
     if target is not None or settings.app is not None:
         app = settings.load(target)
@@ -99,7 +99,7 @@ def open_session(settings: Settings, target: str | None, app_id: str | None) -> 
 @sql.command("plan", examples=["millstream sql plan shop.sql", "millstream sql plan shop.sql --data-dir /srv/shop"])
 @click.argument("file", type=click.Path(dir_okay=False))
 @pass_settings
-def plan(settings: Settings, file: str) -> None:
+def plan(settings: CommonOptions, file: str) -> None:
     """Show the topology of a file, and how a start would change the existing state.
 
     Nothing is run and nothing is written. Each stage is reused, new, dropped or incompatible.

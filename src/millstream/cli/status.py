@@ -10,7 +10,7 @@ import msgspec
 from millstream.cli.command import Command
 from millstream.cli.connection import require_data_dir
 from millstream.cli.output import json_option, show_json, show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.text import format_count, printable
 from millstream.foundation.times import format_timestamp
 from millstream.views.status import AppStatus, status_of
@@ -24,7 +24,7 @@ _SILENT_SECONDS = 10.0
 @click.argument("app_id", metavar="[APP]", required=False)
 @json_option
 @pass_settings
-def status(settings: Settings, app_id: str | None, as_json: bool) -> None:
+def status(settings: CommonOptions, app_id: str | None, as_json: bool) -> None:
     """Show the status of an app: whether it runs, its batches, lag, stages, stores and dropped records.
 
     The status is as of the last completed batch. It can be read while the app runs and after it has stopped, and does

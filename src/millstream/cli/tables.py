@@ -13,11 +13,11 @@ import click
 
 from millstream.broker import Broker
 from millstream.broker_urls import KAFKA, open_broker
-from millstream.cli.command import Group
+from millstream.cli.command import CommandGroup
 from millstream.cli.connection import require_data_dir
 from millstream.cli.option_types import parse_time
 from millstream.cli.output import json_option, show_json, show_message, show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.errors import DefinitionError, MillstreamError, UnknownTableError
 from millstream.foundation.paths import app_names
 from millstream.foundation.text import format_value, json_line
@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.1
 app_option = click.option("--app", "app_id", metavar="APP", help="The app; optional if only one has run.")
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def tables() -> None:
     """Read the tables of an app, even while it runs.
 
@@ -45,7 +45,7 @@ def tables() -> None:
 @click.option("--rows", "count_rows", is_flag=True, help="Also count the rows, which reads all of them.")
 @json_option
 @pass_settings
-def list_(settings: Settings, app_id: str | None, count_rows: bool, as_json: bool) -> None:
+def list_(settings: CommonOptions, app_id: str | None, count_rows: bool, as_json: bool) -> None:
     """List the tables of all apps, or of one."""
     require_data_dir(settings)
     bound_id = None if settings.app is None else settings.app.id
@@ -80,7 +80,7 @@ def list_(settings: Settings, app_id: str | None, count_rows: bool, as_json: boo
 @json_option
 @pass_settings
 def get(
-    settings: Settings,
+    settings: CommonOptions,
     table: str,
     key: str,
     app_id: str | None,
@@ -146,7 +146,7 @@ def _wait_for(find: Callable[[], Sequence[Row]], data_dir: Path) -> Sequence[Row
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per row.")
 @pass_settings
 def scan(
-    settings: Settings, table: str, prefix: str | None, limit: int | None, app_id: str | None, as_json: bool
+    settings: CommonOptions, table: str, prefix: str | None, limit: int | None, app_id: str | None, as_json: bool
 ) -> None:
     """Print keys and values, separated by a tab, in key order within each partition."""
     require_data_dir(settings)
@@ -163,7 +163,7 @@ def _line(row: Row) -> str:
     return f"{format_timestamp(row.timestamp)}\t{value}" if isinstance(row, Version) else value
 
 
-def _tables(settings: Settings, app: str) -> Mapping[str, TableReader]:
+def _tables(settings: CommonOptions, app: str) -> Mapping[str, TableReader]:
     """Open the tables of an app; rows of the bound app have its own types."""
     plan = settings.app.plan if settings.app is not None and settings.app.id == app else None
     return open_tables(settings.data_dir, app, plan, _remote_broker(settings.broker_url, settings.data_dir))

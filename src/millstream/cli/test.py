@@ -8,7 +8,7 @@ import click
 
 from millstream.cli.command import TARGET, Command
 from millstream.cli.output import show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.errors import MillstreamError
 from millstream.foundation.text import printable, printable_lines
 from millstream.testing.sql_tests import read_sql_tests
@@ -23,7 +23,7 @@ from millstream.testing.sql_tests import read_sql_tests
 @click.argument("tests", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--only", metavar="TEXT", default="", help="Run the tests whose names contain a text.")
 @pass_settings
-def run_tests(settings: Settings, tests: tuple[Path, ...], only: str, target: str | None = None) -> None:
+def run_tests(settings: CommonOptions, tests: tuple[Path, ...], only: str, target: str | None = None) -> None:
     """Run the tests of SQL files with the app of FILE, a file of SQL statements or of Python.
 
     Each test has an app of its own, without Spark and without a broker: it inserts records and compares what the app

@@ -17,7 +17,7 @@ from rich.text import Text
 from millstream.cli.command import Command
 from millstream.cli.connection import require_data_dir
 from millstream.cli.output import show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.paths import app_names
 from millstream.foundation.text import printable
 from millstream.views.status import AppStatus, status_of
@@ -33,7 +33,7 @@ _LEFT = ("app", "state")
 )
 @click.option("--times", type=click.IntRange(min=1), metavar="N", help="Stop after N updates.")
 @pass_settings
-def top(settings: Settings, app_ids: tuple[str, ...], every: float, times: int | None) -> None:
+def top(settings: CommonOptions, app_ids: tuple[str, ...], every: float, times: int | None) -> None:
     """Watch apps live: state, batches, records per second, lag, and the time of each phase of a batch.
 
     Without APP, all apps of the data directory are shown. Ctrl-C stops it. If the output is not a terminal, the status

@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from millstream.broker import Broker, TopicConfig, TopicInfo
-from millstream.cli.command import Group
+from millstream.cli.command import CommandGroup
 from millstream.cli.connection import complete_topic, connected
 from millstream.cli.option_types import UNLIMITED, parse_duration, parse_size
 from millstream.cli.output import json_option, show_json, show_message, show_table
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.text import format_count
 from millstream.foundation.times import format_duration
 
@@ -60,7 +60,7 @@ def given_settings(options: dict[str, Any]) -> dict[str, Any]:
     return {name: None if value == UNLIMITED else value for name, value in given.items()}
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def topics() -> None:
     """List, create, change and delete topics."""
 
@@ -68,7 +68,7 @@ def topics() -> None:
 @topics.command("list", examples=["millstream topics list", "millstream topics list --json"])
 @json_option
 @pass_settings
-def list_(settings: Settings, as_json: bool) -> None:
+def list_(settings: CommonOptions, as_json: bool) -> None:
     """List all topics with their partitions, records and bytes."""
     with connected(settings) as broker:
         infos = [broker.topic(name) for name in broker.topic_names()]
@@ -94,7 +94,7 @@ def list_(settings: Settings, as_json: bool) -> None:
 @names_argument
 @topic_settings
 @pass_settings
-def create(settings: Settings, /, names: tuple[str, ...], **options: Any) -> None:
+def create(settings: CommonOptions, /, names: tuple[str, ...], **options: Any) -> None:
     """Create topics. An app creates its topics itself; use this for other settings.
 
     Without --retention, --retention-bytes and --compact a topic keeps all of its records forever.
@@ -113,7 +113,7 @@ def create(settings: Settings, /, names: tuple[str, ...], **options: Any) -> Non
 @names_argument
 @json_option
 @pass_settings
-def describe(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
+def describe(settings: CommonOptions, names: tuple[str, ...], as_json: bool) -> None:
     """Show the settings of topics, and the offsets and size of each partition."""
     with connected(settings) as broker:
         infos = [broker.topic(name) for name in names]
@@ -138,7 +138,7 @@ def describe(settings: Settings, names: tuple[str, ...], as_json: bool) -> None:
 @names_argument
 @topic_settings
 @pass_settings
-def alter(settings: Settings, /, names: tuple[str, ...], **options: Any) -> None:
+def alter(settings: CommonOptions, /, names: tuple[str, ...], **options: Any) -> None:
     """Change the settings of topics; settings that are not given stay unchanged.
 
     New partitions change the partition of keys: add them before an app has state from the topic.
@@ -157,7 +157,7 @@ def alter(settings: Settings, /, names: tuple[str, ...], **options: Any) -> None
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @pass_settings
-def delete(settings: Settings, names: tuple[str, ...], dry_run: bool, yes: bool) -> None:
+def delete(settings: CommonOptions, names: tuple[str, ...], dry_run: bool, yes: bool) -> None:
     """Delete topics with all their records, after showing what would be lost and asking for confirmation."""
     with connected(settings) as broker:
         for name in names:

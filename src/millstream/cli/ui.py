@@ -14,7 +14,7 @@ from millstream.batch.journal import Journal
 from millstream.cli.command import Command
 from millstream.cli.connection import require_data_dir
 from millstream.cli.output import show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.errors import DefinitionError
 from millstream.foundation.paths import app_names, journal_dir
 from millstream.serve.address import WebAddress
@@ -75,7 +75,7 @@ def last_broker_url(data_dir: Path) -> str | None:
 @host_option
 @token_option
 @pass_settings
-def ui(settings: Settings, address: WebAddress | None, hosts: tuple[str, ...], no_token: bool) -> None:
+def ui(settings: CommonOptions, address: WebAddress | None, hosts: tuple[str, ...], no_token: bool) -> None:
     """Serve the dashboard and the REST API until Ctrl-C.
 
     The apps can run in other processes of this host, or be stopped. `millstream run` serves the same dashboard. The

@@ -7,7 +7,7 @@ import click
 from millstream.cli.command import TARGET, Command
 from millstream.cli.logs import log_to_stderr
 from millstream.cli.output import show_message
-from millstream.cli.settings import Settings, pass_settings
+from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.foundation.text import format_count
 from millstream.queues.worker_pool import WorkUntil
 
@@ -22,7 +22,7 @@ from millstream.queues.worker_pool import WorkUntil
     help="When to stop: on a signal, or when no job is left.",
 )
 @pass_settings
-def work(settings: Settings, /, until: WorkUntil, target: str | None = None) -> None:
+def work(settings: CommonOptions, /, until: WorkUntil, target: str | None = None) -> None:
     """Run the workers of an app in threads, without Spark.
 
     Any number of processes can run the same workers; each job goes to one of them. Missing topics are created. Ctrl-C

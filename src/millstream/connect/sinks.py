@@ -65,7 +65,7 @@ class BatchTarget(Execute, Protocol):
     def close(self) -> None: ...
 
 
-class Delivery:
+class SinkLoop:
     """The work of a sink: a batch loop over topics, whose batches go to the target that ``open_target`` returns."""
 
     def __init__(
@@ -284,7 +284,7 @@ def sink_connector(app: AppSettings, broker: Broker, name: str, sink: Sink, sour
         rejected = RejectionNote(journal)
         return SinkExecute(broker, sink, connector.context, lineage, source, policies, rejected, connector.counters)
 
-    return connector.attach(Delivery(app, broker, name, source.topics, feed, open_target))
+    return connector.attach(SinkLoop(app, broker, name, source.topics, feed, open_target))
 
 
 def sinks_of(app: AppSpec, broker: Broker) -> list[Connector]:

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult
 
 from millstream.connect.protocols import ConnectorContext, Guarantee, Rejected, SinkBatch
 from millstream.connectors.lineage import check_choice
-from millstream.connectors.progress import Progress
+from millstream.connectors.progress import SinkProgress
 from millstream.connectors.rendering import check_template, fill
 from millstream.connectors.smtp import connect, mail_server
 from millstream.connectors.webhook import message_id
@@ -127,7 +127,7 @@ class EmailWriter:
         self._sink = sink
         self._server = server
         self._name = context.name
-        self._progress = Progress(context.directory)
+        self._progress = SinkProgress(context.directory)
         self._connection: smtplib.SMTP | None = None
 
     def write(self, batch: SinkBatch) -> Sequence[Rejected]:

@@ -20,7 +20,7 @@ AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses that mean that the same request may succeed later."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """The response to a request, whatever its status is."""
 
     status: int
@@ -67,7 +67,7 @@ def send(
     method: str = "POST",
     timeout: float = 10.0,
     ca_file: str | None = None,
-) -> Answer:
+) -> HttpResponse:
     """Send a request and return the response; errors name the host only, since a URL may contain a secret."""
     request = urllib.request.Request(  # noqa: S310  callers allow https and http only
         url, body, {"User-Agent": "millstream", **headers}, method=method
@@ -80,7 +80,7 @@ def send(
             response = error
         with response:
             named = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status, response.read(_MAX_ANSWER_BYTES), named)
+            return HttpResponse(response.status, response.read(_MAX_ANSWER_BYTES), named)
     except (OSError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         text = f"{host!r} cannot be reached: {printable(error_text(error))[:300]}"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from millstream.connect.protocols import ConnectorContext, Guarantee, Rejected, SinkBatch
-from millstream.connectors.http_requests import AGAIN, Answer, send
+from millstream.connectors.http_requests import AGAIN, HttpResponse, send
 from millstream.connectors.network import check_plain_text, checked_url
 from millstream.connectors.rendering import check_template, fields_of, fill, rejected
 from millstream.errors import ConnectorError, DefinitionError, SerdeError, TargetUnavailableError
@@ -155,7 +155,7 @@ class OpenSearchWriter:
             raise self._refused(answer)
         self._has_index = True
 
-    def _call(self, method: str, path: str, body: bytes | None, kind: str = "application/x-ndjson") -> Answer:
+    def _call(self, method: str, path: str, body: bytes | None, kind: str = "application/x-ndjson") -> HttpResponse:
         sink = self._sink
         answer = send(
             sink.host,
@@ -170,7 +170,7 @@ class OpenSearchWriter:
             raise TargetUnavailableError(f"{sink.host!r} responded with {answer.text}", sink=self._name)
         return answer
 
-    def _refused(self, answer: Answer) -> ConnectorError:
+    def _refused(self, answer: HttpResponse) -> ConnectorError:
         text = f"{self._sink.host!r} refused a request of sink {self._name!r} with {answer.text}"
         return ConnectorError(text, hint="check index=, settings= and the permissions of the user", sink=self._name)
 

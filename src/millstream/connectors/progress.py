@@ -21,7 +21,7 @@ class _Stored(msgspec.Struct, kw_only=True):
     """Whether the next record was handed to the target, and the answer is not known."""
 
 
-class Progress:
+class SinkProgress:
     """The progress of the current batch of one sink, in the sink's own directory."""
 
     def __init__(self, directory: Path) -> None:

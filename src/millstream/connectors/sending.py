@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from millstream.connect.protocols import ConnectorContext, Rejected, SinkBatch
 from millstream.connectors.http_requests import AGAIN, send
-from millstream.connectors.progress import Progress
+from millstream.connectors.progress import SinkProgress
 from millstream.errors import SerdeError, TargetUnavailableError
 from millstream.foundation.text import error_text
 from millstream.records import Record
 
 
-class Message(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """The request for one record."""
 
     url: str
@@ -28,7 +28,7 @@ class MessageWriter:
         self,
         context: ConnectorContext,
         host: str,
-        render: Callable[[Record[Any, Any], SinkBatch], Message],
+        render: Callable[[Record[Any, Any], SinkBatch], OutgoingMessage],
         *,
         max_bytes: int,
         ca_file: str | None,
@@ -38,7 +38,7 @@ class MessageWriter:
         self._render = render
         self._max_bytes = max_bytes
         self._ca_file = ca_file
-        self._progress = Progress(context.directory)
+        self._progress = SinkProgress(context.directory)
 
     def write(self, batch: SinkBatch) -> Sequence[Rejected]:
         """Send the records of a batch that are not sent yet."""
@@ -56,7 +56,7 @@ class MessageWriter:
     def close(self) -> None:
         """There is nothing to close: each request has its own connection."""
 
-    def _send(self, message: Message) -> str | None:
+    def _send(self, message: OutgoingMessage) -> str | None:
         """Return None if the target has taken the message, or why it never will."""
         answer = send(self._host, message.url, message.body, message.headers, ca_file=self._ca_file)
         if answer.is_success:

@@ -9,7 +9,7 @@ from millstream.connect.protocols import ConnectorContext, Guarantee, SinkBatch
 from millstream.connectors.checking import connection_problems
 from millstream.connectors.network import checked_url
 from millstream.connectors.rendering import check_template, fill
-from millstream.connectors.sending import Message, MessageWriter
+from millstream.connectors.sending import MessageWriter, OutgoingMessage
 from millstream.errors import SerdeError
 from millstream.foundation.json_text import json_bytes
 from millstream.records import Record
@@ -46,11 +46,11 @@ class Slack:
         url = self.url.reveal() if isinstance(self.url, Secret) else self.url
         host = checked_url(url, ("https", "http")).hostname or ""
 
-        def render(record: Record[Any, Any], _batch: SinkBatch) -> Message:
+        def render(record: Record[Any, Any], _batch: SinkBatch) -> OutgoingMessage:
             text = fill(self.text, record, _escape)
             if not text.strip() or len(text) > _MAX_CHARACTERS:
                 raise SerdeError(f"the text has {len(text)} characters", hint=f"a chat takes 1 to {_MAX_CHARACTERS}")
-            return Message(url, json_bytes({"text": text}), {"Content-Type": "application/json"})
+            return OutgoingMessage(url, json_bytes({"text": text}), {"Content-Type": "application/json"})
 
         return MessageWriter(context, host, render, max_bytes=8 * _MAX_CHARACTERS, ca_file=self.ca_file)
 

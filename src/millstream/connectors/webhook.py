@@ -12,7 +12,7 @@ from millstream.connect.protocols import ConnectorContext, Guarantee, SinkBatch
 from millstream.connectors.checking import connection_problems
 from millstream.connectors.lineage import check_choice
 from millstream.connectors.network import check_plain_text, checked_url
-from millstream.connectors.sending import Message, MessageWriter
+from millstream.connectors.sending import MessageWriter, OutgoingMessage
 from millstream.connectors.standard_webhooks import signature, signing_key
 from millstream.errors import SerdeError
 from millstream.foundation.json_text import json_bytes, key_text
@@ -67,10 +67,10 @@ class Webhook:
         key = None if self.secret is None else signing_key(self.secret.reveal())
         own = revealed(self.headers)
 
-        def render(record: Record[Any, Any], batch: SinkBatch) -> Message:
+        def render(record: Record[Any, Any], batch: SinkBatch) -> OutgoingMessage:
             body = self._body(record)
             headers = {"Content-Type": "application/json", **own, **_signature(key, message_id(batch, record), body)}
-            return Message(self.url, body, headers)
+            return OutgoingMessage(self.url, body, headers)
 
         return MessageWriter(context, self.host, render, max_bytes=self.max_bytes, ca_file=self.ca_file)
 

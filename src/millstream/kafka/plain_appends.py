@@ -45,7 +45,7 @@ class PlainAppender:
             return []
         batch_bytes = self._topics.batch_bytes({output.topic for output in outputs})
         producer = self._producer(waits_for_acks, batch_bytes, outputs[0].topic)
-        deliveries = [_Delivery() for _ in outputs]
+        deliveries = [_BlockAcknowledgements() for _ in outputs]
         for output, delivery in zip(outputs, deliveries, strict=True):
             delivery.expected = len(output.block)
             with translate_kafka_errors(f"write to topic {output.topic!r}", output.topic):
@@ -72,7 +72,7 @@ class PlainAppender:
                 self._producers[kind] = self._clients.producer(topic, {**settings, "batch.size": batch_bytes})
             return self._producers[kind]
 
-    def _wait_for(self, producer: Producer, deliveries: Sequence[_Delivery]) -> None:
+    def _wait_for(self, producer: Producer, deliveries: Sequence[_BlockAcknowledgements]) -> None:
         deadline = monotonic() + _DELIVERY_SECONDS + 5
         while not all(delivery.is_done for delivery in deliveries):
             producer.poll(_POLL_SECONDS)
@@ -84,7 +84,7 @@ class PlainAppender:
                 )
 
 
-def _enqueue(producer: Producer, output: Output, on_delivery: _Delivery | None) -> None:
+def _enqueue(producer: Producer, output: Output, on_delivery: _BlockAcknowledgements | None) -> None:
     """Queue a block; if the client does not know its partition, which may be new, refresh the client's metadata."""
     try:
         enqueue(producer, output, on_delivery)
@@ -95,7 +95,7 @@ def _enqueue(producer: Producer, output: Output, on_delivery: _Delivery | None) 
         enqueue(producer, output, on_delivery)
 
 
-class _Delivery:
+class _BlockAcknowledgements:
     """Counts the acknowledgements for one block."""
 
     __slots__ = ("acknowledged", "error", "expected", "first_offset")

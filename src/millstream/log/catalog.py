@@ -31,17 +31,17 @@ _TRASH = ".deleted-"
 _CLUSTER_ID = b"cluster-id"
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class _TopicEntry(msgspec.Struct, frozen=True):
     id: str
     config: TopicConfig
 
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(_Entry).decode
+_unpack = msgspec.msgpack.Decoder(_TopicEntry).decode
 _unpack_ends = msgspec.msgpack.Decoder(list[int]).decode
 
 
-class Catalog:
+class TopicCatalog:
     """The topics of a log directory."""
 
     def __init__(self, root: Path, *, sync: bool) -> None:
@@ -185,7 +185,7 @@ class Catalog:
             stored = txn.get(name.encode(), db=topics)
             if stored is not None and self._is_complete(name, self._entry(stored)):
                 raise TopicExistsError(f"topic {name!r} already exists", hint="choose another name", topic=name)
-            entry = _Entry(uuid4().hex, config)
+            entry = _TopicEntry(uuid4().hex, config)
             self._remove_directory(name, None if stored is None else self._entry(stored).id)
             Topic(name, entry.id, config, self._directory(name), sync=self._sync).initialize()
             txn.put(name.encode(), _pack(entry), db=topics)
@@ -203,7 +203,7 @@ class Catalog:
                 raise self._unknown_topic(name)
             entry = self._entry(stored)
             config = apply_config_changes(name, entry.config, changes)
-            txn.put(name.encode(), _pack(_Entry(entry.id, config)), db=meta.databases["topics"])
+            txn.put(name.encode(), _pack(_TopicEntry(entry.id, config)), db=meta.databases["topics"])
 
         meta.update(change)
 
@@ -233,14 +233,14 @@ class Catalog:
         self._topics.clear()
         close_environments(self._root)
 
-    def _entry(self, stored: bytes) -> _Entry:
+    def _entry(self, stored: bytes) -> _TopicEntry:
         with decoding(self._root / "meta"):
             return _unpack(stored)
 
     def _directory(self, name: str) -> Path:
         return self._root / "topics" / check_name("topic", name)
 
-    def _is_complete(self, name: str, entry: _Entry) -> bool:
+    def _is_complete(self, name: str, entry: _TopicEntry) -> bool:
         return Topic(name, entry.id, entry.config, self._directory(name), sync=self._sync).exists()
 
     def _remove_directory(self, name: str, id: str | None) -> None:

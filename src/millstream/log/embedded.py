@@ -25,7 +25,7 @@ from millstream.broker import (
 from millstream.durations import Duration, milliseconds
 from millstream.errors import DefinitionError, MillstreamError, UnknownTopicError
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
-from millstream.log.catalog import Catalog
+from millstream.log.catalog import TopicCatalog
 from millstream.log.cleaning import BackgroundCleaner, clean
 from millstream.log.groups import LogGroups
 from millstream.log.members import LogMember, is_alive
@@ -71,7 +71,7 @@ class EmbeddedLog:
         with translate_storage_errors(self._data_dir):
             make_private_directory(self._data_dir)
         self._sync = durability == "sync"
-        self._catalog = Catalog(self._root, sync=self._sync)
+        self._catalog = TopicCatalog(self._root, sync=self._sync)
         self._groups = LogGroups(self._root, lambda: self._catalog.meta, partial(is_alive, self._root))
         self._shares = LogShareGroups(
             self._root, self._catalog.get, lambda: self._catalog.meta, sync=self._sync, clock=clock

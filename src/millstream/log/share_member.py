@@ -20,7 +20,7 @@ from millstream.errors import MillstreamError, UnknownTopicError
 from millstream.foundation.names import check_name
 from millstream.log.reading import offset_at, read_chunks
 from millstream.log.share_groups import LogShareGroups, StoredMember
-from millstream.log.share_state import Run, ShareState
+from millstream.log.share_state import OffsetRun, ShareState
 from millstream.log.waiting import LogWaiter, notify
 from millstream.records import TopicPartition
 
@@ -34,7 +34,7 @@ Append = Callable[[Mapping[str, "Sequence[Output]"]], None]
 """Append the blocks of each producer exactly once."""
 
 
-class _Source(NamedTuple):
+class _SharedPartition(NamedTuple):
     """A partition that a member reads, as it is now."""
 
     partition: TopicPartition
@@ -45,7 +45,7 @@ class _Source(NamedTuple):
 class _Work(NamedTuple):
     """What a transaction has done."""
 
-    acquired: list[tuple[_Source, Run]]
+    acquired: list[tuple[_SharedPartition, OffsetRun]]
     refused: list[Refusal]
 
 
@@ -140,7 +140,7 @@ class LogShareMember:
     # One transaction
 
     def _transact(
-        self, answers: Sequence[Answer], sources: Sequence[_Source], max_records: int, dead: set[str]
+        self, answers: Sequence[Answer], sources: Sequence[_SharedPartition], max_records: int, dead: set[str]
     ) -> _Work:
         by_partition: dict[TopicPartition, list[Answer]] = {}
         for answer in answers:
@@ -174,7 +174,7 @@ class LogShareMember:
             notify(self._groups.waiters(self._group))
         return work
 
-    def _state(self, txn: WriteTransaction, source: _Source) -> ShareState:
+    def _state(self, txn: WriteTransaction, source: _SharedPartition) -> ShareState:
         """Return the stored state; what is new since ``subscribe`` is read from its beginning."""
         stored = self._groups.state(txn, self._group, source.partition, source.topic.id)
         return stored or ShareState(source.topic.id, source.offsets.begin)
@@ -186,10 +186,10 @@ class LogShareMember:
             yield Refusal(part, part.lock_lost(self._group))
 
     def _acquire(
-        self, states: Sequence[tuple[_Source, ShareState]], max_records: int, now: int
-    ) -> list[tuple[_Source, Run]]:
+        self, states: Sequence[tuple[_SharedPartition, ShareState]], max_records: int, now: int
+    ) -> list[tuple[_SharedPartition, OffsetRun]]:
         """Acquire from the partitions in turn, starting with a different one each time."""
-        acquired: list[tuple[_Source, Run]] = []
+        acquired: list[tuple[_SharedPartition, OffsetRun]] = []
         left = max_records
         for number in range(len(states)):
             source, state = states[(self._polls + number) % len(states)]
@@ -197,33 +197,33 @@ class LogShareMember:
                 runs = state.acquire(source.offsets.end, left, self.id, now, now + self._settings.lock_ms)
                 self._lineages[source.partition] = state.lineage
                 left -= sum(map(len, runs))
-                acquired += [(source, Run(run.first, run.last, run.state, run.deliveries)) for run in runs]
+                acquired += [(source, OffsetRun(run.first, run.last, run.state, run.deliveries)) for run in runs]
         return acquired
 
     # Looking
 
-    def _sources(self, topics: Iterable[str] | None = None) -> Iterator[_Source]:
+    def _sources(self, topics: Iterable[str] | None = None) -> Iterator[_SharedPartition]:
         """Yield the partitions of topics that exist, by default of those that this member reads."""
         for name in self._topics if topics is None else topics:
             with suppress(UnknownTopicError):  # it may be created later
                 topic = self._groups.topic(name)
                 for number, offsets in enumerate(topic.offsets()):
-                    yield _Source(TopicPartition(name, number), topic, offsets)
+                    yield _SharedPartition(TopicPartition(name, number), topic, offsets)
 
-    def _states(self, sources: Sequence[_Source]) -> list[tuple[_Source, ShareState | None]]:
+    def _states(self, sources: Sequence[_SharedPartition]) -> list[tuple[_SharedPartition, ShareState | None]]:
         with self._groups.environment.read() as txn:
             return [
                 (source, self._groups.state(txn, self._group, source.partition, source.topic.id)) for source in sources
             ]
 
-    def _can_acquire(self, sources: Sequence[_Source]) -> bool:
+    def _can_acquire(self, sources: Sequence[_SharedPartition]) -> bool:
         now = self._groups.now()
         return any(
             source.offsets.end > source.offsets.begin if state is None else state.can_acquire(source.offsets.end, now)
             for source, state in self._states(sources)
         )
 
-    def _find_dead(self, sources: Sequence[_Source]) -> set[str]:
+    def _find_dead(self, sources: Sequence[_SharedPartition]) -> set[str]:
         """Return the members that hold records but have died, at a minimum interval."""
         if monotonic() - self._checked_at < _CHECK_SECONDS:
             return set()
@@ -231,7 +231,7 @@ class LogShareMember:
         holders = {member for _, state in self._states(sources) if state is not None for member in state.members()}
         return {member for member in holders - {self.id} if not self._groups.lock(self._group, member).is_held()}
 
-    def _wait(self, sources: Sequence[_Source], deadline: float) -> None:
+    def _wait(self, sources: Sequence[_SharedPartition], deadline: float) -> None:
         """Wait until there is something to acquire, or it is time to look for dead members."""
         directories = {source.topic.waiters for source in sources} | {self._groups.waiters(self._group)}
         now = self._groups.now()
@@ -240,7 +240,7 @@ class LogShareMember:
         timeout = max(0.0, min(deadline - monotonic(), ends_in, _CHECK_SECONDS))
         self._waiter().wait(directories, lambda: self._can_acquire(list(self._sources())), timeout)
 
-    def _start(self, source: _Source) -> int:
+    def _start(self, source: _SharedPartition) -> int:
         start, offsets = self._settings.start, source.offsets
         if isinstance(start, str):
             return offsets.begin if start == "earliest" else offsets.end
@@ -249,7 +249,7 @@ class LogShareMember:
 
     # Reading
 
-    def _read(self, source: _Source, run: Run) -> Iterator[Acquired]:
+    def _read(self, source: _SharedPartition, run: OffsetRun) -> Iterator[Acquired]:
         """Yield the records of an acquired run, and remember the offsets without a record as done."""
         position = run.first
         for chunk in self._chunks_between(source, run.first, run.last):
@@ -267,7 +267,7 @@ class LogShareMember:
                 self._gaps.append(Answer(partition, position, offset - 1, "accept"))
             position = offset + 1
 
-    def _chunks_between(self, source: _Source, first: int, last: int) -> Iterator[RecordChunk]:
+    def _chunks_between(self, source: _SharedPartition, first: int, last: int) -> Iterator[RecordChunk]:
         """Yield the records of a range; the last chunk is kept, since the next range is usually in it."""
         key, position = (source.topic.id, source.partition.partition), first
         while position <= last:
@@ -282,7 +282,7 @@ class LogShareMember:
             if low < high:
                 yield RecordChunk(chunk.block.slice(low, high - low), chunk.offsets[low:high], position)
 
-    def _fetch(self, source: _Source, position: int) -> Iterator[RecordChunk]:
+    def _fetch(self, source: _SharedPartition, position: int) -> Iterator[RecordChunk]:
         """Read from an offset to the end; from the first record that exists, if retention has been faster."""
         topic, partition = source.topic, source.partition.partition
         offsets = topic.offsets()[partition]

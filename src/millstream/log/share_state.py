@@ -24,7 +24,7 @@ MAX_IN_FLIGHT = 2_000
 _first = attrgetter("first")
 
 
-class Run(msgspec.Struct, array_like=True):
+class OffsetRun(msgspec.Struct, array_like=True):
     """Consecutive offsets ``first <= offset <= last`` in the same state."""
 
     first: int
@@ -38,13 +38,13 @@ class Run(msgspec.Struct, array_like=True):
     def __len__(self) -> int:
         return self.last - self.first + 1
 
-    def cut(self, offset: int) -> Run:
+    def cut(self, offset: int) -> OffsetRun:
         """End this run before ``offset`` and return the rest."""
-        rest = Run(offset, self.last, self.state, self.deliveries, self.until, self.member)
+        rest = OffsetRun(offset, self.last, self.state, self.deliveries, self.until, self.member)
         self.last = offset - 1
         return rest
 
-    def continues(self, other: Run) -> bool:
+    def continues(self, other: OffsetRun) -> bool:
         """Whether it is in the same state as the run before it."""
         if self.state == DONE or other.state == DONE:
             return self.state == other.state
@@ -67,7 +67,7 @@ class ShareState(msgspec.Struct, array_like=True):
     topic_id: str
     """A topic that was created again has another id, and no state."""
     start: int
-    runs: list[Run] = []
+    runs: list[OffsetRun] = []
     dead: int = 0
     expired: int = 0
     lineage: str = msgspec.field(default_factory=new_lineage)
@@ -101,7 +101,7 @@ class ShareState(msgspec.Struct, array_like=True):
                 self.expired += len(run)
                 run.state = DONE
         if self.next_offset < begin:
-            never_acquired = Run(self.next_offset, begin - 1, DONE)
+            never_acquired = OffsetRun(self.next_offset, begin - 1, DONE)
             self.expired += len(never_acquired)
             self.runs.append(never_acquired)
 
@@ -133,7 +133,7 @@ class ShareState(msgspec.Struct, array_like=True):
 
     def advance(self) -> None:
         """Move ``start`` past records that are done, and join runs in the same state."""
-        joined: list[Run] = []
+        joined: list[OffsetRun] = []
         for run in self.runs:
             if run.state == DONE and not joined:
                 self.start = run.last + 1
@@ -143,10 +143,10 @@ class ShareState(msgspec.Struct, array_like=True):
                 joined.append(run)
         self.runs = joined
 
-    def acquire(self, end: int, limit: int, member: str, now: int, until: int) -> list[Run]:
+    def acquire(self, end: int, limit: int, member: str, now: int, until: int) -> list[OffsetRun]:
         """Acquire up to ``limit`` records for a member, those that were delivered before first."""
         limit = min(limit, MAX_IN_FLIGHT - self.count(ACQUIRED))
-        acquired: list[Run] = []
+        acquired: list[OffsetRun] = []
         for run in [run for run in self.runs if run.state == WAITING and run.until <= now]:
             if limit <= 0:
                 break
@@ -156,7 +156,7 @@ class ShareState(msgspec.Struct, array_like=True):
             limit -= len(run)
         first = self.next_offset
         if limit > 0 and first < end:
-            new = Run(first, min(end, first + limit) - 1, WAITING)
+            new = OffsetRun(first, min(end, first + limit) - 1, WAITING)
             self.runs.append(new)
             acquired.append(new)
         for run in acquired:
@@ -173,7 +173,7 @@ class ShareState(msgspec.Struct, array_like=True):
         """Return the time at which the next lock or delay ends."""
         return min((run.until for run in self.runs if run.state != DONE and run.until > now), default=None)
 
-    def _between(self, first: int, last: int) -> Iterator[Run]:
+    def _between(self, first: int, last: int) -> Iterator[OffsetRun]:
         """Yield the runs that cover the range, split at its ends."""
         self._split(first)
         self._split(last + 1)

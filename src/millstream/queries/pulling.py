@@ -10,7 +10,7 @@ from millstream.queries.answers import Result
 from millstream.queries.limits import Budget
 from millstream.sql.lookups import Lookup
 from millstream.sql.published import PublishedRelation, Step
-from millstream.sql.showing import Rows
+from millstream.sql.showing import ShownRows
 from millstream.tables.rows import Row, TableReader
 from millstream.tables.windows import WindowTableReader
 
@@ -37,7 +37,7 @@ def pulled(lookup: Lookup, published: PublishedRelation, reader: TableReader, bu
             times.append(row.timestamp)
         if wanted is not None and len(keys) >= wanted:
             break
-    rows = lookup.shown.cut(Rows(keys, values, times))
+    rows = lookup.shown.cut(ShownRows(keys, values, times))
     budget.add_rows(rows)
     return Result(lookup.shown.columns, rows)
 

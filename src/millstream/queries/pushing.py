@@ -17,7 +17,7 @@ from millstream.queries.limits import Budget
 from millstream.queries.temporary import TemporaryRun
 from millstream.sql.catalog import Catalog
 from millstream.sql.nodes import Query
-from millstream.sql.showing import Rows, Shown
+from millstream.sql.showing import Shown, ShownRows
 from millstream.sql.translate.reading import Readers
 from millstream.sql.translate.showing import ShowingTranslator
 
@@ -36,9 +36,9 @@ class Records:
         self.values.append(value)
         self.times.append(context.timestamp)
 
-    def taken(self) -> Rows:
+    def taken(self) -> ShownRows:
         """Return the records so far and forget them."""
-        rows = Rows(self.keys, self.values, self.times)
+        rows = ShownRows(self.keys, self.values, self.times)
         self.keys, self.values, self.times = [], [], []
         return rows
 
@@ -101,7 +101,7 @@ class PushQuery:
         records = self._topology.records.taken()
         return [] if self._silent else self._cut(records)
 
-    def _cut(self, records: Rows) -> list[Change]:
+    def _cut(self, records: ShownRows) -> list[Change]:
         rows = self._topology.shown.rows(records)
         changes = [
             Change(values, is_deleted=value is None)
@@ -162,7 +162,7 @@ def result_so_far(query: Query, catalog: Catalog, broker: Broker, budget: Budget
         run.close()
     if topology.is_table:
         keys, values, times = ([row[number] for row in rows.values()] for number in range(3))
-    cut: list[Values] = topology.shown.cut(Rows(keys, values, times))
+    cut: list[Values] = topology.shown.cut(ShownRows(keys, values, times))
     budget.add_rows(cut)
     note = f"{run.skipped:,} records could not be read" if run.skipped else ""
     return Result(topology.shown.columns, cut, note)

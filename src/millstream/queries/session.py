@@ -54,7 +54,7 @@ EARLIEST = "auto.offset.reset"
 SCANS = "ksql.query.pull.table.scan.enabled"
 
 
-class Executed(NamedTuple):
+class AnsweredStatement(NamedTuple):
     """A statement's text and its answer."""
 
     statement: str
@@ -112,7 +112,7 @@ class Session:
             self._broker.close()
             del self.__dict__["_broker"]
 
-    def execute(self, text: str, *, explains: bool = False) -> Iterator[Executed]:
+    def execute(self, text: str, *, explains: bool = False) -> Iterator[AnsweredStatement]:
         """Execute the statements of a text one by one; an error says where in the text it is.
 
         With ``explains``, queries are answered with their plans, definitions are applied, and the rest is refused.
@@ -125,7 +125,7 @@ class Session:
                 answer = self._answer(_explanation(statement) if explains else statement)
                 if self._shared is not None and isinstance(answer, Result) and not isinstance(statement, Select):
                     self._shared.add_rows(answer.rows)  # a query has counted its own
-            yield Executed(text[statement.start : statement.end], answer)
+            yield AnsweredStatement(text[statement.start : statement.end], answer)
 
     @singledispatchmethod
     def _answer(self, statement: AnyStatement) -> Answer:

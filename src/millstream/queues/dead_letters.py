@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from millstream.broker import Broker, ShareMember
 
 
-class Failure(NamedTuple):
+class RejectedRecord(NamedTuple):
     """A record that becomes a dead letter, in the records it was acquired with, and why."""
 
     acquired: Acquired
@@ -39,9 +39,9 @@ class DeadLetters:
         self._group = group
         self._can_renew = can_renew
         self._has_topic = False
-        self._failures: dict[Position, Failure] = {}
+        self._failures: dict[Position, RejectedRecord] = {}
 
-    def add(self, position: Position, failure: Failure) -> None:
+    def add(self, position: Position, failure: RejectedRecord) -> None:
         """Write a dead letter with the next ``publish``."""
         self._failures[position] = failure
 
@@ -73,7 +73,7 @@ class DeadLetters:
                 for position in positions_in(refusal.answer):
                     self.drop(position)
 
-    def _letter(self, position: Position, failure: Failure) -> Output:
+    def _letter(self, position: Position, failure: RejectedRecord) -> Output:
         chunk = failure.acquired.chunk
         row = bisect_left(chunk.offsets, position[2])
         raw = rows_of(chunk.block.slice(row, 1))

@@ -7,7 +7,7 @@ from itertools import repeat
 
 from millstream.broker import Acquired, Answer, ShareMember
 from millstream.errors import BrokerError
-from millstream.queues.dead_letters import DeadLetters, Failure
+from millstream.queues.dead_letters import DeadLetters, RejectedRecord
 from millstream.queues.positions import Position, Reply, answers_of, position_text
 
 ACCEPT, RELEASE, UNREAD, RENEW = Reply("accept"), Reply("release"), Reply("unread"), Reply("renew")
@@ -69,7 +69,7 @@ class Ledger:
 
     def reject(self, position: Position, error: BaseException) -> None:
         """Make a record a dead letter."""
-        self._letters.add(position, Failure(self.acquired(position), error))
+        self._letters.add(position, RejectedRecord(self.acquired(position), error))
         self._replies[position] = _REJECT
 
     def reply_to_rest(self, reply: Reply, ahead: Iterable[Position] = ()) -> None:

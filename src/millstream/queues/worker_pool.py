@@ -46,7 +46,7 @@ class WorkerPool:
         self._stopping = threading.Event()
         self._error: Exception | None = None
         _create_topics(broker, workers)
-        self._slots = [_Slot(broker, worker) for worker in workers for _ in range(worker.concurrency)]
+        self._slots = [_WorkerThread(broker, worker) for worker in workers for _ in range(worker.concurrency)]
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +73,7 @@ class WorkerPool:
         if self._error is not None:
             raise self._error
 
-    def _work(self, slot: _Slot, until: WorkUntil) -> None:
+    def _work(self, slot: _WorkerThread, until: WorkUntil) -> None:
         """Take jobs until the pool stops; an error of the broker ends the pool, unless it may pass."""
         idle_since = monotonic()
         patience = _POLL_SECONDS if isinstance(self._broker, SupportsShareGroupAdmin) else _UNKNOWN_IDLE_SECONDS
@@ -106,7 +106,7 @@ class WorkerPool:
                 slot.renew_if_due()
 
 
-class _Slot:
+class _WorkerThread:
     """One thread: its consumer, and the job that it runs."""
 
     def __init__(self, broker: Broker, worker: Worker) -> None:

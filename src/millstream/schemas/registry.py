@@ -46,7 +46,7 @@ class _Id(msgspec.Struct):
     id: int
 
 
-class _Version(Schema, frozen=True):
+class _SchemaVersion(Schema, frozen=True):
     id: int = 0
 
 
@@ -114,7 +114,7 @@ class SchemaRegistry:
             response = self._request("GET", path, None, f"the schema of {subject!r}")
         except SerdeError:
             return None
-        latest: _Version = _decode_response(response, _Version)
+        latest: _SchemaVersion = _decode_response(response, _SchemaVersion)
         return latest.id, Schema(latest.schema, latest.type, latest.references)
 
     def referenced(self, schema: Schema) -> dict[str, str]:

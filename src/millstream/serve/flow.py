@@ -8,7 +8,7 @@ from millstream.batch.report import StageTotals
 from millstream.operators.probe import Measured
 
 
-class Flow:
+class MeasuredFlow:
     """Rates of edges and costs of steps: measured in sampled batches, scaled to all records of their stages."""
 
     def __init__(

@@ -44,7 +44,7 @@ class FedPage(Protocol):
     def has_more(self) -> bool: ...
 
 
-class Update(NamedTuple):
+class FeedUpdate(NamedTuple):
     """What a viewer has to learn, and the id of the state that it has then."""
 
     id: str
@@ -71,7 +71,7 @@ class TableFeed:
         self._looking = threading.Lock()
         self.used = clock()
 
-    def update(self, last_id: str | None) -> Update | None:
+    def update(self, last_id: str | None) -> FeedUpdate | None:
         """Return what changed since the state of an id, all rows without a known id, or None if nothing changed."""
         self.used = self._clock()
         self._refresh()
@@ -82,9 +82,9 @@ class TableFeed:
             current = f"{self._epoch}-{self._number}"
             if known is None:
                 rows = {"rows": list(self._rows.values()), "has_more": self._has_more}
-                return Update(current, "state", rows)
+                return FeedUpdate(current, "state", rows)
             changed = frozenset().union(*(ids for number, ids in self._changes if number > known))
-            return Update(current, "rows", self._difference(changed))
+            return FeedUpdate(current, "rows", self._difference(changed))
 
     def _known(self, last_id: str | None) -> int | None:
         """Return the number of a state whose later changes are all kept."""

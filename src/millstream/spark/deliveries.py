@@ -15,7 +15,7 @@ from millstream.batch.batch import Batch
 from millstream.batch.journal import Journal
 from millstream.broker import Broker
 from millstream.connect.connector import Connector
-from millstream.connect.sinks import Delivery, delete_read
+from millstream.connect.sinks import SinkLoop, delete_read
 from millstream.errors import DeliveryError, DeliveryFunctionError, MillstreamError
 from millstream.foundation.text import error_text
 from millstream.plan.sinks import SPARK_GUARANTEE
@@ -40,7 +40,7 @@ def deliveries_of(app: AppSpec, broker: Broker) -> list[Connector]:
             connector = Connector(app, step.name, "sink", "Spark", SPARK_GUARANTEE)
             read = f"{app.config.output_prefix}{topic}"
             call = partial(_Call, app, broker, step)
-            connectors.append(connector.attach(Delivery(app, broker, step.name, [read], topic, call)))
+            connectors.append(connector.attach(SinkLoop(app, broker, step.name, [read], topic, call)))
     return connectors
 
 

@@ -24,7 +24,7 @@ _MISSING = re.compile(r"No module named '(millstream|lmdb|msgspec|pyarrow|numpy)
 """What an executor says on which Millstream, a package that it needs, or the driver's Python is not installed."""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class RemoteFailure(msgspec.Struct, frozen=True):
     """An error as data."""
 
     code: str
@@ -34,7 +34,7 @@ class Failure(msgspec.Struct, frozen=True):
     stack: str
 
     @classmethod
-    def of(cls, error: Exception) -> Failure:
+    def of(cls, error: Exception) -> RemoteFailure:
         """Describe an error; any other than a MillstreamError comes from the engine or from the user's imports."""
         stack = "".join(traceback.format_exception(error))
         if isinstance(error, MillstreamError):

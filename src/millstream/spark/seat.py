@@ -18,7 +18,7 @@ import msgspec
 
 from millstream.batch.batch import Batch
 from millstream.batch.execute import ShuffleInputs
-from millstream.spark.failures import Failure
+from millstream.spark.failures import RemoteFailure
 from millstream.spark.header import AppHeader, JobHeader
 from millstream.spark.peer_sockets import Address, Peer, PeerServer, connect
 from millstream.spark.placement import seats_of
@@ -108,7 +108,7 @@ def _run_batches(app: AppHeader, seat: int, exchange: SeatExchange) -> None:
         except ClosedError:
             raise
         except Exception as error:
-            items = [(FAILURE, encode(Failure.of(error)))]
+            items = [(FAILURE, encode(RemoteFailure.of(error)))]
         exchange.report(items)
 
 

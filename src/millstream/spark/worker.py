@@ -29,7 +29,7 @@ from millstream.plan.describe import fingerprint
 from millstream.plan.layout import Layout
 from millstream.plan.topology import Plan
 from millstream.spark.by_value import loads
-from millstream.spark.failures import Failure
+from millstream.spark.failures import RemoteFailure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
 from millstream.spark.hosts import host_name, host_state_dir
 from millstream.spark.shuffle_files import AbandonedError, NotStartedError, ShuffleFiles
@@ -109,7 +109,7 @@ def _run_level(job: JobHeader, level: int, slot: int, payloads: Iterable[bytes])
             for receiver, later in inputs.items():
                 yield from ((receiver, _encode(shuffle_input)) for shuffle_input in later)
     except Exception as error:
-        failures.append(_encode(Failure.of(error)))
+        failures.append(_encode(RemoteFailure.of(error)))
     yield from ((FAILURE, data) for data in failures)
 
 
@@ -146,7 +146,7 @@ def run_all_levels(
     except Exception as error:
         with contextlib.suppress(AbandonedError):
             files.mark_failed()
-        yield (NOT_STARTED, b"") if isinstance(error, NotStartedError) else (FAILURE, _encode(Failure.of(error)))
+        yield (NOT_STARTED, b"") if isinstance(error, NotStartedError) else (FAILURE, _encode(RemoteFailure.of(error)))
 
 
 def _run_with_files(job: JobHeader, files: ShuffleFiles, own_slot: int) -> Iterator[Item]:
@@ -173,7 +173,7 @@ def run_single(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
         job = decode_header(header)
         reports = run_batch(assembly_of(job.app).environment(), job.batch, job.versions)
     except Exception as error:
-        yield FAILURE, _encode(Failure.of(error))
+        yield FAILURE, _encode(RemoteFailure.of(error))
     else:
         yield from ((REPORT, _encode(report)) for report in reports)
 
@@ -184,7 +184,7 @@ def run_resident(header: bytes, _incoming: Iterable[Any]) -> Iterator[Item]:
         job = decode_resident_header(header)
         run_resident_task(assembly_of(job.app), job.settings)
     except Exception as error:
-        yield FAILURE, _encode(Failure.of(error))
+        yield FAILURE, _encode(RemoteFailure.of(error))
 
 
 def results(items: Iterable[Item]) -> list[TaskReport]:
@@ -192,7 +192,7 @@ def results(items: Iterable[Item]) -> list[TaskReport]:
     reports: list[TaskReport] = []
     for number, data in items:
         if number <= FAILURE:
-            raise msgspec.msgpack.decode(data, type=Failure).error()
+            raise msgspec.msgpack.decode(data, type=RemoteFailure).error()
         reports.append(msgspec.msgpack.decode(data, type=TaskReport))
     return reports
 

@@ -13,7 +13,7 @@ from millstream.sql.tree import sql, walk
 from millstream.sql.types import Type, contains
 
 if TYPE_CHECKING:
-    from millstream.sql.translate.names import Names
+    from millstream.sql.translate.names import QueryNames
 
 
 def check_endless(query: Query) -> None:
@@ -23,7 +23,7 @@ def check_endless(query: Query) -> None:
             raise Problem(query.offset, f"{clause} is for queries that end, this one runs forever", "remove it")
 
 
-def check_query(query: Query, names: Names) -> None:
+def check_query(query: Query, names: QueryNames) -> None:
     """Reject combinations of clauses."""
     if names.duplicates:
         raise Problem(query.source.offset, f"two sources are called {names.duplicates[0]}", "give each an alias")
@@ -38,7 +38,7 @@ def check_query(query: Query, names: Names) -> None:
     _check_kinds(query, names)
 
 
-def _check_kinds(query: Query, names: Names) -> None:
+def _check_kinds(query: Query, names: QueryNames) -> None:
     first = names.inputs[0].relation
     if first.kind == "TABLE" and query.partition_by is not None:
         raise Problem(query.offset, "a table cannot be partitioned again", "its primary key decides its partitions")
@@ -64,7 +64,7 @@ def check_functions(node: AnyExpression) -> None:
             raise Problem(part.offset, f"function {part.name} is unknown", similar_names(part.name, AGGREGATES))
 
 
-def check_groups(groups: list[AnyExpression], query: Query, _names: Names) -> None:
+def check_groups(groups: list[AnyExpression], query: Query, _names: QueryNames) -> None:
     """Reject groups that are twice or have aggregates."""
     texts: set[str] = set()
     for group in groups:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from millstream.foundation.struct_rows import attribute_of
 from millstream.plan.select import Compute
 from millstream.sql.generate import Code, Generator
-from millstream.sql.parser.cursor import Cursor
+from millstream.sql.parser.cursor import TokenCursor
 from millstream.sql.parser.statements import parse_expression
 from millstream.sql.types import Type
 
@@ -26,7 +26,7 @@ Scope = tuple[tuple[str, str, str], ...]
 @lru_cache(10_000)
 def parse_type(text: str) -> Type:
     """Return the type that a text spells."""
-    return Cursor(text).type()
+    return TokenCursor(text).type()
 
 
 def scope_codes(scope: Scope, *, structs: bool = False) -> dict[str, Code]:

@@ -15,7 +15,7 @@ from millstream.sql.generate import Generator
 from millstream.sql.nodes import AnyExpression, Between, Binary, Column, In, Query
 from millstream.sql.problems import Problem
 from millstream.sql.showing import Shown, ordered_nodes, shown
-from millstream.sql.translate.names import BOUNDS, Input, Names
+from millstream.sql.translate.names import BOUNDS, Input, QueryNames
 from millstream.sql.translate.outputs import outputs_of
 from millstream.sql.translate.reading import scope_of
 from millstream.sql.tree import columns_of, sql
@@ -56,7 +56,7 @@ class Lookup(NamedTuple):
 def lookup_of(query: Query, relation: Relation) -> Lookup:
     """Return how a query reads a stored table."""
     source = Input(query.source.alias, relation)
-    names = Names([source], shows_bounds=True)
+    names = QueryNames([source], shows_bounds=True)
     scope: Scope = (*scope_of(source, ()), ("ROWTIME", str(BIGINT), "time"))
     generator = Generator(scope_codes(scope))
     outputs = outputs_of(

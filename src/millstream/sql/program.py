@@ -16,7 +16,7 @@ from millstream.sql.nodes import CreateAs, Drop, InsertValues
 from millstream.sql.published import Published, PublishedPart, PublishedQuery, published_relation
 from millstream.sql.translate.binding import bind
 from millstream.sql.translate.reading import Readers
-from millstream.sql.translate.statements import Executed, Statements
+from millstream.sql.translate.statements import DefinedStatement, Statements
 
 
 class SqlProgram:
@@ -92,7 +92,7 @@ class SqlProgram:
             names = sorted({node.name or f"a {node.verb.replace('_', ' ')}" for node in others})
             yield PublishedPart(topics=topics_of(part), queries=queries, others=tuple(names))
 
-    def _note(self, executed: Executed, text: str, added: frozenset[Node]) -> None:
+    def _note(self, executed: DefinedStatement, text: str, added: frozenset[Node]) -> None:
         """Remember the query of a statement and the steps that it has added."""
         statement, relation = executed.statement, executed.relation
         if isinstance(statement, Drop):

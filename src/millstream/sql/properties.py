@@ -8,7 +8,7 @@ from typing import Any
 
 from millstream.sql.catalog import REGISTRY_FORMATS, Columns, Format, SourceWindow
 from millstream.sql.nodes import Kind, Properties
-from millstream.sql.parser.cursor import Cursor
+from millstream.sql.parser.cursor import TokenCursor
 from millstream.sql.problems import Problem
 from millstream.sql.types import Type
 
@@ -144,7 +144,7 @@ class With:
         return self._duration(given)
 
     def _duration(self, text: str) -> int:
-        cursor = Cursor(text)
+        cursor = TokenCursor(text)
         length = cursor.duration()
         if cursor.token.kind != "end":
             raise self.refuse(f"{text!r} is not a duration", "write for example '30 SECONDS'")

@@ -13,7 +13,7 @@ from millstream.sql.compiled import Part, Scope, Shape, clause
 from millstream.sql.generate import Generator
 from millstream.sql.nodes import AnyExpression, Column, Constant, Order
 from millstream.sql.problems import Problem
-from millstream.sql.translate.outputs import Output
+from millstream.sql.translate.outputs import OutputColumn
 from millstream.sql.tree import sql
 from millstream.sql.types import NULL, STRING, Type
 
@@ -28,7 +28,7 @@ class ShownColumn(msgspec.Struct, frozen=True):
     is_key: bool = False
 
 
-class Rows(NamedTuple):
+class ShownRows(NamedTuple):
     """Records as columns: keys, values and times."""
 
     keys: Sequence[Any]
@@ -47,11 +47,11 @@ class Shown(msgspec.Struct, frozen=True, dict=True):
     skip: int = 0
     limit: int | None = None
 
-    def rows(self, records: Rows) -> list[list[Any]]:
+    def rows(self, records: ShownRows) -> list[list[Any]]:
         """Return the rows of records in their order; if a value is null, only columns of the key are not."""
         return [row[: len(self.columns)] for row in self._compute(*records, _ignore)]
 
-    def cut(self, records: Rows) -> list[list[Any]]:
+    def cut(self, records: ShownRows) -> list[list[Any]]:
         """Return the rows in the order of the query, without those that OFFSET and LIMIT leave out."""
         rows = self._compute(*records, _ignore)
         first = len(self.columns)
@@ -76,7 +76,9 @@ def _ignore(_part: str, _error: Exception, _row: int) -> None:
     """Ignore an error in an expression: its value is null."""
 
 
-def shown_columns(outputs: Sequence[Output], generator: Generator, keys: Iterable[str]) -> tuple[ShownColumn, ...]:
+def shown_columns(
+    outputs: Sequence[OutputColumn], generator: Generator, keys: Iterable[str]
+) -> tuple[ShownColumn, ...]:
     """Return the columns of outputs; ``keys`` are the names of columns that belong to the key."""
     names = set(keys)
     columns = []
@@ -88,7 +90,7 @@ def shown_columns(outputs: Sequence[Output], generator: Generator, keys: Iterabl
 
 
 def ordered_nodes(
-    orders: Sequence[Order], outputs: Sequence[Output], resolve: Callable[[AnyExpression], AnyExpression]
+    orders: Sequence[Order], outputs: Sequence[OutputColumn], resolve: Callable[[AnyExpression], AnyExpression]
 ) -> list[AnyExpression]:
     """Return the expressions of ORDER BY: a number or a name stands for a column of the result."""
     named = {output.name: output.node for output in outputs}
@@ -107,7 +109,11 @@ def ordered_nodes(
 
 
 def shown(
-    scope: Scope, generator: Generator, outputs: Sequence[Output], orders: Sequence[AnyExpression], keys: Iterable[str]
+    scope: Scope,
+    generator: Generator,
+    outputs: Sequence[OutputColumn],
+    orders: Sequence[AnyExpression],
+    keys: Iterable[str],
 ) -> Shown:
     """Return what is shown of records; the order is ascending."""
     for node in orders:

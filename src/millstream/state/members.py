@@ -15,7 +15,7 @@ _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(tuple[bytes, Any]).decode
 
 
-class _Group:
+class _LoadedGroup:
     """The members of a group in memory; ``is_complete`` if all of them were loaded."""
 
     __slots__ = ("changed", "is_complete", "members", "prefix")
@@ -33,8 +33,8 @@ class MemberStore:
     def __init__(self, txn: Transaction, database: Database) -> None:
         self._txn = txn
         self._database = database
-        self._groups: dict[Any, _Group] = {}
-        self._changed: list[_Group] = []
+        self._groups: dict[Any, _LoadedGroup] = {}
+        self._changed: list[_LoadedGroup] = []
 
     def put(self, group: Any, member: bytes, value: Any) -> None:
         """Set the value of a member; None removes it from the group."""
@@ -78,17 +78,17 @@ class MemberStore:
     def __len__(self) -> int:
         return int(self._txn.stat(self._database)["entries"])
 
-    def _group(self, group: Any) -> _Group:
+    def _group(self, group: Any) -> _LoadedGroup:
         # text and integers are used as they are; other keys as bytes, because True == 1 == 1.0
         kind = type(group)
         hashable = group if kind is str or kind is int else encode_key(group)
         loaded = self._groups.get(hashable)
         if loaded is None:
             key_bytes = shorten_key(encode_key(group), _KEY_LIMIT)
-            loaded = self._groups[hashable] = _Group(len(key_bytes).to_bytes(2, "big") + key_bytes)
+            loaded = self._groups[hashable] = _LoadedGroup(len(key_bytes).to_bytes(2, "big") + key_bytes)
         return loaded
 
-    def _load(self, group: _Group) -> None:
+    def _load(self, group: _LoadedGroup) -> None:
         with self._txn.cursor(self._database) as cursor:
             if cursor.set_range(group.prefix):
                 for physical, stored in cursor:

@@ -35,7 +35,7 @@ _OWN_STATE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 
 
-class Catalog(msgspec.Struct):
+class TableCatalog(msgspec.Struct):
     """The tables in the catalog of a journal."""
 
     tables: list[TableEntry] = []
@@ -148,7 +148,7 @@ class TableCopies:
         journal = self._journal
         journal.follow()
         topics = journal.changelogs()
-        entries = msgspec.json.decode(journal.encoded_catalog(), type=Catalog).tables
+        entries = msgspec.json.decode(journal.encoded_catalog(), type=TableCatalog).tables
         for stage, partitions in {entry.stage: entry.partitions for entry in entries}.items():
             if stage in topics:
                 for number in range(partitions):

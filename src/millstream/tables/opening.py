@@ -25,7 +25,7 @@ from millstream.plan.stateful import WindowedAggregate
 from millstream.plan.topology import Plan
 from millstream.processors import SessionSpec, StoreSpec, WindowSpec
 from millstream.serdes import READABLE, Serde
-from millstream.tables.copies import Catalog, TableCopies, copies_of
+from millstream.tables.copies import TableCatalog, TableCopies, copies_of
 from millstream.tables.rows import TableEntry, TableReader
 from millstream.tables.state_files import check_states
 from millstream.tables.versions import VersionedTableReader
@@ -118,7 +118,7 @@ def _copied_tables(copies: TableCopies, plan: Plan | None) -> Tables:
     """Return readers of copies; a global table has no changelog, since each host copies its topic."""
     catalog, stages = copies.catalog(), copies.changelogs()
     tables = _tables(copies.state_dir, copies.app, catalog, plan, copies)
-    for entry in msgspec.json.decode(catalog, type=Catalog).tables:
+    for entry in msgspec.json.decode(catalog, type=TableCatalog).tables:
         if entry.stage not in stages:
             del tables[entry.name]
     return tables
@@ -126,7 +126,7 @@ def _copied_tables(copies: TableCopies, plan: Plan | None) -> Tables:
 
 def _tables(directory: Path, app: str, catalog: bytes, plan: Plan | None, copies: TableCopies | None = None) -> Tables:
     tables = Tables(app)
-    for entry in msgspec.json.decode(catalog, type=Catalog).tables:
+    for entry in msgspec.json.decode(catalog, type=TableCatalog).tables:
         tables[entry.name] = _reader(directory, entry, plan, copies)
     return tables
 

@@ -11,7 +11,7 @@ from millstream.foundation.blocks import rows_of
 from millstream.foundation.object_codec import value_codec
 from millstream.plan.sources import GlobalTableSource
 from millstream.state.copies import CopyVersion, LoadResult, LoadRows, Offsets, Rows, TableCopy
-from millstream.task.inputs import DecodedChunk, Decoder
+from millstream.task.inputs import DecodedChunk, InputDecoder
 from millstream.task.policy import Policies
 from millstream.task.report import TaskReport
 
@@ -46,7 +46,7 @@ def _loader(node: GlobalTableSource, offsets: Offsets, broker: Broker, policies:
                 raise error
             dropped[f"{node.name}: error"] += 1
 
-        decoder, records = Decoder(node.key, node.value, None, reject), 0
+        decoder, records = InputDecoder(node.key, node.value, None, reject), 0
         first_offsets = [partition.begin for partition in broker.offsets(topic)]
         for partition, stop in enumerate(offsets):
             for chunk in broker.read(topic, partition, max(start[partition], first_offsets[partition]), stop):

@@ -117,7 +117,7 @@ class BlockFeed:
         return self._decode(self._blocks[self._next - 1])
 
 
-class Decoder:
+class InputDecoder:
     """Decodes the records of one input for operators; without a ``key`` serde keys are decoded already."""
 
     def __init__(

@@ -37,7 +37,7 @@ from millstream.state.windows import WindowStore
 from millstream.task.current_record import CurrentRecord
 from millstream.task.decoding import reading_serde
 from millstream.task.environment import TaskEnvironment
-from millstream.task.inputs import BlockFeed, Decode, DecodedChunk, Decoder, Reject
+from millstream.task.inputs import BlockFeed, Decode, DecodedChunk, InputDecoder, Reject
 from millstream.task.merging import merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
@@ -280,7 +280,8 @@ class TaskRun:
             if isinstance(head, Source):
                 assigner = TimestampAssigner(head, self.wall_time, self.latest_times, self)
                 decode = self._timed(
-                    head, Decoder(head.key, reading_serde(head, self.plan.readers), assigner.assign, self._reject(head))
+                    head,
+                    InputDecoder(head.key, reading_serde(head, self.plan.readers), assigner.assign, self._reject(head)),
                 )
                 for topic in head.topics_among({range_.topic for range_ in self._input.ranges}):
                     yield entry_points[head], self._from_topic(topic, decode)
@@ -288,11 +289,11 @@ class TaskRun:
                 declared = self.plan.declared[head]
                 topic_serdes = declared.key or READABLE, declared.value or JSON
                 codec = edge_codec(head, declared.value)
-                decode = self._timed(head, Decoder(None, codec, None, self._reject(head), topic_serdes))
+                decode = self._timed(head, InputDecoder(None, codec, None, self._reject(head), topic_serdes))
                 for sent in self._by_sender(head):
                     yield entry_points[head], self._from_edge(head, sent, decode)
 
-    def _timed(self, head: Node, decoder: Decoder) -> Decode:
+    def _timed(self, head: Node, decoder: InputDecoder) -> Decode:
         return decoder.decode if self.probe is None else self.probe.timed(head, decoder.decode)
 
     def _from_topic(self, topic: str, decode: Decode) -> Iterator[DecodedChunk]:

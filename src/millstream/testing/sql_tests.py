@@ -52,7 +52,7 @@ class SqlTest(msgspec.Struct, frozen=True, kw_only=True):
     def run(self, app: App) -> None:
         """Run the test with a new instance of the app; raise ``SqlTestError`` where it fails."""
         with TestDriver(app) as driver:
-            run = _Run(driver, app.published_sql.catalog(allows_code=True), self.text)
+            run = _ScriptRun(driver, app.published_sql.catalog(allows_code=True), self.text)
             for action in self.actions:
                 try:
                     run.execute(action)
@@ -128,7 +128,7 @@ class _TestParser(StatementParser):
         return self.list_of(self.expression)
 
 
-class _Run:
+class _ScriptRun:
     def __init__(self, driver: TestDriver, catalog: Catalog, text: str) -> None:
         self._driver = driver
         self._catalog = catalog

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.connectors.postgres_cdc.changes import Changes, decode_changes, key_column
+from millstream.connectors.postgres_cdc.changes import TableChanges, decode_changes, key_column
 from millstream.connectors.postgres_cdc.completion import CompleteChanges
 from millstream.connectors.postgres_cdc.json_rows import UNKNOWN, JsonColumns
-from millstream.connectors.postgres_cdc.messages import Relation, RelationColumn
+from millstream.connectors.postgres_cdc.messages import RelationColumn, ReplicatedTable
 from millstream.connectors.postgres_cdc.row_format import RowFormat
 from millstream.connectors.postgres_cdc.texts import renderer
 
@@ -38,7 +38,7 @@ _BY_TYPE: dict[int, st.SearchStrategy[str]] = {
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[Relation, list[tuple[str, list[Cell]]]]:
+def tables(draw: st.DrawFn) -> tuple[ReplicatedTable, list[tuple[str, list[Cell]]]]:
     """Return a table whose first column is the key, and changes of it."""
     types = [20 if draw(st.booleans()) else 25, *draw(st.lists(st.sampled_from(sorted(_BY_TYPE)), max_size=5))]
     columns = tuple(RelationColumn(f'c{n}"', type_id, is_key=n == 0) for n, type_id in enumerate(types))
@@ -47,7 +47,7 @@ def tables(draw: st.DrawFn) -> tuple[Relation, list[tuple[str, list[Cell]]]]:
         for n, type_id in enumerate(types)
     ]
     rows = st.tuples(st.sampled_from("IUD"), st.tuples(*cells).map(list))
-    return Relation("public", "t", columns, oid=7), draw(st.lists(rows, min_size=1, max_size=40))
+    return ReplicatedTable("public", "t", columns, oid=7), draw(st.lists(rows, min_size=1, max_size=40))
 
 
 def message(kind: str, cells: list[Cell], lsn: int) -> bytes:
@@ -62,7 +62,7 @@ def message(kind: str, cells: list[Cell], lsn: int) -> bytes:
     return b"".join(parts)
 
 
-def value_row_by_row(relation: Relation, cells: list[Cell]) -> bytes:
+def value_row_by_row(relation: ReplicatedTable, cells: list[Cell]) -> bytes:
     """Return the JSON object of one row, rendered cell by cell."""
     fields = []
     for column, cell in zip(relation.columns, cells, strict=True):
@@ -71,14 +71,14 @@ def value_row_by_row(relation: Relation, cells: list[Cell]) -> bytes:
     return b"{" + b",".join(fields) + b"}"
 
 
-def decoded(relation: Relation, rows: list[tuple[str, list[Cell]]]) -> Changes:
+def decoded(relation: ReplicatedTable, rows: list[tuple[str, list[Cell]]]) -> TableChanges:
     messages = [message(kind, cells, lsn) for lsn, (kind, cells) in enumerate(rows)]
     zeros = np.zeros(len(rows), np.int64)
     return decode_changes(relation, messages, zeros, zeros)
 
 
 @given(tables())
-def test_columns_are_the_rows(table: tuple[Relation, list[tuple[str, list[Cell]]]]) -> None:
+def test_columns_are_the_rows(table: tuple[ReplicatedTable, list[tuple[str, list[Cell]]]]) -> None:
     relation, rows = table
     changes = decoded(relation, rows)
     keys = key_column(relation, JsonColumns(changes.cells), changes.cells)

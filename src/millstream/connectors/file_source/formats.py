@@ -14,19 +14,19 @@ CsvType = Literal["str", "int", "float", "bool"]
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
-class Chunk(NamedTuple):
+class FileChunk(NamedTuple):
     """Values of records, and how many bytes they took."""
 
     values: list[bytes]
     length: int
 
 
-class LineFormat(Protocol):
+class TextFormat(Protocol):
     """How text is cut into records."""
 
     has_header: bool
 
-    def chunk(self, data: bytes, header: Sequence[str]) -> Chunk:
+    def chunk(self, data: bytes, header: Sequence[str]) -> FileChunk:
         """Return the complete records at the start of the data."""
 
     def header(self, first: bytes) -> tuple[list[str], int]:
@@ -38,9 +38,9 @@ class Lines:
 
     has_header = False
 
-    def chunk(self, data: bytes, _header: Sequence[str]) -> Chunk:
+    def chunk(self, data: bytes, _header: Sequence[str]) -> FileChunk:
         end = data.rfind(b"\n") + 1
-        return Chunk([line for line in (part.rstrip(b"\r") for part in data[:end].split(b"\n")) if line], end)
+        return FileChunk([line for line in (part.rstrip(b"\r") for part in data[:end].split(b"\n")) if line], end)
 
     def header(self, _first: bytes) -> tuple[list[str], int]:
         return [], 0
@@ -55,9 +55,9 @@ class Csv:
         self._delimiter = delimiter
         self._types = types
 
-    def chunk(self, data: bytes, header: Sequence[str]) -> Chunk:
+    def chunk(self, data: bytes, header: Sequence[str]) -> FileChunk:
         end = _complete_rows(data)
-        return Chunk([json_bytes(self._named(header, row)) for row in self._rows(data[:end]) if row], end)
+        return FileChunk([json_bytes(self._named(header, row)) for row in self._rows(data[:end]) if row], end)
 
     def header(self, first: bytes) -> tuple[list[str], int]:
         end = _complete_rows(first, most=1)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from millstream.connect.protocols import ConnectorContext, Intake
-from millstream.connectors.file_source.formats import LineFormat
+from millstream.connectors.file_source.formats import TextFormat
 from millstream.connectors.file_source.parquet_rows import read_row_group
 from millstream.connectors.file_source.tracked import FileEntry, FilesPosition, Tracked
 from millstream.connectors.payloads import (
@@ -40,7 +40,7 @@ class Following(NamedTuple):
 
     path: Path
     topic: str
-    lines: LineFormat | None
+    lines: TextFormat | None
     """None for Parquet."""
     fields: RecordFields
     settled: float | None
@@ -204,7 +204,7 @@ class FilesReader:
                 return [], length
         return self._read_lines(tracked, lines, file)
 
-    def _read_lines(self, tracked: Tracked, lines: LineFormat, file: int) -> tuple[list[bytes], int]:
+    def _read_lines(self, tracked: Tracked, lines: TextFormat, file: int) -> tuple[list[bytes], int]:
         start = tracked.entry.offset
         data = os.pread(file, self._following.chunk_bytes, start)
         values, length = lines.chunk(data, tracked.header)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from millstream.broker import TopicConfig
 from millstream.connect.protocols import ConnectorContext, Guarantee
-from millstream.connectors.file_source.formats import Csv, CsvType, Format, LineFormat, Lines
+from millstream.connectors.file_source.formats import Csv, CsvType, Format, Lines, TextFormat
 from millstream.connectors.file_source.reader import FilesReader, Following
 from millstream.connectors.file_source.tracked import FilesPosition
 from millstream.connectors.lineage import check_choice
@@ -58,7 +58,7 @@ class FollowFiles:
             raise DefinitionError("lines have no fields", hint="use format='jsonl', or leave key= and timestamp= out")
         csv.field_size_limit(max(csv.field_size_limit(), max_record_bytes))
         self._topic, self._partitions = topic, partitions
-        lines: LineFormat | None = {"csv": Csv(delimiter, types or {}), "parquet": None}.get(format, Lines())
+        lines: TextFormat | None = {"csv": Csv(delimiter, types or {}), "parquet": None}.get(format, Lines())
         self._following = Following(
             path=Path(path).absolute(),
             topic=topic,

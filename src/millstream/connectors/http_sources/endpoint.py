@@ -11,7 +11,7 @@ import msgspec
 
 from millstream.broker import TopicConfig
 from millstream.connect.protocols import ConnectorContext, Guarantee, Intake
-from millstream.connectors.http_sources.listener import Arrival, Limits, Listener
+from millstream.connectors.http_sources.listener import Arrival, Listener, ListenerLimits
 from millstream.connectors.lineage import check_choice
 from millstream.connectors.network import is_loopback
 from millstream.connectors.payloads import RecordFields, block_of_payloads, decoded_position, now_milliseconds
@@ -74,7 +74,7 @@ class HttpEndpoint:
         self._address = (host, int(port))
         self._topic, self._partitions, self._remember = topic, partitions, remember
         self._secret, self._token = secret, token
-        self._limits = Limits(
+        self._limits = ListenerLimits(
             path=path,
             max_bytes=max_bytes,
             max_per_second=max_per_second,

@@ -24,7 +24,7 @@ _IDLE_SECONDS = 10.0
 _ID_BYTES = 255
 
 
-class Limits(NamedTuple):
+class ListenerLimits(NamedTuple):
     """What a listener accepts."""
 
     path: str
@@ -69,7 +69,7 @@ class Arrival:
         return self.outcome or "failed"
 
 
-class Refusal(Exception):  # noqa: N818 - it is the answer to a request
+class RefusedRequest(Exception):  # noqa: N818 - it is the answer to a request
     """A request that is not accepted."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -80,7 +80,7 @@ class Refusal(Exception):  # noqa: N818 - it is the answer to a request
 class Listener:
     """Listens from the start; ``arrivals`` has the requests that were accepted."""
 
-    def __init__(self, address: tuple[str, int], limits: Limits, key: bytes | None, token: str | None) -> None:
+    def __init__(self, address: tuple[str, int], limits: ListenerLimits, key: bytes | None, token: str | None) -> None:
         self.limits, self.key, self.token = limits, key, token
         self.arrivals: queue.Queue[Arrival] = queue.Queue(limits.max_waiting)
         self._allowance = max(limits.max_per_second, 1.0)
@@ -108,12 +108,12 @@ class Listener:
             self._allowance = min(max(rate, 1.0), self._allowance + (now - self._refilled) * rate)
             self._refilled = now
             if self._allowance < 1:
-                raise Refusal(429, f"more than {rate:g} requests per second")
+                raise RefusedRequest(429, f"more than {rate:g} requests per second")
             self._allowance -= 1
         try:
             self.arrivals.put_nowait(arrival)
         except queue.Full:
-            raise Refusal(503, f"{self.limits.max_waiting} requests are waiting") from None
+            raise RefusedRequest(503, f"{self.limits.max_waiting} requests are waiting") from None
         return arrival.wait(self.limits.answer_seconds)
 
 
@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             arrival = self._arrival(listener)
             outcome = listener.accept(arrival)
-        except Refusal as refusal:
+        except RefusedRequest as refusal:
             self._answer(refusal.status, {"error": str(refusal)})
             return
         if outcome == "failed":
@@ -168,22 +168,22 @@ class _Handler(BaseHTTPRequestHandler):
     def _arrival(self, listener: Listener) -> Arrival:
         limits = listener.limits
         if self.path.partition("?")[0] != limits.path:
-            raise Refusal(404, "not found")
+            raise RefusedRequest(404, "not found")
         body = self._body(limits.max_bytes)
         headers = {name.lower(): value for name, value in self.headers.items()}
         if listener.token is not None:
             expected = f"Bearer {listener.token}".encode()
             if not hmac.compare_digest(headers.get("authorization", "").encode(), expected):
-                raise Refusal(401, "the token is missing or wrong")
+                raise RefusedRequest(401, "the token is missing or wrong")
         if listener.key is not None and not is_signed(listener.key, headers, body, time.time()):
-            raise Refusal(401, "the signature is missing, wrong or too old")
+            raise RefusedRequest(401, "the signature is missing, wrong or too old")
         request_id = headers.get("idempotency-key") or headers.get("webhook-id")
         if listener.key is not None:
             request_id = headers["webhook-id"]  # the other one is not signed
         if request_id is None and limits.requires_id:
-            raise Refusal(400, "the header idempotency-key is missing")
+            raise RefusedRequest(400, "the header idempotency-key is missing")
         if request_id is not None and len(request_id) > _ID_BYTES:
-            raise Refusal(400, f"the idempotency key has more than {_ID_BYTES} characters")
+            raise RefusedRequest(400, f"the idempotency key has more than {_ID_BYTES} characters")
         if limits.requires_json:
             _check_json(body)
         return Arrival(body, request_id, headers.get("content-type", ""), limits.fields)
@@ -192,10 +192,10 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("content-length", "")
         if not (length.isascii() and length.isdigit()):
             self.close_connection = True
-            raise Refusal(411, "the header content-length is missing")
+            raise RefusedRequest(411, "the header content-length is missing")
         if int(length) > max_bytes:
             self.close_connection = True
-            raise Refusal(413, f"a request can have {max_bytes} bytes")
+            raise RefusedRequest(413, f"a request can have {max_bytes} bytes")
         return self.rfile.read(int(length))
 
     def _answer(self, status: int, answer: dict[str, str]) -> None:
@@ -216,4 +216,4 @@ def _check_json(body: bytes) -> None:
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(400, f"the body is not JSON: {error}") from None
+        raise RefusedRequest(400, f"the body is not JSON: {error}") from None

@@ -13,7 +13,7 @@ import msgspec
 from millstream.broker import TopicConfig
 from millstream.connect.protocols import ConnectorContext, Guarantee, Intake
 from millstream.connectors.checking import connection_problems
-from millstream.connectors.http_requests import AGAIN, Answer, send
+from millstream.connectors.http_requests import AGAIN, HttpResponse, send
 from millstream.connectors.network import check_plain_text, checked_url
 from millstream.connectors.payloads import (
     Payload,
@@ -183,14 +183,14 @@ class HttpPollingReader:
             raise ConnectorError(f"the next page of {self._source.host!r} is on another host", hint="look at next=")
         return url
 
-    def _check(self, answer: Answer) -> None:
+    def _check(self, answer: HttpResponse) -> None:
         text = f"{self._source.host!r} answered with {answer.text}"
         if answer.status in AGAIN:
             raise TargetUnavailableError(text)
         if not answer.is_success:
             raise ConnectorError(text, hint="check the URL and headers=")
 
-    def _decoded(self, answer: Answer) -> Any:
+    def _decoded(self, answer: HttpResponse) -> Any:
         try:
             return msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from millstream.connectors.postgres_cdc.connection import import_psycopg, translated_errors
-from millstream.connectors.postgres_cdc.messages import Relation, RelationColumn
+from millstream.connectors.postgres_cdc.messages import RelationColumn, ReplicatedTable
 from millstream.errors import ConnectorError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class SlotInfo(msgspec.Struct, frozen=True):
     """How much more may be written before the server drops what the slot needs; None if unlimited."""
 
 
-class Catalog:
+class DatabaseCatalog:
     """Reads the catalog of the database and creates what is missing."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -57,7 +57,7 @@ class Catalog:
             cursor = self._connection.execute(statement, tuple(arguments) or None)
             return cursor.fetchall() if cursor.description else []
 
-    def relation(self, table: str) -> Relation | None:
+    def relation(self, table: str) -> ReplicatedTable | None:
         """Return a table with its columns and its key; None if it does not exist."""
         schema, _, name = table.partition(".")
         rows = self.rows(_COLUMNS, (schema, name))
@@ -66,7 +66,7 @@ class Catalog:
         columns = tuple(
             RelationColumn(column, type_id, modifier, is_key) for column, type_id, modifier, is_key, *_ in rows
         )
-        return Relation(schema, name, columns, rows[0][5], rows[0][4])
+        return ReplicatedTable(schema, name, columns, rows[0][5], rows[0][4])
 
     def slot(self, name: str) -> SlotInfo | None:
         rows = self.rows(_SLOT, (name,))

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from millstream.connectors.postgres_cdc.catalog import Catalog
+from millstream.connectors.postgres_cdc.catalog import DatabaseCatalog
 from millstream.connectors.postgres_cdc.cells import Cells, cells_of_copy
-from millstream.connectors.postgres_cdc.changes import READ, Changes, changes_of_cells, key_column
+from millstream.connectors.postgres_cdc.changes import READ, TableChanges, changes_of_cells, key_column
 from millstream.connectors.postgres_cdc.connection import Address, import_psycopg, translated_errors
 from millstream.connectors.postgres_cdc.json_rows import JsonColumns
-from millstream.connectors.postgres_cdc.messages import Relation
+from millstream.connectors.postgres_cdc.messages import ReplicatedTable
 from millstream.connectors.postgres_cdc.position import SnapshotProgress, parse_lsn
 from millstream.connectors.postgres_cdc.row_store import StoredRow
 from millstream.connectors.postgres_cdc.visibility import SNAPSHOT_QUERY, VisibleTransactions, parse_snapshot
@@ -27,11 +27,11 @@ _MAX_PAGE_HEADER = 40
 _FACTS = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8, pg_current_wal_insert_lsn()::text"
 
 
-class Chunk:
+class SnapshotChunk:
     """Rows of a table that are emitted once the stream has passed ``high``."""
 
     def __init__(
-        self, relation: Relation, cells: Cells, snapshot: VisibleTransactions, time: int, high: int, limit: int
+        self, relation: ReplicatedTable, cells: Cells, snapshot: VisibleTransactions, time: int, high: int, limit: int
     ) -> None:
         self.relation = relation
         self.snapshot = snapshot
@@ -61,7 +61,7 @@ class Chunk:
             return None
         return dict(zip((column.name for column in self.relation.columns), self._cells.row(row), strict=True))
 
-    def changes(self) -> Changes:
+    def changes(self) -> TableChanges:
         """Return the rows that are left."""
         kept = self._cells.take(np.flatnonzero(self._kept))
         return changes_of_cells(self.relation, kept, READ, time=self._time, lsn=self.high)
@@ -77,7 +77,7 @@ class ChunkReader:
 
     def __init__(self, address: Address, publication: str, rows: int) -> None:
         self._connection: Any = address.connect()
-        self.catalog = Catalog(self._connection)
+        self.catalog = DatabaseCatalog(self._connection)
         self._publication = publication
         self._limit = rows
 
@@ -89,7 +89,7 @@ class ChunkReader:
         """Return up to where the log is written now."""
         return _reachable(parse_lsn(self.catalog.rows("SELECT pg_current_wal_insert_lsn()::text")[0][0]))
 
-    def read(self, progress: SnapshotProgress) -> Chunk | None:
+    def read(self, progress: SnapshotProgress) -> SnapshotChunk | None:
         """Read the next rows of the first table; None if the table does not exist any longer."""
         table = progress.tables[0]
         with translated_errors(), self._connection.transaction():
@@ -102,9 +102,9 @@ class ChunkReader:
                 data = b"".join(map(bytes, copy))
             time, high = self.catalog.rows(_FACTS)[0]
         cells = cells_of_copy(data, len(relation.columns))
-        return Chunk(relation, cells, snapshot, time, _reachable(parse_lsn(high)), self._limit)
+        return SnapshotChunk(relation, cells, snapshot, time, _reachable(parse_lsn(high)), self._limit)
 
-    def _relation(self, table: str) -> Relation | None:
+    def _relation(self, table: str) -> ReplicatedTable | None:
         """Return the table with the columns that are published."""
         relation = self.catalog.relation(table)
         published = (self.catalog.published_tables(self._publication) or {}).get(table)
@@ -113,9 +113,9 @@ class ChunkReader:
         if relation is None or names is None:
             return relation
         columns = tuple(column for column in relation.columns if column.name in names)
-        return Relation(relation.schema, relation.table, columns, relation.oid, relation.identity)
+        return ReplicatedTable(relation.schema, relation.table, columns, relation.oid, relation.identity)
 
-    def _statement(self, relation: Relation, after: tuple[str, ...] | None) -> Any:
+    def _statement(self, relation: ReplicatedTable, after: tuple[str, ...] | None) -> Any:
         sql = import_psycopg().sql
         keys = [sql.Identifier(relation.columns[index].name) for index in relation.key_indexes]
         conditions = []

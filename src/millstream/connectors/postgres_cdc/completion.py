@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from millstream.connectors.postgres_cdc.cells import UNCHANGED, Cells, cells_of_rows
-from millstream.connectors.postgres_cdc.changes import READ, Changes, changes_of_cells, key_column
+from millstream.connectors.postgres_cdc.changes import READ, TableChanges, changes_of_cells, key_column
 from millstream.connectors.postgres_cdc.json_rows import JsonColumns
-from millstream.connectors.postgres_cdc.messages import DELETE, FULL_IDENTITY, Relation
+from millstream.connectors.postgres_cdc.messages import DELETE, FULL_IDENTITY, ReplicatedTable
 from millstream.connectors.postgres_cdc.row_store import RowStore, StoredRow
 from millstream.connectors.postgres_cdc.runs import TruncateRun
 from millstream.connectors.postgres_cdc.texts import FIXED_LENGTH
@@ -27,7 +27,7 @@ default of 2,032; the text of a value is at least an eighth as long as the value
 class CompleteChanges(NamedTuple):
     """Changes with their keys, after completion."""
 
-    changes: Changes
+    changes: TableChanges
     keys: Column
     old_keys: dict[int, bytes]
     """The keys before updates that changed the key, by row."""
@@ -47,7 +47,7 @@ class Completion:
         """How many values could not be completed."""
 
     def complete(
-        self, changes: Changes, snapshot_row: Callable[[int, bytes], StoredRow | None], *, is_awaited: bool
+        self, changes: TableChanges, snapshot_row: Callable[[int, bytes], StoredRow | None], *, is_awaited: bool
     ) -> CompleteChanges:
         """Fill in what is missing; ``is_awaited``: a snapshot of the table has not ended yet.
 
@@ -102,14 +102,14 @@ class Completion:
         )
         return CompleteChanges(changes, binary_column(list(stored)), {}, rows, [])
 
-    def _changed_keys(self, changes: Changes, keys: Column) -> dict[int, bytes]:
+    def _changed_keys(self, changes: TableChanges, keys: Column) -> dict[int, bytes]:
         if changes.old is None:
             return {}
         old = key_column(changes.relation, JsonColumns(changes.old), changes.old).to_pylist()
         pairs = zip(changes.old_rows.tolist(), old, strict=True)
         return {row: key for row, key in pairs if keys[row].as_py() != key}
 
-    def _rows_to_visit(self, changes: Changes, old_keys: dict[int, bytes]) -> list[int]:
+    def _rows_to_visit(self, changes: TableChanges, old_keys: dict[int, bytes]) -> list[int]:
         """Return the rows that read or write the store."""
         if self._keep == "all":
             return list(range(changes.cells.row_count))
@@ -124,7 +124,7 @@ class Completion:
         rows: list[int] = np.flatnonzero(visited).tolist()
         return rows
 
-    def _sent_before(self, changes: Changes, old_position: int | None, row: int) -> StoredRow | None:
+    def _sent_before(self, changes: TableChanges, old_position: int | None, row: int) -> StoredRow | None:
         """Return the whole row before a change if the server sent it, which it does for a full identity."""
         if changes.relation.identity != FULL_IDENTITY or changes.operations[row] == READ:
             return None
@@ -153,7 +153,7 @@ def _known_values(cells: Cells, row: int, names: Sequence[str], columns: Sequenc
     return {names[index]: texts[index] for index in columns if cells.columns[index].kinds[row] != UNCHANGED}
 
 
-def cells_of_stored(relation: Relation, rows: Sequence[StoredRow | None]) -> Cells:
+def cells_of_stored(relation: ReplicatedTable, rows: Sequence[StoredRow | None]) -> Cells:
     """Return the cells of stored rows; large values that are not known are unchanged ones."""
     names = [column.name for column in relation.columns]
     cells = cells_of_rows([[(row or {}).get(name) for name in names] for row in rows], len(names))
@@ -163,7 +163,7 @@ def cells_of_stored(relation: Relation, rows: Sequence[StoredRow | None]) -> Cel
     return cells
 
 
-def _toastable(relation: Relation) -> list[int]:
+def _toastable(relation: ReplicatedTable) -> list[int]:
     return [index for index, column in enumerate(relation.columns) if column.type not in FIXED_LENGTH]
 
 

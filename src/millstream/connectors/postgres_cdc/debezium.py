@@ -12,11 +12,11 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 from millstream.connectors.postgres_cdc.cells import Cells
-from millstream.connectors.postgres_cdc.changes import READ, Changes
+from millstream.connectors.postgres_cdc.changes import READ, TableChanges
 from millstream.connectors.postgres_cdc.completion import CompleteChanges, cells_of_stored
 from millstream.connectors.postgres_cdc.debezium_types import DEBEZIUM_TYPES, debezium_columns
 from millstream.connectors.postgres_cdc.json_rows import JsonColumns
-from millstream.connectors.postgres_cdc.messages import DELETE, INSERT, UPDATE, Relation
+from millstream.connectors.postgres_cdc.messages import DELETE, INSERT, UPDATE, ReplicatedTable
 from millstream.connectors.postgres_cdc.texts import encode_json
 from millstream.foundation.blocks import Block, block_of
 from millstream.records import Headers
@@ -25,7 +25,7 @@ _OPERATIONS = {INSERT: "c", UPDATE: "u", READ: "r"}
 _NULL = b"null"
 
 
-class _Row(NamedTuple):
+class _JsonChange(NamedTuple):
     """One change as JSON."""
 
     key: bytes
@@ -65,7 +65,7 @@ class DebeziumFormat:
                 records.append((row.key, value, milliseconds, ()))
         return block_of(*(list(part) for part in zip(*records, strict=True))) if records else block_of([], [], [])
 
-    def _envelope(self, changes: Changes, index: int, operation: str, before: bytes, after: bytes) -> bytes:
+    def _envelope(self, changes: TableChanges, index: int, operation: str, before: bytes, after: bytes) -> bytes:
         microseconds, lsn = int(changes.times[index]), int(changes.lsns[index])
         is_snapshot = changes.operations[index] == READ
         source = {
@@ -92,7 +92,7 @@ class DebeziumFormat:
         return b"".join(parts) + end % (operation.encode(), now // 1_000_000, now // 1000, now)
 
 
-def _rows(complete: CompleteChanges) -> list[_Row]:
+def _rows(complete: CompleteChanges) -> list[_JsonChange]:
     changes, relation = complete.changes, complete.changes.relation
     columns, key_columns = range(len(relation.columns)), relation.key_indexes
     keys, rows = _objects(relation, changes.cells, key_columns), _objects(relation, changes.cells, columns)
@@ -108,11 +108,11 @@ def _rows(complete: CompleteChanges) -> list[_Row]:
             old_row = stored[index]
         elif changes.operations[index] == DELETE:
             old_row = row  # its key, at least
-        changed.append(_Row(key, old_key if index in complete.old_keys else None, old_row, row))
+        changed.append(_JsonChange(key, old_key if index in complete.old_keys else None, old_row, row))
     return changed
 
 
-def _objects(relation: Relation, cells: Cells, indexes: Sequence[int]) -> list[bytes]:
+def _objects(relation: ReplicatedTable, cells: Cells, indexes: Sequence[int]) -> list[bytes]:
     columns = debezium_columns(relation.columns)
     pieces = JsonColumns(cells, DEBEZIUM_TYPES).objects(columns, indexes)
     objects: list[bytes] = cells.buffer.join(pieces, cells.row_count).to_pylist()

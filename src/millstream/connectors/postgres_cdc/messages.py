@@ -37,7 +37,7 @@ class RelationColumn(msgspec.Struct, frozen=True):
     is_key: bool = False
 
 
-class Relation(msgspec.Struct, frozen=True):
+class ReplicatedTable(msgspec.Struct, frozen=True):
     """A table with its columns at some time."""
 
     schema: str
@@ -95,7 +95,7 @@ def status_message(flushed: int, time: int, *, wants_answer: bool) -> bytes:
     return _STATUS.pack(b"r", flushed, flushed, flushed, time - _EPOCH_MICROSECONDS, wants_answer)
 
 
-def parse_relation(data: bytes) -> Relation:
+def parse_relation(data: bytes) -> ReplicatedTable:
     """Read the description of a table."""
     oid = _RELATION.unpack_from(data, HEADER_BYTES + 1)[0]
     schema, position = _text(data, HEADER_BYTES + 5)
@@ -109,7 +109,7 @@ def parse_relation(data: bytes) -> Relation:
         type_id, modifier = _COLUMN.unpack_from(data, position)
         columns.append(RelationColumn(name, type_id, modifier, is_key))
         position += _COLUMN.size
-    return Relation(schema or "pg_catalog", table, tuple(columns), oid, identity)
+    return ReplicatedTable(schema or "pg_catalog", table, tuple(columns), oid, identity)
 
 
 def parse_truncate(data: bytes) -> list[int]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from millstream.connect.protocols import ConnectorContext
-from millstream.connectors.postgres_cdc.catalog import START_OVER, Catalog, SlotInfo, refuse, slot_problems
+from millstream.connectors.postgres_cdc.catalog import START_OVER, DatabaseCatalog, SlotInfo, refuse, slot_problems
 from millstream.connectors.postgres_cdc.connection import ReplicationStream
 from millstream.connectors.postgres_cdc.position import Position, SnapshotProgress, parse_lsn
 from millstream.connectors.postgres_cdc.row_store import RowStore
 from millstream.errors import ConnectorError
 
 
-class Names(msgspec.Struct, frozen=True):
+class ServerNames(msgspec.Struct, frozen=True):
     """What the source is called on the server."""
 
     slot: str
@@ -20,7 +20,7 @@ class Names(msgspec.Struct, frozen=True):
     database: str
 
 
-def first_position(stream: ReplicationStream, catalog: Catalog, names: Names) -> tuple[Position, bool]:
+def first_position(stream: ReplicationStream, catalog: DatabaseCatalog, names: ServerNames) -> tuple[Position, bool]:
     """Return where a new source begins, and whether its slot was created for it."""
     system, timeline = stream.identify()
     slot = catalog.slot(names.slot)
@@ -33,7 +33,7 @@ def first_position(stream: ReplicationStream, catalog: Catalog, names: Names) ->
     return Position(system=system, timeline=timeline, lsn=slot.confirmed or "0/0"), is_new
 
 
-def check_position(position: Position, stream: ReplicationStream, catalog: Catalog, names: Names) -> None:
+def check_position(position: Position, stream: ReplicationStream, catalog: DatabaseCatalog, names: ServerNames) -> None:
     """Refuse a position from which the server cannot continue without a gap."""
     system, timeline = stream.identify()
     if system != position.system:
@@ -62,7 +62,7 @@ def _is_behind(position: Position, slot: SlotInfo) -> bool:
 
 
 def with_tables(
-    position: Position, tables: list[str], catalog: Catalog, *, is_new_slot: bool, reads_rows: bool
+    position: Position, tables: list[str], catalog: DatabaseCatalog, *, is_new_slot: bool, reads_rows: bool
 ) -> Position:
     """Return the position with a snapshot of each table that was not read before.
 

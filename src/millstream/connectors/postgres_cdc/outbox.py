@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.connectors.postgres_cdc.changes import Changes
+from millstream.connectors.postgres_cdc.changes import TableChanges
 from millstream.connectors.postgres_cdc.messages import INSERT, Emitted
 from millstream.errors import ConnectorError
 from millstream.foundation.blocks import Block, block_of
@@ -69,7 +69,7 @@ class OutboxTable(msgspec.Struct, frozen=True, kw_only=True):
     """The values of ``aggregatetype``, whose topics are created."""
     topic: str = "outbox.event.{type}"
 
-    def blocks(self, changes: Changes) -> dict[str, Block]:
+    def blocks(self, changes: TableChanges) -> dict[str, Block]:
         """Return the records of inserted rows by topic."""
         names = [column.name for column in changes.relation.columns]
         missing = {"id", "aggregatetype", "aggregateid", "payload"} - set(names)

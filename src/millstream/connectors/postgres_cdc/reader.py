@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from millstream.connect.protocols import ConnectorContext, Intake
-from millstream.connectors.postgres_cdc.chunks import Chunk, ChunkReader
+from millstream.connectors.postgres_cdc.chunks import ChunkReader, SnapshotChunk
 from millstream.connectors.postgres_cdc.completion import Completion
 from millstream.connectors.postgres_cdc.connection import ReplicationStream
 from millstream.connectors.postgres_cdc.position import Position, SnapshotProgress, lsn_text, parse_lsn, parse_position
@@ -60,7 +60,7 @@ class PostgresReader:
         self._messages: Sequence[bytes] = ()
         self._next = 0
         self._written = self._written_bytes = 0
-        self._chunk: Chunk | None = None
+        self._chunk: SnapshotChunk | None = None
         self._reread_at = 0.0
         self._chunks_reread = 0
         self._confirmed = parse_lsn(position.lsn)
@@ -143,7 +143,7 @@ class PostgresReader:
             self._chunk = chunk
             self._stream.confirm(self._confirmed, wants_answer=True)  # the answer says how far the stream is
 
-    def _write_chunk(self, chunk: Chunk) -> None:
+    def _write_chunk(self, chunk: SnapshotChunk) -> None:
         self._write_runs()
         table, *others = self._progress.tables
         self._parts.writing.write_chunk(self._parts.topics[table], chunk)

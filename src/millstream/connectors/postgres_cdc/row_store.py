@@ -29,13 +29,13 @@ _TABLE_BYTES = 8
 _ID, _APPLIED = b"id", b"applied"
 
 
-class _Entry(msgspec.Struct, array_like=True):
+class _KeyedRow(msgspec.Struct, array_like=True):
     key: bytes
     row: StoredRow
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_entry = msgspec.msgpack.Decoder(_Entry).decode
+_decode_entry = msgspec.msgpack.Decoder(_KeyedRow).decode
 _decode_changes = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]]).decode
 
 
@@ -87,7 +87,7 @@ class RowStore:
         return None if entry is None else _decode_entry(entry).row
 
     def put(self, table: str, key: bytes, row: StoredRow) -> None:
-        self._changes[_stored_key(table, key)] = _encode(_Entry(key, row))
+        self._changes[_stored_key(table, key)] = _encode(_KeyedRow(key, row))
 
     def remove(self, table: str, key: bytes) -> None:
         self._changes[_stored_key(table, key)] = None

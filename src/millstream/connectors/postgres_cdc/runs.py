@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from millstream.connectors.postgres_cdc.changes import Changes, decode_changes
-from millstream.connectors.postgres_cdc.messages import Relation
+from millstream.connectors.postgres_cdc.changes import TableChanges, decode_changes
+from millstream.connectors.postgres_cdc.messages import ReplicatedTable
 from millstream.connectors.postgres_cdc.outbox import Envelope
 
 _DECODED_ROWS = 2048
@@ -32,7 +32,7 @@ class RowRun:
 
     __slots__ = ("marks", "messages", "relation", "topic", "transaction")
 
-    def __init__(self, topic: str, relation: Relation) -> None:
+    def __init__(self, topic: str, relation: ReplicatedTable) -> None:
         self.topic = topic
         self.relation = relation
         self.messages: list[bytes] = []
@@ -44,7 +44,7 @@ class RowRun:
         self.transaction = transaction
         self.marks.append(Mark(len(self.messages), transaction, time))
 
-    def changes(self) -> Iterator[Changes]:
+    def changes(self) -> Iterator[TableChanges]:
         """Decode the messages."""
         counts = np.diff([*(mark.row for mark in self.marks), len(self.messages)])
         times = np.repeat(np.array([mark.time for mark in self.marks], np.int64), counts)
@@ -58,7 +58,7 @@ class TruncateRun(NamedTuple):
     """All rows of a table are removed."""
 
     topic: str
-    relation: Relation
+    relation: ReplicatedTable
     transaction: int
     time: int
     lsn: int
@@ -82,7 +82,7 @@ class Runs:
         self.all: list[Run] = []
         self._open: dict[str, RowRun] = {}
 
-    def rows_of(self, topic: str, relation: Relation) -> RowRun:
+    def rows_of(self, topic: str, relation: ReplicatedTable) -> RowRun:
         """Return the run for the next row of a table."""
         run = self._open.get(topic)
         if run is None or run.relation is not relation:

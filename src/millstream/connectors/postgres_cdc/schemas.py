@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from millstream.connectors.postgres_cdc.catalog import Catalog
-from millstream.connectors.postgres_cdc.messages import FULL_IDENTITY, Relation
+from millstream.connectors.postgres_cdc.catalog import DatabaseCatalog
+from millstream.connectors.postgres_cdc.messages import FULL_IDENTITY, ReplicatedTable
 from millstream.errors import ConnectorError
 
 OnSchemaChange: TypeAlias = Literal["follow", "stop"]
@@ -18,12 +18,12 @@ OnSchemaChange: TypeAlias = Literal["follow", "stop"]
 class Schemas:
     """Remembers the columns of each table by a digest."""
 
-    def __init__(self, digests: dict[str, str], catalog: Catalog, on_change: OnSchemaChange) -> None:
+    def __init__(self, digests: dict[str, str], catalog: DatabaseCatalog, on_change: OnSchemaChange) -> None:
         self.digests = dict(digests)
         self._catalog = catalog
         self._on_change = on_change
 
-    def described(self, relation: Relation) -> Relation:
+    def described(self, relation: ReplicatedTable) -> ReplicatedTable:
         """Return a table as the stream describes it, with the key that it has in the catalog if its identity is full.
 
         A relation message marks the key columns, but all columns if the identity is full.
@@ -40,7 +40,7 @@ class Schemas:
         self._remember(relation)
         return relation
 
-    def _remember(self, relation: Relation) -> None:
+    def _remember(self, relation: ReplicatedTable) -> None:
         digest = blake2b(msgspec.json.encode(relation.columns), digest_size=8).hexdigest()
         known = self.digests.get(relation.name, digest)
         if known != digest and self._on_change == "stop":

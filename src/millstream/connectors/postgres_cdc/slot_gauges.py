@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from millstream.connectors.postgres_cdc.catalog import Catalog
+from millstream.connectors.postgres_cdc.catalog import DatabaseCatalog
 from millstream.connectors.postgres_cdc.position import SnapshotProgress
 
 
 class SlotGauges:
     """Looks at the slot and reports numbers."""
 
-    def __init__(self, catalog: Catalog, slot: str, report: Callable[[str, float], None]) -> None:
+    def __init__(self, catalog: DatabaseCatalog, slot: str, report: Callable[[str, float], None]) -> None:
         self._catalog = catalog
         self._slot = slot
         self._report = report

@@ -10,13 +10,13 @@ import msgspec
 
 from millstream.broker import TopicConfig
 from millstream.connect.protocols import ConnectorContext, Guarantee
-from millstream.connectors.postgres_cdc.catalog import Catalog, refuse
+from millstream.connectors.postgres_cdc.catalog import DatabaseCatalog, refuse
 from millstream.connectors.postgres_cdc.chunks import ChunkReader
 from millstream.connectors.postgres_cdc.completion import Completion, KeepRows
 from millstream.connectors.postgres_cdc.connection import Address, ReplicationStream
 from millstream.connectors.postgres_cdc.debezium import DebeziumFormat
 from millstream.connectors.postgres_cdc.opening import (
-    Names,
+    ServerNames,
     check_position,
     first_position,
     recovered,
@@ -32,7 +32,7 @@ from millstream.connectors.postgres_cdc.schemas import OnSchemaChange, Schemas
 from millstream.connectors.postgres_cdc.slot_gauges import SlotGauges
 from millstream.connectors.postgres_cdc.stream_state import StreamState
 from millstream.connectors.postgres_cdc.visibility import SNAPSHOT_QUERY, StreamedTransactions, parse_snapshot
-from millstream.connectors.postgres_cdc.writing import Format, OnTruncate, RecordWriting
+from millstream.connectors.postgres_cdc.writing import ChangeFormat, OnTruncate, RecordWriting
 from millstream.errors import DefinitionError
 from millstream.secret import Secret
 
@@ -123,7 +123,7 @@ class PostgresCdc:
         """Connect, change nothing, and return what is missing, a sentence each."""
         names = self._names("app", "source")
         with self._address.connect() as connection:
-            return Catalog(connection).problems(self._tables, names.slot, names.publication)
+            return DatabaseCatalog(connection).problems(self._tables, names.slot, names.publication)
 
     def open(self, position: bytes | None, context: ConnectorContext) -> PostgresReader:
         """Continue from a position, or create a slot and begin with a snapshot of all tables."""
@@ -144,7 +144,7 @@ class PostgresCdc:
         self,
         data: bytes | None,
         context: ConnectorContext,
-        names: Names,
+        names: ServerNames,
         chunks: ChunkReader,
         stream: ReplicationStream,
     ) -> PostgresReader:
@@ -172,7 +172,7 @@ class PostgresCdc:
         self,
         position: Position,
         context: ConnectorContext,
-        names: Names,
+        names: ServerNames,
         chunks: ChunkReader,
         stream: ReplicationStream,
         store: RowStore,
@@ -188,7 +188,7 @@ class PostgresCdc:
             (position.transaction, position.taken),
         )
         completion = Completion(store, self._keep)
-        records: Format = RowFormat() if self._format == "row" else DebeziumFormat(context.name, names.database)
+        records: ChangeFormat = RowFormat() if self._format == "row" else DebeziumFormat(context.name, names.database)
         return Parts(
             stream=stream,
             state=state,
@@ -201,9 +201,9 @@ class PostgresCdc:
             topics=self._topics,
         )
 
-    def _names(self, app: str, name: str) -> Names:
+    def _names(self, app: str, name: str) -> ServerNames:
         default = _NOT_IN_NAMES.sub("_", f"millstream_{app}_{name}".lower())[:_MAX_NAME]
-        return Names(self._slot or default, self._publication or default, self._address.database)
+        return ServerNames(self._slot or default, self._publication or default, self._address.database)
 
 
 def _qualified(table: str) -> str:

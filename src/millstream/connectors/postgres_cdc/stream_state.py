@@ -18,7 +18,7 @@ from millstream.connectors.postgres_cdc.messages import (
     RELATION,
     TRUNCATE,
     UPDATE,
-    Relation,
+    ReplicatedTable,
     parse_begin,
     parse_commit,
     parse_emitted,
@@ -45,7 +45,7 @@ class StreamState:
         at: int,
         streamed: StreamedTransactions,
         topic_of: Callable[[str], str | None],
-        described: Callable[[Relation], Relation],
+        described: Callable[[ReplicatedTable], ReplicatedTable],
         messages: frozenset[str],
         resumed: tuple[int, int],
     ) -> None:
@@ -66,7 +66,7 @@ class StreamState:
         self._topic_of = topic_of
         self._described = described
         self._messages = messages
-        self._relations: dict[bytes, tuple[str, Relation] | None] = {}
+        self._relations: dict[bytes, tuple[str, ReplicatedTable] | None] = {}
 
     def clear(self) -> None:
         """Forget the rows, which have been taken."""

@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from millstream.connectors.postgres_cdc.changes import Changes
-from millstream.connectors.postgres_cdc.chunks import Chunk
+from millstream.connectors.postgres_cdc.changes import TableChanges
+from millstream.connectors.postgres_cdc.chunks import SnapshotChunk
 from millstream.connectors.postgres_cdc.completion import CompleteChanges, Completion
 from millstream.connectors.postgres_cdc.outbox import OutboxTable
 from millstream.connectors.postgres_cdc.row_format import concat_blocks
@@ -20,7 +20,7 @@ from millstream.foundation.blocks import Block, block_of
 OnTruncate: TypeAlias = Literal["tombstones", "stop", "ignore"]
 
 
-class Format(Protocol):
+class ChangeFormat(Protocol):
     """How changes are written as records."""
 
     def block(self, complete: CompleteChanges) -> Block: ...
@@ -30,7 +30,7 @@ class RecordWriting:
     """Collects the blocks of one intake."""
 
     def __init__(
-        self, format: Format, completion: Completion, outbox: OutboxTable | None, on_truncate: OnTruncate
+        self, format: ChangeFormat, completion: Completion, outbox: OutboxTable | None, on_truncate: OnTruncate
     ) -> None:
         self._format = format
         self._completion = completion
@@ -38,7 +38,7 @@ class RecordWriting:
         self._on_truncate = on_truncate
         self._blocks: dict[str, list[Block]] = {}
 
-    def write(self, runs: Sequence[Run], chunk: Chunk | None, awaited: Sequence[str]) -> None:
+    def write(self, runs: Sequence[Run], chunk: SnapshotChunk | None, awaited: Sequence[str]) -> None:
         """Write runs; ``awaited`` are the tables whose snapshot has not ended."""
         for run in runs:
             if isinstance(run, RowRun):
@@ -48,11 +48,13 @@ class RecordWriting:
             else:
                 self._write_message(run)
 
-    def _write_rows(self, run: RowRun, chunk: Chunk | None, *, is_awaited: bool) -> None:
+    def _write_rows(self, run: RowRun, chunk: SnapshotChunk | None, *, is_awaited: bool) -> None:
         for changes in run.changes():
             self._write_changes(run.topic, changes, chunk, is_awaited=is_awaited)
 
-    def _write_changes(self, topic: str, changes: Changes, chunk: Chunk | None, *, is_awaited: bool) -> None:
+    def _write_changes(
+        self, topic: str, changes: TableChanges, chunk: SnapshotChunk | None, *, is_awaited: bool
+    ) -> None:
         table = changes.relation.name
         if self._outbox is not None and table == self._outbox.table:
             for routed, block in self._outbox.blocks(changes).items():
@@ -65,14 +67,14 @@ class RecordWriting:
             _drop_changed(chunk, complete)
         self._add(topic, self._format.block(complete))
 
-    def write_chunk(self, topic: str, chunk: Chunk) -> None:
+    def write_chunk(self, topic: str, chunk: SnapshotChunk) -> None:
         """Write the rows that are left of a chunk."""
         changes = chunk.changes()
         if changes.cells.row_count and (self._outbox is None or chunk.relation.name != self._outbox.table):
             complete = self._completion.complete(changes, _no_row, is_awaited=False)
             self._add(topic, self._format.block(complete))
 
-    def _write_truncate(self, run: TruncateRun, chunk: Chunk | None) -> None:
+    def _write_truncate(self, run: TruncateRun, chunk: SnapshotChunk | None) -> None:
         if self._on_truncate == "stop":
             raise ConnectorError(
                 f"table {run.relation.name} was truncated, and its keys are not known",
@@ -102,7 +104,7 @@ def _no_row(_row: int, _key: bytes) -> StoredRow | None:
     return None
 
 
-def _rows_before(changes: Changes, chunk: Chunk) -> Callable[[int, bytes], StoredRow | None]:
+def _rows_before(changes: TableChanges, chunk: SnapshotChunk) -> Callable[[int, bytes], StoredRow | None]:
     """Return what the chunk has for a key, which is the row before a transaction that the chunk does not see."""
 
     def row_before(row: int, key: bytes) -> StoredRow | None:
@@ -111,7 +113,7 @@ def _rows_before(changes: Changes, chunk: Chunk) -> Callable[[int, bytes], Store
     return row_before
 
 
-def _drop_changed(chunk: Chunk, complete: CompleteChanges) -> None:
+def _drop_changed(chunk: SnapshotChunk, complete: CompleteChanges) -> None:
     transactions: Any = complete.changes.transactions
     newer = [number for number in np.unique(transactions).tolist() if not chunk.snapshot.sees(number)]
     if newer:

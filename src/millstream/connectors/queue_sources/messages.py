@@ -16,7 +16,7 @@ MOST = 1_000
 """How many messages are taken at a time."""
 
 
-class Message(NamedTuple):
+class QueueMessage(NamedTuple):
     """A message as the broker has delivered it."""
 
     body: bytes
@@ -28,7 +28,7 @@ class Message(NamedTuple):
     headers: Headers
 
 
-def intake_of(topic: str, messages: Sequence[Message], fields: RecordFields, seen: SeenIds) -> Intake | None:
+def intake_of(topic: str, messages: Sequence[QueueMessage], fields: RecordFields, seen: SeenIds) -> Intake | None:
     """Return the messages whose ids are new; None if there are none, and then all of them are durable."""
     now = now_milliseconds()
     payloads: list[Payload] = []
@@ -44,7 +44,7 @@ def intake_of(topic: str, messages: Sequence[Message], fields: RecordFields, see
     return Intake(records={topic: block}, position=msgspec.json.encode(seen.stored()))
 
 
-def _payload(message: Message, fields: RecordFields, now: int) -> Payload:
+def _payload(message: QueueMessage, fields: RecordFields, now: int) -> Payload:
     """Return a message as a record; an empty one with a key is a tombstone."""
     given = read_payload(message.body, fields, now if message.timestamp is None else message.timestamp)
     key = given.key if given.key is not None or message.key is None else message.key.encode()

@@ -15,7 +15,7 @@ from millstream.connect.protocols import ConnectorContext, Guarantee, Intake
 from millstream.connectors.extras import missing_package
 from millstream.connectors.network import check_plain_text, checked_url
 from millstream.connectors.payloads import RecordFields, decoded_position
-from millstream.connectors.queue_sources.messages import MOST, Message, intake_of
+from millstream.connectors.queue_sources.messages import MOST, QueueMessage, intake_of
 from millstream.connectors.seen_ids import SeenIds, StoredIds
 from millstream.errors import ConnectorError, DefinitionError, TargetUnavailableError
 from millstream.foundation.text import error_text, printable
@@ -253,7 +253,7 @@ class _Session:
             self._arrived.put_nowait(None)  # wakes the reader up
 
 
-def _message(message: MQTTMessage) -> Message:
+def _message(message: MQTTMessage) -> QueueMessage:
     properties = getattr(getattr(message, "properties", None), "UserProperty", ())
     headers = (("mqtt-topic", message.topic.encode()), *((name, value.encode()) for name, value in properties))
-    return Message(bytes(message.payload), message.topic, None, None, headers)
+    return QueueMessage(bytes(message.payload), message.topic, None, None, headers)

@@ -16,7 +16,7 @@ from millstream.connect.protocols import ConnectorContext, Guarantee, Intake
 from millstream.connectors.extras import missing_package
 from millstream.connectors.network import check_plain_text, checked_url
 from millstream.connectors.payloads import RecordFields, decoded_position
-from millstream.connectors.queue_sources.messages import MOST, Message, intake_of
+from millstream.connectors.queue_sources.messages import MOST, QueueMessage, intake_of
 from millstream.connectors.seen_ids import SeenIds, StoredIds
 from millstream.errors import ConnectorError, DefinitionError, TargetUnavailableError
 from millstream.foundation.text import error_text, printable
@@ -95,7 +95,7 @@ class RabbitMqReader:
         self._source = source
         self._seen = seen
         self._context = context
-        self._arrived: deque[tuple[int, Message]] = deque()
+        self._arrived: deque[tuple[int, QueueMessage]] = deque()
         self._last = 0
         """The tag of the last message that was taken."""
         self._connection, self._channel = _connect(source)
@@ -135,8 +135,8 @@ class RabbitMqReader:
     def _arrive(self, _: Any, method: Any, properties: Any, body: bytes) -> None:
         self._arrived.append((method.delivery_tag, _message(method, properties, body)))
 
-    def _take(self) -> list[Message]:
-        messages: list[Message] = []
+    def _take(self) -> list[QueueMessage]:
+        messages: list[QueueMessage] = []
         while self._arrived and len(messages) < MOST:
             self._last, message = self._arrived.popleft()
             messages.append(message)
@@ -205,8 +205,8 @@ def _translated(source: RabbitMq) -> Iterator[None]:
         raise TargetUnavailableError(f"{host!r} cannot be reached: {reason}") from error
 
 
-def _message(method: Any, properties: Any, body: bytes) -> Message:
+def _message(method: Any, properties: Any, body: bytes) -> QueueMessage:
     headers = [("amqp-routing-key", method.routing_key.encode())]
     headers += [(name, str(value).encode()) for name, value in (properties.headers or {}).items()]
     timestamp = None if properties.timestamp is None else int(properties.timestamp) * 1000
-    return Message(body, None, properties.message_id, timestamp, tuple(headers))
+    return QueueMessage(body, None, properties.message_id, timestamp, tuple(headers))

@@ -12,7 +12,7 @@ from millstream.connect.protocols import ConnectorContext, Guarantee, Intake
 from millstream.connectors.extras import missing_package
 from millstream.connectors.network import checked_url
 from millstream.connectors.payloads import RecordFields, decoded_position
-from millstream.connectors.queue_sources.messages import Message, intake_of
+from millstream.connectors.queue_sources.messages import QueueMessage, intake_of
 from millstream.connectors.seen_ids import SeenIds, StoredIds
 from millstream.durations import Duration, milliseconds
 from millstream.errors import ConnectorError, DefinitionError, TargetUnavailableError
@@ -203,7 +203,7 @@ def _region_of(host: str) -> str | None:
     return labels[1] if labels[0] == "sqs" and host.endswith(("amazonaws.com", "amazonaws.com.cn")) else None
 
 
-def _message(message: Mapping[str, Any]) -> Message:
+def _message(message: Mapping[str, Any]) -> QueueMessage:
     attributes = message.get("Attributes", {})
     headers = tuple(
         (name, attribute["StringValue"].encode())
@@ -211,7 +211,7 @@ def _message(message: Mapping[str, Any]) -> Message:
         if "StringValue" in attribute
     )
     sent = attributes.get("SentTimestamp")
-    return Message(
+    return QueueMessage(
         message["Body"].encode(),
         attributes.get("MessageGroupId"),
         message["MessageId"],

@@ -19,7 +19,7 @@ from millstream.serve.site import Site
 _MAX_EVENTS = 100
 
 
-class Alerts(msgspec.Struct, frozen=True, kw_only=True):
+class AlertOverview(msgspec.Struct, frozen=True, kw_only=True):
     """All rules, the alerts of all apps that are pending or firing, and the newest events, newest first."""
 
     rules: list[AlertStatus]
@@ -37,7 +37,7 @@ class TestMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     message: str = "this is a test"
 
 
-def list_alerts(site: Site, _: object = None) -> Alerts:
+def list_alerts(site: Site, _: object = None) -> AlertOverview:
     """Return all rules, active alerts and the newest events."""
 
     def read(broker: Broker) -> tuple[list[AlertEvent], list[AlertEvent]]:
@@ -48,7 +48,7 @@ def list_alerts(site: Site, _: object = None) -> Alerts:
 
     nothing: tuple[list[AlertEvent], list[AlertEvent]] = ([], [])
     active, events = site.directory.query_broker(read, nothing)
-    return Alerts(rules=site.watch.statuses(), active=active, events=events)
+    return AlertOverview(rules=site.watch.statuses(), active=active, events=events)
 
 
 def _time(event: AlertEvent) -> int:
@@ -87,7 +87,7 @@ def _trial(rule: Rule, body: TestMessage) -> Notification:
 
 
 OPERATIONS = (
-    Operation(method="GET", path="/api/alerts", summary="List alerts", handler=list_alerts, result=Alerts),
+    Operation(method="GET", path="/api/alerts", summary="List alerts", handler=list_alerts, result=AlertOverview),
     Operation(
         method="POST",
         path="/api/alerts",

@@ -33,7 +33,7 @@ class DeadLetterDetail(msgspec.Struct, frozen=True, kw_only=True):
     record: RecordView
 
 
-class DeadLetters(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetterOverview(msgspec.Struct, frozen=True, kw_only=True):
     """The newest dead letters of an app, newest first; ``waiting`` counts those that were not replayed yet."""
 
     app: str
@@ -57,14 +57,14 @@ class ReplayRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     all: bool = False
 
 
-def list_dead_letters(site: Site, params: DeadLetterParams) -> DeadLetters:
+def list_dead_letters(site: Site, params: DeadLetterParams) -> DeadLetterOverview:
     """Return the newest dead letters of an app, and the records that it dropped."""
     journal = site.directory.journal(params.app)
     topic = dead_letter_topic(site, params.app)
     unknown: tuple[deque[DeadLetter], int] = (deque(), 0)
     newest, waiting = site.directory.query_broker(lambda broker: _newest(broker, topic, params.limit), unknown)
     dropped = journal.history.totals().dropped
-    return DeadLetters(
+    return DeadLetterOverview(
         app=params.app,
         topic=topic,
         dead_letters=[_detail(letter) for letter in reversed(newest)],
@@ -129,7 +129,7 @@ OPERATIONS = (
         summary="List the newest dead letters of an app",
         handler=list_dead_letters,
         params=DeadLetterParams,
-        result=DeadLetters,
+        result=DeadLetterOverview,
     ),
     Operation(
         method="POST",

@@ -20,7 +20,7 @@ from millstream.queries.binding import query_control, stored_sql, stored_tables
 from millstream.queries.limits import Limits
 from millstream.queries.listing import function_kinds
 from millstream.queries.pausing import QueryControl, Verb
-from millstream.queries.session import EARLIEST, SCANS, Executed, Session
+from millstream.queries.session import EARLIEST, SCANS, AnsweredStatement, Session
 from millstream.serve.api.live import Seconds, stream_response
 from millstream.serve.api.params import Name
 from millstream.serve.api.topics import Done
@@ -125,7 +125,7 @@ def execute_sql(site: Site, _: object, body: SqlBody) -> list[AnswerView]:
     return answers
 
 
-class Stream(NamedTuple):
+class GrowingAnswer(NamedTuple):
     """Answers that are known, and the rows that follow."""
 
     body: QueryBody
@@ -133,14 +133,14 @@ class Stream(NamedTuple):
     changes: Changes | None
 
 
-def query_sql(site: Site, _: object, body: QueryBody) -> Stream:
+def query_sql(site: Site, _: object, body: QueryBody) -> GrowingAnswer:
     """Execute statements; the rows of the last one are sent as they arrive, until its LIMIT or until ``seconds``."""
     answers: list[AnswerView] = []
     for executed in _executed(site, body):
         if not isinstance(executed.answer, Message | Result):
-            return Stream(body, answers, executed.answer)
+            return GrowingAnswer(body, answers, executed.answer)
         answers.append(_answer(executed))
-    return Stream(body, answers, None)
+    return GrowingAnswer(body, answers, None)
 
 
 def show_catalog(site: Site, params: CatalogParams) -> CatalogView:
@@ -202,7 +202,7 @@ def _app(site: Site, given: str | None) -> str | None:
     return apps[0] if apps else None
 
 
-def _executed(site: Site, body: SqlBody) -> Iterator[Executed]:
+def _executed(site: Site, body: SqlBody) -> Iterator[AnsweredStatement]:
     return _session(site, body.app, body.settings).execute(body.sql, explains=body.explain)
 
 
@@ -228,7 +228,7 @@ def _columns(columns: tuple[ShownColumn, ...]) -> list[ColumnView]:
     return [ColumnView(name=each.name, type=str(each.type), is_key=each.is_key) for each in columns]
 
 
-def _answer(executed: Executed) -> AnswerView:
+def _answer(executed: AnsweredStatement) -> AnswerView:
     answer = executed.answer
     if isinstance(answer, Message):
         return AnswerView(statement=executed.statement, message=answer.text)
@@ -238,7 +238,7 @@ def _answer(executed: Executed) -> AnswerView:
     )
 
 
-def _respond(stream: Stream) -> Response:
+def _respond(stream: GrowingAnswer) -> Response:
     is_events = stream.body.format == "events"
     frame: Callable[[bytes], bytes] = (
         (lambda line: b"data: %s\n\n" % line) if is_events else (lambda line: line + b"\n")
@@ -248,7 +248,7 @@ def _respond(stream: Stream) -> Response:
     return stream_response(_lines(stream, frame), media_type, close)
 
 
-async def _lines(stream: Stream, frame: Callable[[bytes], bytes]) -> AsyncIterator[bytes]:
+async def _lines(stream: GrowingAnswer, frame: Callable[[bytes], bytes]) -> AsyncIterator[bytes]:
     """Yield the lines: columns, rows, messages and at last why it ended."""
     for fields in _known(stream):
         yield frame(msgspec.json.encode(fields, enc_hook=repr))
@@ -272,7 +272,7 @@ async def _lines(stream: Stream, frame: Callable[[bytes], bytes]) -> AsyncIterat
             yield frame(msgspec.json.encode(fields, enc_hook=repr))
 
 
-def _known(stream: Stream) -> Iterator[dict[str, Any]]:
+def _known(stream: GrowingAnswer) -> Iterator[dict[str, Any]]:
     for answer in stream.answers:
         if answer.columns:
             yield {"columns": answer.columns}

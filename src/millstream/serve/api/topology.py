@@ -19,7 +19,7 @@ from millstream.operations.lag import lag_of
 from millstream.operators.probe import Measured
 from millstream.plan.node import Node, verb_of
 from millstream.serve.api.apps import AppParams
-from millstream.serve.flow import Flow
+from millstream.serve.flow import MeasuredFlow
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 from millstream.views.status import StageStatus, status_of
@@ -140,7 +140,7 @@ class _GraphBuilder:
         self._rates = topic_rates(recent)
         self._entering = stage_rates(recent)
         self._samples = {edge: records for stage in steps.values() for edge, records in stage.samples.items()}
-        self._flow = Flow(steps, self._entering, {stage.name: stage.totals for stage in stages})
+        self._flow = MeasuredFlow(steps, self._entering, {stage.name: stage.totals for stage in stages})
         self._stage_of = {
             name: stage["name"] for stage in plan["stages"] for name in stage["nodes"] if name not in stage["reads"]
         }

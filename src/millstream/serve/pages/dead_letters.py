@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.serve.api.dead_letters import DeadLetterDetail, DeadLetterParams, DeadLetters, list_dead_letters
+from millstream.serve.api.dead_letters import DeadLetterDetail, DeadLetterOverview, DeadLetterParams, list_dead_letters
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
     action,
@@ -35,7 +35,7 @@ def dead_letters_page(site: Site, app: str) -> tuple[Content, ...]:
     )
 
 
-def _replay_all(listing: DeadLetters) -> Content:
+def _replay_all(listing: DeadLetterOverview) -> Content:
     if not listing.dead_letters:
         return None
     return joined(
@@ -54,7 +54,7 @@ def _replay_all(listing: DeadLetters) -> Content:
     )
 
 
-def _no_letters(listing: DeadLetters) -> Markup:
+def _no_letters(listing: DeadLetterOverview) -> Markup:
     return empty(
         "No dead letters",
         element(
@@ -95,7 +95,7 @@ def _letter(app: str, letter: DeadLetterDetail) -> Markup:
     return element("details", head, body, class_="dead-letter", id=f"dead-letter-{letter.position}")
 
 
-def _late(listing: DeadLetters) -> Content:
+def _late(listing: DeadLetterOverview) -> Content:
     if not listing.late:
         return empty(
             "No late records",
@@ -117,7 +117,7 @@ def _late(listing: DeadLetters) -> Content:
     )
 
 
-def _dropped(listing: DeadLetters) -> Content:
+def _dropped(listing: DeadLetterOverview) -> Content:
     if not listing.dropped:
         return element("p", "None.", class_="none")
     rows = (

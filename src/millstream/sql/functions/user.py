@@ -19,7 +19,7 @@ from millstream.foundation.user_code import register, resolve
 from millstream.sql.functions.registry import FUNCTIONS, Overload
 from millstream.sql.functions.tables import TABLE_FUNCTIONS
 from millstream.sql.nodes import AnyExpression, Call
-from millstream.sql.parser.cursor import Cursor
+from millstream.sql.parser.cursor import TokenCursor
 from millstream.sql.python_types import annotation_type
 from millstream.sql.types import Type, array
 
@@ -55,7 +55,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(1000)
 def parse_declaration(text: str) -> Declaration:
     """Return the declaration that a text spells."""
-    cursor = Cursor(text)
+    cursor = TokenCursor(text)
     kind: FunctionKind = "FUNCTION"
     if cursor.take_word("TABLE"):
         kind = "TABLE FUNCTION"
@@ -86,7 +86,7 @@ def parse_declaration(text: str) -> Declaration:
     )
 
 
-def _any_decimal(cursor: Cursor) -> Type:
+def _any_decimal(cursor: TokenCursor) -> Type:
     """Return the next type; DECIMAL without digits is any decimal."""
     if cursor.is_word("DECIMAL") and not cursor.is_symbol("(", 1):
         cursor.advance()

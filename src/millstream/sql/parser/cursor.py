@@ -66,7 +66,7 @@ RESERVED = frozenset(
 """Words that are not names unless they are quoted."""
 
 
-class Cursor:
+class TokenCursor:
     """Reads tokens one after the other; ``types`` are the types that CREATE TYPE has named."""
 
     def __init__(self, text: str, types: Mapping[str, Type] | None = None) -> None:

@@ -25,7 +25,7 @@ from millstream.sql.nodes import (
     Struct,
     Unary,
 )
-from millstream.sql.parser.cursor import MAX_DEPTH, RESERVED, Cursor
+from millstream.sql.parser.cursor import MAX_DEPTH, RESERVED, TokenCursor
 from millstream.sql.tokens import Token, refuse
 
 _COMPARISONS = ("=", "<>", "!=", "<", ">", "<=", ">=")
@@ -34,7 +34,7 @@ _CALLABLE_WORDS = ("LEFT", "RIGHT", "IN", "VALUES")
 """Reserved words that are also names of functions."""
 
 
-class ExpressionParser(Cursor):
+class ExpressionParser(TokenCursor):
     """Parses expressions; from the weakest operator to the strongest."""
 
     def expression(self) -> AnyExpression:

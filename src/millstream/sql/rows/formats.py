@@ -27,7 +27,7 @@ def _text_of(columns: Columns) -> str:
     return ",".join(f"{name} {type}" for name, type in columns.items())
 
 
-class Rows:
+class RowSerde:
     """Base of row serdes: columns by name, and whether the row is a key."""
 
     format: str
@@ -58,7 +58,7 @@ class Rows:
         return [row.get(name) for name in self._names]
 
 
-class JsonRows(Rows):
+class JsonRows(RowSerde):
     """JSON objects, or with ``is_wrapped=False`` the value of the only column itself."""
 
     format = "json_rows"
@@ -162,7 +162,7 @@ def _has_decimals(type: Type) -> bool:
     return type.kind in ("DECIMAL", "STRING") or any(map(_has_decimals, type.items))
 
 
-class DelimitedRows(Rows):
+class DelimitedRows(RowSerde):
     """Values separated by commas or another character."""
 
     format = "delimited"
@@ -202,7 +202,7 @@ class DelimitedRows(Rows):
 _KAFKA: dict[str, Serde] = {"INTEGER": INT32, "BIGINT": INT64, "DOUBLE": FLOAT64, "STRING": TEXT, "BYTES": RAW}
 
 
-class KafkaRows(Rows):
+class KafkaRows(RowSerde):
     """The only column as Kafka's own serializers write it."""
 
     format = "kafka"
@@ -225,7 +225,7 @@ class KafkaRows(Rows):
         return self._row(dict.fromkeys(self._names, value))
 
 
-class NoRows(Rows):
+class NoRows(RowSerde):
     """No columns: whatever a topic contains is not read, and nothing is written."""
 
     format = "none"

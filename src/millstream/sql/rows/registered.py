@@ -13,7 +13,7 @@ from millstream.schemas.framing import add_schema_id, split_schema_id
 from millstream.schemas.messages import Messages
 from millstream.schemas.protobuf import message_index, message_path
 from millstream.schemas.registry import Schema, SchemaRegistry
-from millstream.sql.rows.formats import Columns, JsonRows, Rows
+from millstream.sql.rows.formats import Columns, JsonRows, RowSerde
 from millstream.sql.rows.plain import from_plain, object_reader
 from millstream.sql.rows.schemas import AVRO_NAME, PROTOBUF_NAME, avro_record, avro_type, json_schema, proto_text
 from millstream.sql.types import struct_of
@@ -51,7 +51,7 @@ class _FixedId:
         return self._where.registry.schema(id)
 
 
-class AvroRows(Rows):
+class AvroRows(RowSerde):
     """Avro records, or with ``is_wrapped=False`` the value of the only column itself."""
 
     format = "avro_rows"
@@ -114,7 +114,7 @@ class JsonSchemaRows(JsonRows):
         return super().decode(bytes(split_schema_id(data)[1]))
 
 
-class ProtobufRows(Rows):
+class ProtobufRows(RowSerde):
     """Protobuf messages, preceded by the id of their schema if there is a registry; null fields have defaults."""
 
     format = "protobuf_rows"

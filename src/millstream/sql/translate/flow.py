@@ -17,7 +17,7 @@ from millstream.sql.generate import Generator
 from millstream.sql.selection import SqlFunction, SqlSelection
 
 
-class Flow(NamedTuple):
+class QueryFlow(NamedTuple):
     """Records inside a query: columns with their places, and which columns are the key."""
 
     handle: Any
@@ -53,7 +53,7 @@ class Flow(NamedTuple):
         """Return a selection that knows its query."""
         return msgspec.structs.replace(selection, query=self.query)
 
-    def filtered(self, where: str) -> Flow:
+    def filtered(self, where: str) -> QueryFlow:
         """Return the flow with a condition."""
         selection = SqlSelection(scope=self.scope, where=where)
         if not self.is_table:

@@ -19,7 +19,7 @@ from millstream.sql.compiled import Scope
 from millstream.sql.nodes import AnyExpression, Call, Cast, Column, Constant, Query, Window
 from millstream.sql.problems import Problem
 from millstream.sql.selection import SqlFunction, SqlSelection
-from millstream.sql.translate.flow import Flow
+from millstream.sql.translate.flow import QueryFlow
 from millstream.sql.translate.names import BOUNDS
 from millstream.sql.tree import columns_of, sql, transform, walk
 from millstream.sql.types import BIGINT, INTEGER, Type
@@ -32,7 +32,7 @@ class Grouping:
     """The groups of a query and the aggregates that it uses, collected from SELECT and HAVING."""
 
     def __init__(
-        self, flow: Flow, groups: list[AnyExpression], window: Window | None, settings: Mapping[str, str]
+        self, flow: QueryFlow, groups: list[AnyExpression], window: Window | None, settings: Mapping[str, str]
     ) -> None:
         self.flow = flow
         self._settings = settings
@@ -111,7 +111,7 @@ class Grouping:
             bounds = tuple((name, str(type), f"window.{name[6:].lower()}") for name, type in BOUNDS.items())
         return (*groups, *uses, *bounds)
 
-    def aggregated(self, name: str | None, query: Query, key: Serde) -> Flow:
+    def aggregated(self, name: str | None, query: Query, key: Serde) -> QueryFlow:
         """Return the table of aggregates."""
         uses = list(self._uses.values())
         parts: tuple[AnyAggregation, ...] = tuple(use.aggregation for _, use in uses)
@@ -125,7 +125,7 @@ class Grouping:
         )
         build = self._of_table if self.flow.is_table else self._of_stream
         window = None if self.window is None else SourceWindow(self.window.kind, _size(self.window))
-        return Flow(
+        return QueryFlow(
             handle=Table(self.flow.handle._draft, build(selection, ready, name, query, key)),
             scope=self.scope,
             keys=tuple((f"#{number}",) for number in range(len(self.groups))),

@@ -17,8 +17,8 @@ from millstream.sql.compiled import Scope
 from millstream.sql.nodes import AnyExpression, Binary, Column, Join
 from millstream.sql.problems import Problem
 from millstream.sql.selection import JoinedRows, SqlFunction, SqlSelection
-from millstream.sql.translate.flow import Flow
-from millstream.sql.translate.names import Input, Names
+from millstream.sql.translate.flow import QueryFlow
+from millstream.sql.translate.names import Input, QueryNames
 from millstream.sql.tree import columns_of, sql
 from millstream.sql.types import Type
 from millstream.windows import JoinWindow, join_window
@@ -30,7 +30,7 @@ Kind = Literal["inner", "left", "outer"]
 class Side(NamedTuple):
     """A side of a join: its flow, and the expression that is compared."""
 
-    flow: Flow
+    flow: QueryFlow
     expression: AnyExpression
     type: Type
 
@@ -45,7 +45,7 @@ class Side(NamedTuple):
         return len(keys) == 1 and (self.column or sql(self.expression)) in keys[0]
 
 
-def prefixed(flow: Flow, source: Input, names: Names, needed: set[str]) -> Flow:
+def prefixed(flow: QueryFlow, source: Input, names: QueryNames, needed: set[str]) -> QueryFlow:
     """Return a flow whose columns are all in the value, under their names inside the query."""
     expressions = {
         names.internal(source, name): sql(Column(name=name))
@@ -59,7 +59,7 @@ def prefixed(flow: Flow, source: Input, names: Names, needed: set[str]) -> Flow:
     return flow._replace(handle=handle, scope=scope, keys=keys)
 
 
-def joined(left: Flow, right: Flow, join: Join, names: Names, source: Input, name: str) -> Flow:
+def joined(left: QueryFlow, right: QueryFlow, join: Join, names: QueryNames, source: Input, name: str) -> QueryFlow:
     """Return the flow of a join."""
     mine, its = _sides(left, right, join, names, source)
     check_key_type(mine.type, join.on.offset)
@@ -85,10 +85,10 @@ def joined(left: Flow, right: Flow, join: Join, names: Names, source: Input, nam
     scope = (*(column for column in scope if column[0] != "ROWKEY"), *row_key)
     types = (mine.type,) if len(keys) == 1 and keys != left.keys else left.key_types
     window = left.window if mine.is_key and its.is_key else None
-    return Flow(handle, scope, keys, types, window, left.key_serde, left.query)
+    return QueryFlow(handle, scope, keys, types, window, left.key_serde, left.query)
 
 
-def _check_as_of(left: Flow, right: Flow, join: Join, names: Names, source: Input) -> None:
+def _check_as_of(left: QueryFlow, right: QueryFlow, join: Join, names: QueryNames, source: Input) -> None:
     """Reject AS OF unless a stream is joined with a table that keeps its history."""
     if join.as_of is None:
         if join.grace is not None and right.is_table:
@@ -111,12 +111,12 @@ def _check_as_of(left: Flow, right: Flow, join: Join, names: Names, source: Inpu
         )
 
 
-def _qualified(column: AnyExpression, names: Names) -> Column:
+def _qualified(column: AnyExpression, names: QueryNames) -> Column:
     assert isinstance(column, Column)
     return column if column.source is not None else Column(name=column.name, source=names.inputs[0].alias)
 
 
-def _check_windows(left: Flow, right: Flow, mine: Side, its: Side, join: Join) -> None:
+def _check_windows(left: QueryFlow, right: QueryFlow, mine: Side, its: Side, join: Join) -> None:
     if left.window is None and right.window is None:
         return
     if left.window is None or right.window is None:
@@ -127,7 +127,7 @@ def _check_windows(left: Flow, right: Flow, mine: Side, its: Side, join: Join) -
         raise Problem(join.on.offset, "windowed sources are joined by their keys")
 
 
-def _check_partitions(mine: Side, its: Side, join: Join, names: Names, source: Input) -> None:
+def _check_partitions(mine: Side, its: Side, join: Join, names: QueryNames, source: Input) -> None:
     first, second = names.inputs[0].relation, source.relation
     counts = first.partitions, second.partitions
     if mine.is_key and its.is_key and None not in counts and counts[0] != counts[1]:
@@ -138,7 +138,7 @@ def _check_partitions(mine: Side, its: Side, join: Join, names: Names, source: I
         )
 
 
-def _sides(left: Flow, right: Flow, join: Join, names: Names, source: Input) -> tuple[Side, Side]:
+def _sides(left: QueryFlow, right: QueryFlow, join: Join, names: QueryNames, source: Input) -> tuple[Side, Side]:
     on = join.on
     if not isinstance(on, Binary) or on.operator != "=":
         raise Problem(on.offset, "a join needs one equality", "write ON left.column = right.column")
@@ -156,7 +156,7 @@ def _sides(left: Flow, right: Flow, join: Join, names: Names, source: Input) -> 
     return first, Side(right, resolved[1], right.generator().code(resolved[1]).type)
 
 
-def _source_of(column: Column, names: Names) -> str:
+def _source_of(column: Column, names: QueryNames) -> str:
     return names.find(column, "ON")[0].alias
 
 

@@ -38,7 +38,7 @@ class Input(NamedTuple):
         return {**self.columns, **PSEUDO, **bounds}
 
 
-class Names:
+class QueryNames:
     """Resolves the names of a query. With several sources a column is called ``ALIAS_COLUMN`` inside the query."""
 
     def __init__(self, inputs: list[Input], *, shows_bounds: bool = False) -> None:

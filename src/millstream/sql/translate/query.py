@@ -13,13 +13,13 @@ from millstream.sql.nodes import AnyExpression, Column, Constant, Field, Item, Q
 from millstream.sql.problems import Problem
 from millstream.sql.properties import check_format
 from millstream.sql.selection import SqlSelection
-from millstream.sql.translate.flow import Flow
+from millstream.sql.translate.flow import QueryFlow
 from millstream.sql.translate.grouping import Grouping
 from millstream.sql.translate.joins import joined, prefixed
-from millstream.sql.translate.names import Input, Names
-from millstream.sql.translate.outputs import Output, outputs_of, resolve_item
+from millstream.sql.translate.names import Input, QueryNames
+from millstream.sql.translate.outputs import OutputColumn, outputs_of, resolve_item
 from millstream.sql.translate.reading import Readers, node_name, read
-from millstream.sql.translate.result import Result, split_key
+from millstream.sql.translate.result import DefinedResult, split_key
 from millstream.sql.translate.unions import branch_names, merged
 from millstream.sql.tree import columns_of, sql, transform, walk
 from millstream.sql.types import NULL, Type, quoted
@@ -45,7 +45,7 @@ class QueryTranslator:
                 QueryTranslator(branch, readers, catalog, own) for own, branch in zip(others, query.unions, strict=True)
             ]
         inputs = [self._input(source) for source in (query.source, *(join.source for join in query.joins))]
-        self.names = Names(inputs, shows_bounds=not self.is_endless)
+        self.names = QueryNames(inputs, shows_bounds=not self.is_endless)
         if self.is_endless:
             checks.check_endless(query)
         checks.check_query(query, self.names)
@@ -75,14 +75,14 @@ class QueryTranslator:
         self.readers.bound[inner.name] = result.handle
         return Input(source.alias, relation)
 
-    def result(self, key_format: Format) -> Result:
+    def result(self, key_format: Format) -> DefinedResult:
         """Return the result; ``key_format`` is the format of its keys, which decides their partitions."""
         result = self._own_result(key_format)
         if not self._branches:
             return result
         return merged(self.query, [result, *(branch.result(key_format) for branch in self._branches)])
 
-    def _own_result(self, key_format: Format) -> Result:
+    def _own_result(self, key_format: Format) -> DefinedResult:
         query = self.query
         flow = self._flow()
         if query.where is not None:
@@ -117,7 +117,7 @@ class QueryTranslator:
         except Problem:  # bounds of windows, or an error that is reported where the column is used
             return set()
 
-    def _flow(self) -> Flow:
+    def _flow(self) -> QueryFlow:
         query, names, needed = self.query, self.names, self._needed()
         if not names.is_joined:
             return read(self.readers, names.inputs[0], needed, self.name)
@@ -131,7 +131,7 @@ class QueryTranslator:
             flow = joined(flow, right, join, names, names.inputs[number], step)
         return flow
 
-    def _condition(self, flow: Flow, node: AnyExpression) -> str:
+    def _condition(self, flow: QueryFlow, node: AnyExpression) -> str:
         resolved = self.names.resolved(node, "WHERE")
         checks.check_scalar(resolved, "WHERE")
         flow.generator().condition(resolved)
@@ -139,7 +139,7 @@ class QueryTranslator:
 
     # Results
 
-    def _outputs(self, flow: Flow) -> list[Output]:
+    def _outputs(self, flow: QueryFlow) -> list[OutputColumn]:
         query = self.query
         has_row_key = self.names.is_joined and bool(flow.keys) and "ROWKEY" in flow.keys[0]
         items: tuple[Item, ...] = query.items
@@ -153,7 +153,7 @@ class QueryTranslator:
             allows_system=not self.is_endless,
         )
 
-    def _table(self, flow: Flow) -> Result:
+    def _table(self, flow: QueryFlow) -> DefinedResult:
         outputs = self._outputs(flow)
         for output in outputs:
             checks.check_scalar(output.node, "SELECT")
@@ -163,12 +163,12 @@ class QueryTranslator:
         values = self._types(flow, others)
         name = self.name if flow.window is None else None  # a table without windows can be read by its name
         handle = flow.projected(values, {output.name: sql(output.node) for output in others}, name)
-        return Result(handle, "TABLE", keys, values, flow.window, self.names.inputs[0].relation)
+        return DefinedResult(handle, "TABLE", keys, values, flow.window, self.names.inputs[0].relation)
 
     def _key_name(self) -> str:
         return "join column" if self.names.is_joined else "key column"
 
-    def _types(self, flow: Flow, outputs: list[Output]) -> Columns:
+    def _types(self, flow: QueryFlow, outputs: list[OutputColumn]) -> Columns:
         generator = flow.generator()
         types: dict[str, Type] = {}
         for output in outputs:
@@ -178,7 +178,7 @@ class QueryTranslator:
             types[output.name] = type
         return types
 
-    def _stream(self, flow: Flow, where: str, key_format: Format) -> Result:
+    def _stream(self, flow: QueryFlow, where: str, key_format: Format) -> DefinedResult:
         flow, outputs, where = self._unnested(flow, self._outputs(flow), where)
         for output in outputs:
             checks.check_scalar(output.node, "SELECT")
@@ -199,11 +199,13 @@ class QueryTranslator:
         serde = key_format.serde(keys, is_key=True) if key is not None else None
         window = flow.window if key is None else None
         origin = self.names.inputs[0].relation
-        return Result(
+        return DefinedResult(
             flow.selected(selection, serde), "STREAM", keys, values, window, origin, is_rekeyed=key is not None
         )
 
-    def _unnested(self, flow: Flow, outputs: list[Output], where: str) -> tuple[Flow, list[Output], str]:
+    def _unnested(
+        self, flow: QueryFlow, outputs: list[OutputColumn], where: str
+    ) -> tuple[QueryFlow, list[OutputColumn], str]:
         """Return a flow in which table functions inside expressions are columns already."""
         inner: dict[str, AnyExpression] = {}
 
@@ -229,7 +231,7 @@ class QueryTranslator:
         scope = (*flow.scope, *((name, str(type), "value") for name, type in exploded))
         return flow._replace(handle=flow.selected(selection), scope=scope), outputs, ""
 
-    def _exploded(self, flow: Flow, outputs: list[Output]) -> tuple[Columns, tuple[int, ...]]:
+    def _exploded(self, flow: QueryFlow, outputs: list[OutputColumn]) -> tuple[Columns, tuple[int, ...]]:
         """Return the types of columns, and the numbers of those that are results of table functions."""
         types = self._types(flow, outputs)
         exploded = []
@@ -242,8 +244,8 @@ class QueryTranslator:
         return types, tuple(exploded)
 
     def _partitioned(
-        self, flow: Flow, outputs: list[Output], key_format: Format
-    ) -> tuple[Columns, list[Output], tuple[str, ...]]:
+        self, flow: QueryFlow, outputs: list[OutputColumn], key_format: Format
+    ) -> tuple[Columns, list[OutputColumn], tuple[str, ...]]:
         """Return the columns of the key, the other outputs, and the expressions of the key."""
         given = self.query.partition_by or ()
         nulls = [isinstance(node, Constant) and node.kind == "null" for node in given]
@@ -256,7 +258,7 @@ class QueryTranslator:
         nodes = [self.names.resolved(node, "PARTITION BY") for node in given]
         generator = flow.generator()
         keys: Columns = {}
-        chosen: list[Output] = []
+        chosen: list[OutputColumn] = []
         texts: list[str] = []
         for node in nodes:
             checks.check_scalar(node, "PARTITION BY")
@@ -271,7 +273,7 @@ class QueryTranslator:
         check_format(key_format, keys, self.query.offset, "key")
         return keys, [output for output in outputs if output not in chosen], tuple(texts)
 
-    def _key_output(self, node: AnyExpression, text: str, outputs: list[Output]) -> Output:
+    def _key_output(self, node: AnyExpression, text: str, outputs: list[OutputColumn]) -> OutputColumn:
         same = [output for output in outputs if sql(output.node) == text]
         if len(same) > 1:
             raise Problem(
@@ -281,14 +283,14 @@ class QueryTranslator:
             return same[0]
         if any(isinstance(item.expression, Star) for item in self.query.items):
             if isinstance(node, Column | Field):
-                return Output(node.name, node, node.offset)
+                return OutputColumn(node.name, node, node.offset)
             number = sum(output.name.startswith("KSQL_COL_") for output in outputs)
-            return Output(f"KSQL_COL_{number}", node, node.offset)
+            return OutputColumn(f"KSQL_COL_{number}", node, node.offset)
         raise Problem(
             node.offset, f"{text} of PARTITION BY is missing in SELECT", "add it: it is the key of the result"
         )
 
-    def _grouping(self, flow: Flow) -> tuple[Grouping, list[Output], AnyExpression | None]:
+    def _grouping(self, flow: QueryFlow) -> tuple[Grouping, list[OutputColumn], AnyExpression | None]:
         """Return the groups, and the outputs and HAVING over groups and aggregates."""
         query = self.query
         groups = [self.names.resolved(node, "GROUP BY") for node in query.group_by or ()]
@@ -310,7 +312,7 @@ class QueryTranslator:
             raise Problem(query.offset, "GROUP BY needs an aggregate function in SELECT or HAVING", "add COUNT(*)")
         return grouping, outputs, having
 
-    def _grouped(self, flow: Flow, key_format: Format) -> Result:
+    def _grouped(self, flow: QueryFlow, key_format: Format) -> DefinedResult:
         query = self.query
         grouping, outputs, having = self._grouping(flow)
         keys = tuple((f"#{number}",) for number in range(len(grouping.groups)))
@@ -326,14 +328,14 @@ class QueryTranslator:
         origin = self.names.inputs[0].relation
         if is_same:
             values = {output.name: parse_type(text) for output, (_, text, _) in zip(others, table.values, strict=True)}
-            return Result(table.handle, "TABLE", types, values, table.window, origin, is_rekeyed=True)
+            return DefinedResult(table.handle, "TABLE", types, values, table.window, origin, is_rekeyed=True)
         if having is not None:
             table.generator().condition(having)
             table = table.filtered(sql(having))
         values = self._types(table, others)
         columns = {output.name: sql(output.node) for output in others}
         handle = table.projected(values, columns, None if keeps_name else self.name)
-        return Result(handle, "TABLE", types, values, table.window, origin, is_rekeyed=True)
+        return DefinedResult(handle, "TABLE", types, values, table.window, origin, is_rekeyed=True)
 
 
 def _is_count(node: AnyExpression) -> bool:
@@ -344,7 +346,7 @@ def _has_table_function(node: AnyExpression) -> bool:
     return any(is_table_function(part) for part in walk(node))
 
 
-def _refuse_table_functions(output: Output, what: str) -> None:
+def _refuse_table_functions(output: OutputColumn, what: str) -> None:
     for part in walk(output.node):
         if is_table_function(part):
             raise Problem(

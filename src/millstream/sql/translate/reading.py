@@ -17,7 +17,7 @@ from millstream.plan.stateless import MapValues
 from millstream.sql.catalog import Relation
 from millstream.sql.compiled import Scope
 from millstream.sql.java_times import moment_of, parse_time
-from millstream.sql.translate.flow import Flow
+from millstream.sql.translate.flow import QueryFlow
 from millstream.sql.translate.names import BOUNDS, PSEUDO, Input
 from millstream.sql.values import to_millis
 
@@ -94,11 +94,11 @@ def node_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"
 
 
-def read(readers: Readers, source: Input, needed: set[str], query: str) -> Flow:
+def read(readers: Readers, source: Input, needed: set[str], query: str) -> QueryFlow:
     """Return the flow of a source; ``needed`` are the columns that the query with a name uses."""
     relation = source.relation
     extra = tuple(name for name in (*PSEUDO, *relation.headers) if name in needed)
-    return Flow(
+    return QueryFlow(
         handle=readers.handle(relation, extra),
         scope=scope_of(source, extra),
         keys=tuple((name,) for name in relation.keys),

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from millstream.sql.catalog import Columns, Relation, SourceWindow
 from millstream.sql.nodes import Column, Kind
 from millstream.sql.problems import Problem
-from millstream.sql.translate.outputs import Output
+from millstream.sql.translate.outputs import OutputColumn
 
 
-class Result(NamedTuple):
+class DefinedResult(NamedTuple):
     """A stream or table that a query defines."""
 
     handle: Any
@@ -24,10 +24,10 @@ class Result(NamedTuple):
 
 
 def split_key(
-    outputs: list[Output], keys: tuple[tuple[str, ...], ...], offset: int, what: str
-) -> tuple[list[Output], list[Output]]:
+    outputs: list[OutputColumn], keys: tuple[tuple[str, ...], ...], offset: int, what: str
+) -> tuple[list[OutputColumn], list[OutputColumn]]:
     """Return the outputs that are the key, in its order, and the others; each column of the key must occur once."""
-    chosen: list[Output] = []
+    chosen: list[OutputColumn] = []
     for names in keys:
         columns = [output for output in outputs if isinstance(output.node, Column)]
         candidates = [output for name in names for output in columns if output.node.name == name]  # type: ignore[union-attr]

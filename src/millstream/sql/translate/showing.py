@@ -11,8 +11,8 @@ from millstream.sql.catalog import Catalog, Format
 from millstream.sql.nodes import AnyExpression, Constant, Query
 from millstream.sql.problems import Problem
 from millstream.sql.showing import Shown, ordered_nodes, shown
-from millstream.sql.translate.flow import Flow
-from millstream.sql.translate.outputs import Output, resolve_item
+from millstream.sql.translate.flow import QueryFlow
+from millstream.sql.translate.outputs import OutputColumn, resolve_item
 from millstream.sql.translate.query import QueryTranslator, uses_aggregates
 from millstream.sql.translate.reading import Readers
 from millstream.sql.tree import sql
@@ -58,7 +58,7 @@ class ShowingTranslator(QueryTranslator):
         )
         return ShownFlow(flow.handle, flow.is_table, result)
 
-    def _shown_records(self, flow: Flow) -> tuple[Flow, list[Output], list[AnyExpression]]:
+    def _shown_records(self, flow: QueryFlow) -> tuple[QueryFlow, list[OutputColumn], list[AnyExpression]]:
         query, outputs = self.query, self._outputs(flow)
         if not flow.is_table:
             flow, outputs, _ = self._unnested(flow, outputs, "")
@@ -72,7 +72,7 @@ class ShowingTranslator(QueryTranslator):
             checks.check_scalar(node, "ORDER BY")
         return flow, outputs, orders
 
-    def _shown_groups(self, flow: Flow) -> tuple[Flow, list[Output], list[AnyExpression]]:
+    def _shown_groups(self, flow: QueryFlow) -> tuple[QueryFlow, list[OutputColumn], list[AnyExpression]]:
         query = self.query
         grouping, outputs, having = self._grouping(flow)
 

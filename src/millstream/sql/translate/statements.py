@@ -42,13 +42,13 @@ from millstream.sql.translate.inferring import needs_registry
 from millstream.sql.translate.inserting import Insertion, insertion_of
 from millstream.sql.translate.query import QueryTranslator, uses_aggregates
 from millstream.sql.translate.reading import Readers
-from millstream.sql.translate.result import Result
+from millstream.sql.translate.result import DefinedResult
 from millstream.sql.translate.unions import is_stateful, source_names
 from millstream.sql.translate.writing import check_insert, write
 from millstream.sql.types import Type
 
 
-class Executed(NamedTuple):
+class DefinedStatement(NamedTuple):
     """A statement and what it has defined."""
 
     statement: AnyStatement
@@ -89,7 +89,7 @@ class Statements:
         self.allows_code = False
         """Whether CREATE FUNCTION can name Python code: in files and in Python, never in what a network sends."""
 
-    def execute(self, text: str) -> Iterator[Executed]:
+    def execute(self, text: str) -> Iterator[DefinedStatement]:
         """Execute the statements of a text; an error says where in the text it is."""
         catalog = self.catalog
         statements = parse(text, catalog.types, catalog.variables, catalog.functions)
@@ -101,12 +101,12 @@ class Statements:
                 executed = self.apply(statement)
             yield executed
 
-    def apply(self, statement: AnyStatement) -> Executed:
+    def apply(self, statement: AnyStatement) -> DefinedStatement:
         """Execute one statement."""
         return self._execute(statement)
 
     @singledispatchmethod
-    def _execute(self, statement: AnyStatement) -> Executed:
+    def _execute(self, statement: AnyStatement) -> DefinedStatement:
         verb = type(statement).__name__.upper()
         hint = "remove it; `millstream sql plan FILE` shows what a file defines"
         raise Problem(statement.start, f"{verb} cannot be used in the definition of an app", hint)
@@ -114,13 +114,13 @@ class Statements:
     # Definitions
 
     @_execute.register
-    def _create(self, statement: CreateSource) -> Executed:
+    def _create(self, statement: CreateSource) -> DefinedStatement:
         if self._exists(statement):
-            return Executed(statement)
+            return DefinedStatement(statement)
         relation = relation_of(statement, self.catalog)
         self._check_replaced(statement, relation)
         self.catalog.relations[statement.name] = relation
-        return Executed(statement, relation=relation)
+        return DefinedStatement(statement, relation=relation)
 
     def _exists(self, statement: CreateSource | CreateAs) -> bool:
         """Whether a statement has nothing to do; raise if its name is taken."""
@@ -140,29 +140,29 @@ class Statements:
         return False
 
     @_execute.register
-    def _create_type(self, statement: CreateType) -> Executed:
+    def _create_type(self, statement: CreateType) -> DefinedStatement:
         if statement.name in self.catalog.types and not statement.if_missing:
             raise Problem(statement.start, f"type {statement.name} exists already", "DROP TYPE it first")
         self.catalog.types.setdefault(statement.name, statement.type)
-        return Executed(statement)
+        return DefinedStatement(statement)
 
     @_execute.register
-    def _drop_type(self, statement: DropType) -> Executed:
+    def _drop_type(self, statement: DropType) -> DefinedStatement:
         if self.catalog.types.pop(statement.name, None) is None and not statement.if_exists:
             raise Problem(statement.start, f"type {statement.name} is unknown", "use IF EXISTS")
-        return Executed(statement)
+        return DefinedStatement(statement)
 
     @_execute.register
-    def _create_function(self, statement: CreateFunction) -> Executed:
+    def _create_function(self, statement: CreateFunction) -> DefinedStatement:
         if not self.allows_code:
             raise Problem(statement.start, "CREATE FUNCTION names Python code", "use it in a file, or app.function")
         if statement.name in self.catalog.functions and not statement.replaces:
             if statement.if_missing:
-                return Executed(statement)
+                return DefinedStatement(statement)
             raise Problem(statement.start, f"function {statement.name} exists already", "use CREATE OR REPLACE")
         target = resolve(statement.reference)
         self.define(target, statement.name, takes=statement.parameters, returns=statement.result)
-        return Executed(statement)
+        return DefinedStatement(statement)
 
     def define(
         self, target: Any, name: str, *, takes: Iterable[tuple[Type, bool]] | None = None, returns: Type | None = None
@@ -173,15 +173,15 @@ class Statements:
         self.catalog.functions[name] = str(declare(target, name, takes=takes, returns=returns))
 
     @_execute.register
-    def _drop_function(self, statement: DropFunction) -> Executed:
+    def _drop_function(self, statement: DropFunction) -> DefinedStatement:
         if self.catalog.functions.pop(statement.name, None) is None and not statement.if_exists:
             raise Problem(statement.start, f"function {statement.name} is unknown", "use IF EXISTS")
-        return Executed(statement)
+        return DefinedStatement(statement)
 
     @_execute.register
-    def _drop(self, statement: Drop) -> Executed:
+    def _drop(self, statement: Drop) -> DefinedStatement:
         if statement.if_exists and statement.name not in self.catalog.relations:
-            return Executed(statement)
+            return DefinedStatement(statement)
         relation = self.catalog.find(statement.name, statement.start)
         if relation.kind != statement.kind:
             raise Problem(statement.start, f"{statement.name} is a {relation.kind.lower()}", f"DROP {relation.kind}")
@@ -191,7 +191,7 @@ class Statements:
             )
         del self.catalog.relations[statement.name]
         self._end_query(statement.name)
-        return Executed(statement, relation=relation)
+        return DefinedStatement(statement, relation=relation)
 
     def _end_query(self, name: str) -> None:
         """Remove the steps of the query that writes a stream or table; those that others read stay."""
@@ -201,7 +201,7 @@ class Statements:
             readers.remove(nodes)
 
     @_execute.register
-    def _alter(self, statement: Alter) -> Executed:
+    def _alter(self, statement: Alter) -> DefinedStatement:
         relation = self.catalog.find(statement.name, statement.start)
         if relation.is_read_only or relation.kind != statement.kind:
             problem = "is read-only" if relation.is_read_only else f"is a {relation.kind.lower()}"
@@ -215,10 +215,10 @@ class Statements:
             values[column.name] = column.type
         check_format(relation.value_format, values, statement.start, "value")
         self.catalog.relations[statement.name] = msgspec.structs.replace(relation, values=values)
-        return Executed(statement)
+        return DefinedStatement(statement)
 
     @_execute.register
-    def _set(self, statement: Setting) -> Executed:
+    def _set(self, statement: Setting) -> DefinedStatement:
         if statement.name.startswith("ksql.schema.registry.") and not self.allows_code:
             raise Problem(statement.start, "the schema registry cannot be changed here", "use a file or app.sql")
         target = self.catalog.settings if statement.verb.endswith("SET") else self.catalog.variables
@@ -226,19 +226,19 @@ class Statements:
             target.pop(statement.name, None)
         else:
             target[statement.name] = statement.value
-        return Executed(statement)
+        return DefinedStatement(statement)
 
     @_execute.register
-    def _insert_values(self, statement: InsertValues) -> Executed:
+    def _insert_values(self, statement: InsertValues) -> DefinedStatement:
         relation = self.catalog.find(statement.target, statement.start)
-        return Executed(statement, relation=relation, insertion=insertion_of(statement, relation))
+        return DefinedStatement(statement, relation=relation, insertion=insertion_of(statement, relation))
 
     # Queries
 
     @_execute.register
-    def _create_as(self, statement: CreateAs) -> Executed:
+    def _create_as(self, statement: CreateAs) -> DefinedStatement:
         if self._exists(statement):
-            return Executed(statement)
+            return DefinedStatement(statement)
         properties = With(statement.properties, self.catalog.settings, statement.start, is_source=False)
         query = statement.query
         if statement.kind == "TABLE" and query.group_by is None and uses_aggregates(query):
@@ -257,7 +257,7 @@ class Statements:
         self._end_query(relation.name)
         self._steps[relation.name] = readers, readers.steps - before
         self.catalog.relations[relation.name] = relation
-        return Executed(statement, handle, relation)
+        return DefinedStatement(statement, handle, relation)
 
     @staticmethod
     def _key_format(properties: With, origin: Relation) -> Format:
@@ -271,7 +271,9 @@ class Statements:
         format = properties.format("KEY", name or "KAFKA")
         return msgspec.structs.replace(format, delimiter=delimiter)
 
-    def _sink_relation(self, statement: CreateAs, properties: With, result: Result, key_format: Format) -> Relation:
+    def _sink_relation(
+        self, statement: CreateAs, properties: With, result: DefinedResult, key_format: Format
+    ) -> Relation:
         start = statement.start
         if not result.keys:
             if properties.text("KEY_FORMAT") not in (None, "NONE"):
@@ -321,7 +323,7 @@ class Statements:
             raise Problem(statement.start, f"columns of {statement.name} cannot change", "only add columns at the end")
 
     @_execute.register
-    def _insert_select(self, statement: InsertSelect) -> Executed:
+    def _insert_select(self, statement: InsertSelect) -> DefinedStatement:
         target = self.catalog.find(statement.target, statement.start)
         if target.kind == "TABLE":
             raise Problem(statement.start, f"{target.name} is a table: INSERT INTO … SELECT needs a stream")
@@ -333,7 +335,7 @@ class Statements:
         if result.kind == "TABLE":
             raise Problem(statement.start, "this query results in a TABLE", "INSERT INTO needs a query of a stream")
         check_insert(statement, result, target)
-        return Executed(statement, write(result, target), target, name=name)
+        return DefinedStatement(statement, write(result, target), target, name=name)
 
     def insert_name(self, statement: InsertSelect) -> str:
         """Return the name of a query that inserts: of its target and sources, so that others can come and go."""
@@ -348,9 +350,9 @@ class Statements:
         return name if number == 1 else f"{name}-{number}"
 
     @_execute.register
-    def _select(self, statement: Select) -> Executed:
+    def _select(self, statement: Select) -> DefinedStatement:
         query: Query = statement.query
         translator = QueryTranslator(query, self._readers(), self.catalog, self.query_name)
         origin = translator.names.inputs[0].relation
         result = translator.result(origin.key_format)
-        return Executed(statement, result.handle)
+        return DefinedStatement(statement, result.handle)

@@ -11,7 +11,7 @@ from millstream.sql.coercion import can_pass
 from millstream.sql.nodes import Query
 from millstream.sql.problems import Problem
 from millstream.sql.selection import SqlSelection
-from millstream.sql.translate.result import Result
+from millstream.sql.translate.result import DefinedResult
 from millstream.sql.types import quoted
 
 
@@ -42,7 +42,7 @@ def branch_names(name: str, query: Query) -> list[str]:
     return names
 
 
-def merged(query: Query, results: list[Result]) -> Result:
+def merged(query: Query, results: list[DefinedResult]) -> DefinedResult:
     """Return the result of a UNION ALL; its columns are those of the first query."""
     first = results[0]
     streams: list[Any] = []
@@ -54,10 +54,10 @@ def merged(query: Query, results: list[Result]) -> Result:
     node = Merge(sources=tuple(stream._node for stream in streams))
     handle = Stream(first.handle._draft, node)
     is_rekeyed = any(result.is_rekeyed for result in results)
-    return Result(handle, "STREAM", first.keys, first.values, first.window, first.origin, is_rekeyed=is_rekeyed)
+    return DefinedResult(handle, "STREAM", first.keys, first.values, first.window, first.origin, is_rekeyed=is_rekeyed)
 
 
-def _check_columns(branch: Query, result: Result, first: Result) -> None:
+def _check_columns(branch: Query, result: DefinedResult, first: DefinedResult) -> None:
     if list(result.keys.values()) != list(first.keys.values()) or result.window != first.window:
         raise Problem(branch.offset, "the queries of UNION ALL have different keys", "use PARTITION BY in one of them")
     if len(result.values) != len(first.values):
@@ -76,7 +76,7 @@ def _check_columns(branch: Query, result: Result, first: Result) -> None:
             )
 
 
-def _renamed(result: Result, first: Result) -> Any:
+def _renamed(result: DefinedResult, first: DefinedResult) -> Any:
     """Return a stream whose columns have the names and types of the first query."""
     if result.values == first.values and list(result.values) == list(first.values):
         return result.handle

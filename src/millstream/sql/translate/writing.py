@@ -14,11 +14,11 @@ from millstream.sql.nodes import InsertSelect
 from millstream.sql.problems import Problem
 from millstream.sql.selection import SqlSelection
 from millstream.sql.translate.reading import ColumnTime
-from millstream.sql.translate.result import Result
+from millstream.sql.translate.result import DefinedResult
 from millstream.sql.types import quoted
 
 
-def check_insert(statement: InsertSelect, result: Result, target: Relation) -> None:
+def check_insert(statement: InsertSelect, result: DefinedResult, target: Relation) -> None:
     """Reject a result whose columns are not those of the target."""
     mine: Columns = {**result.keys, **result.values}
     wanted: Columns = {**target.keys, **target.values}
@@ -39,7 +39,7 @@ def check_insert(statement: InsertSelect, result: Result, target: Relation) -> N
             )
 
 
-def write(result: Result, target: Relation) -> Handle[Any, Any]:
+def write(result: DefinedResult, target: Relation) -> Handle[Any, Any]:
     """Write a result to the topic of a relation."""
     stream = result.handle.to_stream() if result.kind == "TABLE" else result.handle
     timestamp = None if target.timestamp is None else ColumnTime(target)
@@ -53,7 +53,7 @@ def write(result: Result, target: Relation) -> Handle[Any, Any]:
     return handle
 
 
-def _converted(stream: Any, result: Result, target: Relation) -> Any:
+def _converted(stream: Any, result: DefinedResult, target: Relation) -> Any:
     """Return a stream whose columns have the types of the target."""
     from_columns: Mapping[str, Any] = result.values
     scope = tuple((name, str(type), "value") for name, type in from_columns.items())

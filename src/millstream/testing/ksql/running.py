@@ -12,7 +12,7 @@ from millstream.errors import MillstreamError, SqlError
 from millstream.sql.catalog import Catalog, Relation
 from millstream.sql.registries import URL, RegistryAddress, use_client
 from millstream.sql.translate.reading import Readers
-from millstream.sql.translate.statements import Executed, Statements
+from millstream.sql.translate.statements import DefinedStatement, Statements
 from millstream.testing.driver import TestDriver
 from millstream.testing.ksql.cases import Case
 from millstream.testing.ksql.extensions import EXTENSIONS
@@ -33,14 +33,14 @@ class Outcome(NamedTuple):
 
 class _Query(NamedTuple):
     app: App
-    executed: Executed
+    executed: DefinedStatement
     relations: dict[str, Relation]
     """The relations by topic, at the time of the query."""
 
 
 def run_queries(case: Case) -> Outcome:
     """Run a case of the suite ``qtt``."""
-    return judged(case, lambda: _Run(case).outcome())
+    return judged(case, lambda: _CaseRun(case).outcome())
 
 
 def judged(case: Case, run: Callable[[], Outcome]) -> Outcome:
@@ -56,7 +56,7 @@ def judged(case: Case, run: Callable[[], Outcome]) -> Outcome:
         return Outcome("failed", f"{type(error).__name__}: {error}")
 
 
-class _Run:
+class _CaseRun:
     def __init__(self, case: Case) -> None:
         self._case = case
         self._catalog = Catalog()

@@ -19,7 +19,7 @@ from millstream.sql.tokens import tokens_of
 from millstream.sql.translate.defining import relation_of
 from millstream.sql.translate.inserting import insertion_of
 from millstream.sql.translate.reading import Readers
-from millstream.sql.translate.statements import Executed, Statements, located
+from millstream.sql.translate.statements import DefinedStatement, Statements, located
 from millstream.testing.driver import TestDriver
 from millstream.testing.ksql.cases import Case
 from millstream.testing.ksql.extensions import EXTENSIONS
@@ -92,7 +92,7 @@ class _ScriptRun:
         [statement] = parse(f"{beginning} {rest}", self._catalog.types, self._catalog.variables)
         return statement
 
-    def _apply(self, executed: Executed) -> None:
+    def _apply(self, executed: DefinedStatement) -> None:
         if executed.insertion is not None:
             insertion = executed.insertion
             self._feed(insertion.topic, Raw(insertion.key, insertion.value, insertion.timestamp or 0))
