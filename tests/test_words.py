@@ -7,6 +7,11 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+import pytest
+from tests.test_architecture import tree_of
+
+pytestmark = pytest.mark.xdist_group("architecture")  # one process parses the source
+
 ROOT = Path(__file__).parent.parent
 LIST = ROOT / "CONTRIBUTING.md"
 READ_BY_PEOPLE = {".py", ".md", ".js", ".html", ".css", ".toml", ".yml", ""}
@@ -65,7 +70,7 @@ def test_no_two_modules_define_classes_of_one_name() -> None:
         name = path.relative_to(ROOT / "src" / "millstream").as_posix()
         if name.startswith(("testing/", "plan/")) or name == "sql/nodes.py":
             continue
-        for node in ast.parse(path.read_text()).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 modules[node.name].append(name)
     assert not {name: where for name, where in modules.items() if len(where) > 1}
@@ -73,7 +78,7 @@ def test_no_two_modules_define_classes_of_one_name() -> None:
 
 def defined_names(path: Path) -> list[tuple[str, int]]:
     names: list[tuple[str, int]] = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.append((node.id, node.lineno))
         elif isinstance(node, ast.arg):
