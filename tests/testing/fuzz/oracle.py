@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.testing.fuzz.profiles import PROFILES, case_of
+from tests.testing.fuzz.profiles import KINDS, case_of
 
 from millstream.testing.conformance.cases import Case, Expectation
 from millstream.testing.conformance.comparing import last_per_key
@@ -132,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.testing.fuzz.oracle", description=__doc__)
     parser.add_argument("--topologies", type=int, default=200, help="how many to compare")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first one")
-    parser.add_argument("--profile", choices=PROFILES, nargs="+", default=list(PROFILES), help="the kinds of cases")
+    parser.add_argument("--profile", choices=KINDS, nargs="+", default=list(KINDS), help="the kinds of cases")
     arguments = parser.parse_args()
     counts: Counter[str] = Counter()
     with oracle() as kafka:

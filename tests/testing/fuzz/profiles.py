@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from tests.testing.fuzz.enriching import enriched, in_turn, with_numbers, with_times_in_values
+from tests.testing.fuzz.recorded import varied
 
 from millstream.testing.conformance.cases import Case
 from millstream.testing.fuzz import verbs
@@ -356,9 +357,38 @@ PROFILES.update({
 })  # fmt: skip
 
 
-def case_of(profile: str, seed: int) -> Case:
+class Recorded(NamedTuple):
+    """A kind of variations of recorded cases: the groups to choose from, and what changes a case afterwards."""
+
+    groups: tuple[str, ...]
+    change: Callable[[Case, random.Random], Case] = _unchanged
+
+
+_COMPOSED = ("fuzz/", "process/", "emit/", "suppress/", "sub-topologies/", "nulls/", "windowed-keys/")
+RECORDED = {
+    "recorded": Recorded(("",)),
+    "recorded fuzz": Recorded(("fuzz/",)),
+    "recorded windows": Recorded(("emit/", "suppress/", "windowed-keys/", "window/", "session/", "sliding/")),
+    "recorded shuffles": Recorded(("sub-topologies/", "nulls/", "cogroup/", "composed/")),
+    "recorded tables": Recorded(("versioned/", "process/", "join/", "table/")),
+    "recorded caching": Recorded(("caching/",)),
+    "recorded handlers": Recorded(("errors/handlers",)),
+    "recorded headers": Recorded(_COMPOSED, _with_headers),
+    "recorded with cache": Recorded(_COMPOSED, _with_cache),
+    "recorded with handlers": Recorded(_COMPOSED, _with_handlers),
+}
+KINDS = (*PROFILES, *RECORDED)
+
+
+def case_of(kind: str, seed: int) -> Case:
     """Return the case of a seed of some kind."""
-    kind = PROFILES[profile]
-    case = random_case(seed, portable=True, verbs=kind.verbs, min_verbs=kind.min_verbs, max_steps=kind.max_steps)
-    changed = kind.change(case, random.Random(seed))
-    return msgspec.structs.replace(changed, id=f"{profile}/{seed}", group=profile)
+    if kind in RECORDED:
+        case, change = varied(seed, RECORDED[kind].groups), RECORDED[kind].change
+    else:
+        profile = PROFILES[kind]
+        case = random_case(
+            seed, portable=True, verbs=profile.verbs, min_verbs=profile.min_verbs, max_steps=profile.max_steps
+        )
+        change = profile.change
+    changed = change(case, random.Random(seed))
+    return msgspec.structs.replace(changed, id=f"{kind}/{seed}", group=kind)

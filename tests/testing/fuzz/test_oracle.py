@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import cycle
 
 import msgspec
 import pytest
 from tests.conformance.test_cases import LINES
 from tests.testing.fuzz.oracle import Oracle, oracle
-from tests.testing.fuzz.profiles import case_of
+from tests.testing.fuzz.profiles import RECORDED, case_of
 
 from millstream.plan.stateless import Repartition
 from millstream.testing.conformance.cases import Case
@@ -17,6 +18,7 @@ from millstream.testing.conformance.topology import Topology
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka streams oracle")]
 
 TOPOLOGIES = 40
+VARIATIONS = 20
 FIRST_SEED = 3000
 MAX_EDGES = 2
 
@@ -31,6 +33,17 @@ def test_random_topologies_have_the_results_of_kafka_streams(kafka: Oracle) -> N
     seeds = range(FIRST_SEED, FIRST_SEED + TOPOLOGIES)
     cases = [case for seed in seeds if edges_of(case := case_of("plain", seed)) <= MAX_EDGES]
     assert [report for case in cases if (report := kafka.failure_of(case)) is not None] == [], f"seeds {seeds}"
+
+
+def test_variations_of_recorded_cases_have_the_results_of_kafka_streams(kafka: Oracle) -> None:
+    seeds = range(FIRST_SEED, FIRST_SEED + VARIATIONS)
+    cases = [case_of(kind, seed) for seed, kind in zip(seeds, cycle(RECORDED), strict=False)]
+    assert [report for case in cases if (report := kafka.failure_of(case)) is not None] == [], f"seeds {seeds}"
+
+
+def test_a_variation_follows_from_its_seed() -> None:
+    assert case_of("recorded", 1) == case_of("recorded", 1)
+    assert case_of("recorded", 1).steps != case_of("recorded", 2).steps
 
 
 def edges_of(case: Case) -> int:
