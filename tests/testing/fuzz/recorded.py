@@ -25,6 +25,7 @@ _NOT_VARIED = ("errors", "routing/dynamic-topic", "time/extractor")
 """Groups whose cases are refused, or fail with most inputs."""
 _SPECIAL = ("value_even", "concat_key")
 """Functions that fail on text, or that tables do not have."""
+_NUMBERS = ("count", "punctuate", "ticks", "'number'")
 _CHANGED = 0.25
 
 
@@ -67,7 +68,7 @@ def _changed(node: Node, case: Case, pick: random.Random) -> Node:
         if pick.random() > _CHANGED:
             continue
         if name in _FUNCTIONS and isinstance(value, str) and not _is_fixed(node, name, case):
-            node[name] = pick.choice([each for each in _values()[_kind(node, name)] if each not in _SPECIAL])
+            node[name] = pick.choice(_choices(node, name, case))
         elif name.endswith("_ms") and name not in ("retention_ms", "versioned_history_ms", "advance_ms", "size_ms"):
             near = [each for each in _values()[_kind(node, name)] if abs(each) <= 10 * max(abs(value), 10)]
             node[name] = pick.choice(near)
@@ -76,6 +77,14 @@ def _changed(node: Node, case: Case, pick: random.Random) -> Node:
     if "before_ms" in node and node["before_ms"] + node["after_ms"] < 0:
         node["before_ms"] = -node["before_ms"]
     return node
+
+
+def _choices(node: Node, name: str, case: Case) -> list[str]:
+    """Return other functions for a parameter; numbers do not become keys."""
+    is_key = name == "key" or node["op"] in ("select_key", "group_by")
+    has_numbers = is_key and any(word in str(case.topology) for word in _NUMBERS)
+    left_out = (*_SPECIAL, "null_if_contains:z", "value") if has_numbers else _SPECIAL
+    return [each for each in _values()[_kind(node, name)] if each not in left_out]
 
 
 def _is_fixed(node: Node, name: str, case: Case) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import cycle
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,8 +13,10 @@ from tests.testing.fuzz.oracle import Oracle, oracle
 from tests.testing.fuzz.profiles import RECORDED, case_of
 
 from millstream.plan.stateless import Repartition
-from millstream.testing.conformance.cases import Case
+from millstream.testing.conformance.cases import Case, Expectation
+from millstream.testing.conformance.replay import do_step
 from millstream.testing.conformance.topology import Topology
+from millstream.testing.driver import TestDriver
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka streams oracle")]
 
@@ -44,6 +47,28 @@ def test_variations_of_recorded_cases_have_the_results_of_kafka_streams(kafka: O
 def test_a_variation_follows_from_its_seed() -> None:
     assert case_of("recorded", 1) == case_of("recorded", 1)
     assert case_of("recorded", 1).steps != case_of("recorded", 2).steps
+
+
+@pytest.mark.parametrize(("sender", "is_empty"), [("n0", True), ("n1", False)])
+def test_dead_letters_are_complete_also_where_kafka_streams_has_released_the_record(
+    kafka: Oracle, sender: str, is_empty: bool
+) -> None:
+    """A difference on purpose (docs/adr/0100)."""
+    nodes: list[dict[str, Any]] = [
+        {"id": "n0", "op": "stream", "topic": "in"},
+        {"id": "n1", "op": "filter", "in": "n0", "fn": "all"},
+        {"id": "n2", "op": "to", "in": sender, "topic": "out"},
+        {"id": "n3", "op": "map_values", "in": "n0", "fn": "fail_if_contains:x"},
+    ]
+    config = {"processing_handler": "continue", "dead_letter_topic": "dead"}
+    steps = [{"pipe": ["in", "a", "x", 5]}]
+    case = Case(id="dead", group="dead", topology=nodes, steps=steps, expect=Expectation(), config=config)
+    (theirs,) = [record[1:4] for record in kafka.ask(case).expect.steps[0] if record[0] == "dead"]
+    assert theirs == ([None, None, 5] if is_empty else ["a", "x", 5])
+    with TestDriver(Topology(nodes, config).app) as driver:
+        do_step(steps[0], driver)
+        (ours,) = driver.topic("dead").read_raw()
+    assert (ours.key, ours.value, ours.timestamp) == (b"a", b"x", 5)
 
 
 def edges_of(case: Case) -> int:
