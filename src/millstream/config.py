@@ -65,7 +65,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     changelog_names: Literal["dotted", "kafka-streams"] = "dotted"
     """How new changelogs are called: ``APP.STAGE.changelog``, or ``APP-STORE-changelog`` as in Kafka Streams."""
     checkpoint: str | None = None
-    """Path or URI, reachable from all hosts, to which state is replicated so that several hosts can run the app."""
+    """Path or URI, reachable from all hosts, with a copy of state and journal from which other hosts continue."""
     snapshot_every: int = 100
     """Number of batches of a task after which its full state is replicated instead of the changes."""
     master: str | None = None

@@ -1,4 +1,4 @@
-"""Hosts that run the same app on one cluster, each with its own disk and its own connections, without Spark."""
+"""Hosts that run the same app on one cluster or log, each with its own disk and its own connections, without Spark."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ import msgspec
 from tests.assembling import local_loop
 
 from millstream import App, Config
-from millstream.admin.changelogs import bind_changelogs, has_changelogs, open_journal, restore_states
+from millstream.admin.changelogs import bind_changelogs, has_changelogs, restore_states
+from millstream.admin.checkpoints import fill_checkpoint, restore_from_checkpoint
 from millstream.admin.inputs import bind_inputs
+from millstream.admin.journals import open_journal
 from millstream.admin.upgrade import upgrade
 from millstream.batch.app_spec import AppSpec
 from millstream.batch.assembly import Assembly, TaskSettings
 from millstream.batch.execute import run_batch
 from millstream.batch.journal import Journal
-from millstream.batch.journal_changelog import JournalChangelog, Owner
+from millstream.batch.journal_changelog import JournalChangelog
+from millstream.batch.shared_journal import Owner
 from millstream.batch.topics import lay_out, read_topics
 from millstream.batch.write_behind import DeferredJournal, WriteBehind
+from millstream.broker_urls import open_broker
 from millstream.foundation.paths import journal_dir, state_dir
 from millstream.foundation.storage import close_environments
-from millstream.kafka import KafkaBroker
 from millstream.tables.opening import catalog_of
 from millstream.task.environment import TaskEnvironment
 
@@ -34,7 +37,7 @@ class Host:
     """One disk and one connection; ``behind`` writes state as a resident task does."""
 
     def __init__(self, app: App, url: str, disk: Path, *, behind: bool = False, **config: Any) -> None:
-        self.broker = KafkaBroker(url)
+        self.broker: Any = open_broker(url, disk)
         self.disk = disk
         self.behind = behind
         self.app = app
@@ -88,11 +91,16 @@ class Run:
         bind_inputs(spec.id, self.journal, broker, read_topics(spec, broker))
         has = has_changelogs(spec, broker)
         directory = state_dir(spec.data_dir, spec.id)
-        self.restored = (
-            restore_states(spec.id, directory, self.journal, broker, None, spec.config.checkpoint) if has else []
-        )
-        upgrade(self.journal, state_dir(spec.data_dir, spec.id), catalog_of(layout))
+        checkpoint = spec.config.checkpoint
+        self.restored: list[str] = []
+        if has:
+            self.restored = restore_states(spec.id, directory, self.journal, broker, None, checkpoint)
+        elif checkpoint is not None:
+            self.restored = restore_from_checkpoint(spec.id, directory, self.journal, checkpoint)
+        upgrade(self.journal, directory, catalog_of(layout))
         topics = bind_changelogs(spec, self.journal, broker, layout) if has else None
+        if topics is None and checkpoint is not None:
+            fill_checkpoint(spec.id, directory, self.journal, checkpoint)
         settings = TaskSettings.of(spec, self.journal.lineage(), topics)
         if self.journal.changelog is not None:
             settings = msgspec.structs.replace(settings, generation=self.journal.changelog.owner.generation(1))
@@ -116,9 +124,9 @@ class Run:
     def write_behind(self) -> WriteBehind:
         path = journal_dir(self.host.disk, self.host.app.id)
         changelog = None
-        if self.journal.changelog is not None:
+        before = self.journal.changelog
+        if isinstance(before, JournalChangelog):
             self.journal.leave()
-            before = self.journal.changelog
             changelog = JournalChangelog(self.host.broker, self.host.app.id, before.topic, before.owner)
         journal = DeferredJournal(path, changelog=changelog)
         journal.join()

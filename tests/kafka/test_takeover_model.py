@@ -9,7 +9,6 @@ not deterministic: a second run of a batch sends other records between its stage
 from __future__ import annotations
 
 import random
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,16 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.schedules import Schedule
 
 from millstream import App, Config
 from millstream.batch.assembly import Assembly, TaskSettings
 from millstream.batch.batch import Batch, check_ran, progress_after
 from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
-from millstream.batch.journal_changelog import JournalChangelog, Owner
+from millstream.batch.journal_changelog import JournalChangelog
+from millstream.batch.shared_journal import Owner
 from millstream.batch.write_behind import DeferredJournal, WriteBehind
 from millstream.broker import Offsets, Output, RecordChunk, TopicConfig, TopicInfo, WriterLostError
-from millstream.errors import EngineError, FencedError, StateError
+from millstream.errors import EngineError, StateError
 from millstream.foundation.blocks import block_of
 from millstream.foundation.names import changelog_topic_name, journal_topic_name
 from millstream.foundation.storage import close_environments
@@ -40,53 +41,6 @@ from millstream.task.task_input import Range
 
 BATCHES = 3
 Record = tuple[bytes, bytes | None]
-
-
-class DiedError(BaseException):
-    """The driver is killed."""
-
-
-class Schedule:
-    """Lets one thread run at a time; ``choose`` picks the next one whenever a thread is about to send a request."""
-
-    def __init__(self, choose: Callable[[list[int]], tuple[int, bool]]) -> None:
-        self._choose = choose
-        self._turn = threading.Semaphore(0)
-        self._threads: dict[int, threading.Semaphore] = {}
-        self._dying: set[int] = set()
-        self.errors: list[BaseException] = []
-
-    def run(self, *drivers: Callable[[int], None]) -> None:
-        for number, driver in enumerate(drivers):
-            self._threads[number] = threading.Semaphore(0)
-            threading.Thread(target=self._work, args=(number, driver), daemon=True).start()
-        while self._threads:
-            number, dies = self._choose(sorted(self._threads))
-            if dies:
-                self._dying.add(number)
-            self._threads[number].release()
-            assert self._turn.acquire(timeout=60), "a driver waits for another one"
-        for error in self.errors:
-            raise error
-
-    def step(self, number: int) -> None:
-        """Wait for the next turn."""
-        self._turn.release()
-        self._threads[number].acquire()
-        if number in self._dying:
-            raise DiedError
-
-    def _work(self, number: int, driver: Callable[[int], None]) -> None:
-        self._threads[number].acquire()
-        try:
-            driver(number)
-        except (DiedError, FencedError):
-            pass
-        except BaseException as error:
-            self.errors.append(error)
-        finally:
-            del self._threads[number]
-            self._turn.release()
 
 
 class Cluster:

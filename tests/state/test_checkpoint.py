@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from millstream.errors import DefinitionError, StateError, StorageError
 from millstream.foundation.storage import close_environments
-from millstream.state.checkpoint import Checkpoint, CheckpointFile, TaskCheckpoint
-from millstream.state.recording import Changes
+from millstream.state.checkpoint import Checkpoint, CheckpointFile, TaskCheckpoint, commit_uploaded
 from millstream.state.task import StateVersion, TaskState
 
 STORE = "rows"
@@ -27,6 +26,7 @@ class Host:
     def __init__(self, directory: Path, checkpoint: Checkpoint) -> None:
         self.state = TaskState(directory, (STORE,), sync=False)
         self._checkpoint = checkpoint
+        self.before_upload: Callable[[], object] | None = None
 
     @property
     def checkpoint(self) -> TaskCheckpoint:
@@ -36,26 +36,24 @@ class Host:
         self, batch: int, expected: StateVersion, rows: Rows, deleted: list[bytes], *, upload: bool = True
     ) -> StateVersion:
         """Run a batch as a task does; return the version after it."""
-        checkpoint = self.checkpoint
-        checkpoint.restore(self.state, expected, batch)
-        before = self.state.read_version()
 
-        def change(txn: Any) -> Changes:
-            recorded = self.state.recorded(txn)
-            if not self.state.has_applied(self.state.version(recorded), batch, 0, expected):
+        def apply(recorded: Any) -> None:
+            stored = self.state.version(recorded)
+            if not self.state.has_applied(stored, batch, 0, expected):
                 store = self.state.database(STORE)
                 with recorded.cursor(store) as cursor:
                     cursor.putmulti(list(rows.items()))
                 for key in deleted:
                     recorded.delete(key, db=store)
                 commit = f"{random.getrandbits(64):016x}"
-                self.state.save(recorded, StateVersion(batch, commit, base=before.commit), b"outbox")
-            return recorded.changes
+                self.state.save(recorded, StateVersion(batch, commit, base=stored.commit), b"outbox")
+            if self.before_upload is not None:
+                self.before_upload()
 
-        changes = self.state.update(change)
         if upload:
-            checkpoint.upload(self.state, before.commit, changes)
-            checkpoint.snapshot_if_due(self.state)
+            commit_uploaded(self._checkpoint, "words/0", self.state, expected, batch, apply)
+        else:
+            self.state.update(lambda txn: apply(self.state.recorded(txn)))
         return self.state.read_version()
 
     def rows(self) -> Rows:
@@ -96,13 +94,55 @@ def test_a_commit_that_was_never_uploaded_is_discarded(checkpoint: Checkpoint, t
     assert first.rows() == {b"k": b"2", b"m": b"3"}
 
 
-def test_a_commit_whose_upload_failed_is_uploaded_later_as_a_snapshot(checkpoint: Checkpoint, tmp_path: Path) -> None:
+def test_a_commit_whose_upload_failed_is_applied_again(checkpoint: Checkpoint, tmp_path: Path) -> None:
     first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
     done = first.run(1, StateVersion(), {b"k": b"1"}, [])
-    first.run(2, done, {b"k": b"2"}, [], upload=False)
-    again = first.run(2, done, {b"k": b"never applied"}, [])
+    first.run(2, done, {b"k": b"without effect"}, [], upload=False)
+    again = first.run(2, done, {b"k": b"2"}, [])
     second.run(3, again, {b"m": b"3"}, [])
     assert second.rows() == {b"k": b"2", b"m": b"3"}
+
+
+def test_of_two_attempts_at_the_same_time_the_first_upload_counts(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    """A driver that was cut off and the one that has taken over run the same batch, with different results."""
+    first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
+    done = first.run(1, StateVersion(), {b"k": b"1"}, [])
+    winners: list[StateVersion] = []
+
+    def run_elsewhere() -> None:
+        if not winners:
+            winners.append(second.run(2, done, {b"k": b"of the second"}, []))
+
+    first.before_upload = run_elsewhere
+    assert first.run(2, done, {b"k": b"of the first"}, []) == winners[0]
+    assert first.rows() == second.rows() == {b"k": b"of the second"}
+    first.before_upload = None
+    assert first.run(3, winners[0], {b"m": b"3"}, []).batch == 3
+
+
+def test_an_upload_that_was_not_chosen_before_its_host_died_is_continued(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
+
+    def die(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TaskCheckpoint, "_choose", die)
+        with pytest.raises(KeyboardInterrupt):
+            first.run(1, StateVersion(), {b"k": b"of the first"}, [])
+    version = second.run(1, StateVersion(), {b"k": b"of the second"}, [])
+    assert second.rows() == {b"k": b"of the first"}
+    assert first.run(1, StateVersion(), {b"k": b"of the first, again"}, []) == version
+
+
+def test_state_of_an_app_that_had_no_checkpoint_is_uploaded(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    first, second = Host(tmp_path / "a", checkpoint), Host(tmp_path / "b", checkpoint)
+    local = first.run(1, StateVersion(), {b"k": b"1"}, [], upload=False)
+    version = first.run(2, local, {b"m": b"2"}, [])
+    second.run(3, version, {}, [])
+    assert second.rows() == {b"k": b"1", b"m": b"2"}
 
 
 def test_a_checkpoint_with_missing_files_is_rejected(checkpoint: Checkpoint, tmp_path: Path) -> None:

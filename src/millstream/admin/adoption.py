@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from millstream.admin.adopted_stores import AdoptedRow, AdoptedStore, Formats, adoptable_stores
-from millstream.admin.changelogs import fetch_journal, replace_journal
+from millstream.admin.journals import fetch_journal, replace_journal
 from millstream.admin.kafka_streams import (
     changelog_name,
     changelogs_of,

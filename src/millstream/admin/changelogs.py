@@ -1,4 +1,4 @@
-"""Open the journal of an app, and bind its state to changelog topics.
+"""Bind the state of an app to changelog topics, and restore it from them.
 
 The journal names the changelog topics that contain the state of the app. If a topic is missing there, because the app
 has had no changelogs so far, its state was restored from a savepoint or moved to other partitions, or the topic was
@@ -11,29 +11,21 @@ from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from pathlib import Path
 
-from millstream.admin.inputs import check_cluster
 from millstream.batch.app_spec import AppSettings
 from millstream.batch.batch import Progress
 from millstream.batch.journal import Journal
-from millstream.batch.journal_changelog import (
-    JournalChangelog,
-    Owner,
-    find_journal_topic,
-    journal_topic,
-    missing_changelog,
-)
+from millstream.batch.journal_changelog import missing_changelog
 from millstream.batch.restoring import Restoring
 from millstream.broker import Broker, Output, SupportsChangelogs, TopicInfo, WriterLostError
 from millstream.errors import BrokerUnavailableError, DefinitionError, StateError, UnknownTopicError
 from millstream.foundation.databases import database_names
-from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import (
     changelog_topic_name,
     journal_topic_name,
     kafka_streams_changelog_name,
     producer_prefix,
 )
-from millstream.foundation.paths import journal_dir, lock_file, state_dir
+from millstream.foundation.paths import state_dir
 from millstream.foundation.storage import Environment
 from millstream.plan.layout import Layout
 from millstream.state.changelog_rows import POSITIONS, changelog_block, is_changelog_key
@@ -49,65 +41,6 @@ _SEED_ROWS = 20_000
 def has_changelogs(app: AppSettings, broker: Broker) -> bool:
     """Whether the journal and the state of an app are kept on its broker too."""
     return app.config.changelogs and isinstance(broker, SupportsChangelogs)
-
-
-def open_journal(app: AppSettings, broker: Broker, owner: Owner, restoring: Restoring | None = None) -> Journal:
-    """Open the journal of an app; if it is on the broker too, all other runs of the app are fenced."""
-    path = journal_dir(app.data_dir, app.id)
-    local = Journal(path, durable=app.is_durable)
-    check_cluster(app.id, local, broker)
-    if not has_changelogs(app, broker):
-        topic = None if local.is_ahead() else find_journal_topic(broker, app.id)
-        if topic is not None:
-            _leave_changelogs(app, broker, JournalChangelog(broker, app.id, topic, owner), restoring)
-        return local
-    topic = journal_topic(broker, app.id, creates=app.config.create_topics)
-    changelog = JournalChangelog(broker, app.id, topic, owner)
-    journal = Journal(path, durable=app.is_durable, changelog=changelog)
-    journal.take_over()
-    check_cluster(app.id, journal, broker)
-    return journal
-
-
-def _leave_changelogs(
-    app: AppSettings, broker: Broker, changelog: JournalChangelog, restoring: Restoring | None
-) -> None:
-    """Copy what only the broker may have to this host, which from now on has the only copy."""
-    journal = Journal(journal_dir(app.data_dir, app.id), durable=app.is_durable, changelog=changelog)
-    journal.take_over()
-    restore_states(app.id, state_dir(app.data_dir, app.id), journal, broker, restoring, app.config.checkpoint)
-    journal.leave()
-    Journal(journal_dir(app.data_dir, app.id), durable=app.is_durable).leave_changelogs()
-
-
-def journal_of(broker: Broker, data_dir: Path, app: str) -> Journal:
-    """Return the journal of a stopped app for a change of it; with a journal on the broker, this fences its runs."""
-    journal = _followed(broker, data_dir, app)
-    journal.take_over()
-    return journal
-
-
-def _followed(broker: Broker, data_dir: Path, app: str) -> Journal:
-    topic = find_journal_topic(broker, app)
-    changelog = None if topic is None else JournalChangelog(broker, app, topic, Owner.new())
-    return Journal(journal_dir(data_dir, app), changelog=changelog)
-
-
-def fetch_journal(broker: Broker, data_dir: Path, app: str, *, is_locked: bool = False) -> None:
-    """Bring the journal of an app on this host up to date with its broker, unless the app runs here.
-
-    ``is_locked`` if the caller holds the lock of the app.
-    """
-    has_topic = find_journal_topic(broker, app) is not None
-    if has_topic and (is_locked or not FileLock(lock_file(data_dir, app)).is_held()):
-        _followed(broker, data_dir, app).follow()
-
-
-def replace_journal(broker: Broker, data_dir: Path, app: str) -> None:
-    """Replace the journal of an app on the broker, if it is there, by the one on this host."""
-    if find_journal_topic(broker, app) is not None:
-        Journal(journal_dir(data_dir, app)).leave_changelogs()
-        journal_of(broker, data_dir, app).leave()
 
 
 def restore_states(

@@ -16,7 +16,9 @@ from typing import Any
 
 import msgspec
 
-from millstream.admin.changelogs import fetch_journal, journal_of, restore_states
+from millstream.admin.changelogs import restore_states
+from millstream.admin.checkpoints import restore_from_checkpoint
+from millstream.admin.journals import fetch_journal, journal_of
 from millstream.admin.upgrade import upgrade
 from millstream.batch.batch import Progress
 from millstream.batch.journal import StateMigration
@@ -77,7 +79,10 @@ class _Rescaling:
         self._broker = broker
         self._journal = journal_of(broker, data_dir, app)
         self._state = state_dir(data_dir, app)
-        if self._journal.changelog is not None:
+        checkpoint = self._journal.checkpoint()
+        if checkpoint is not None:
+            restore_from_checkpoint(app, self._state, self._journal, checkpoint)
+        elif self._journal.changelog is not None:
             restore_states(app, self._state, self._journal, broker)
         self._journal.replay_commits(self._state)
         self._plan = plan

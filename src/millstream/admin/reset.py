@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from millstream.admin.changelogs import fetch_journal, replace_journal
 from millstream.admin.group_offsets import resolve_offset
+from millstream.admin.journals import fetch_journal, replace_journal
 from millstream.admin.savepoints import remove_app
 from millstream.batch.batch import Progress
 from millstream.batch.journal import Journal
@@ -80,9 +80,10 @@ def execute_reset(broker: Broker, data_dir: Path, reset: Reset) -> None:
     try:
         if reset.stages:  # first, because the names of producers follow from the directories of stages
             broker.forget_producers([producer_prefix(app, stage) for stage in reset.stages])
+        checkpoint = Journal(journal_dir(data_dir, app)).checkpoint()
         remove_app(data_dir, app)
         store_positions(data_dir, app, reset.positions)
-        replace_journal(broker, data_dir, app)
+        replace_journal(broker, data_dir, app, checkpoint)
         for topic in set(reset.changelogs) & set(broker.topic_names()):
             broker.delete_topic(topic)
     finally:

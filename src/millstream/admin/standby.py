@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from millstream.admin.changelogs import fetch_journal, restore_states
+from millstream.admin.changelogs import restore_states
+from millstream.admin.journals import fetch_journal
 from millstream.batch.app_spec import AppSettings
 from millstream.batch.journal import Journal
 from millstream.batch.journal_changelog import find_journal_topic

@@ -16,9 +16,10 @@ import msgspec
 
 from millstream.batch.batch import Batch, Progress
 from millstream.batch.history import HISTORY, FailureReport, History
-from millstream.batch.journal_changelog import JOURNAL, JournalChangelog, is_marked_ahead, mark_ahead
+from millstream.batch.journal_files import CHECKPOINT_ROW
 from millstream.batch.lineage import LINEAGE, lineage_in
 from millstream.batch.report import BatchReport
+from millstream.batch.shared_journal import JOURNAL, SharedJournal, is_marked_ahead, mark_ahead
 from millstream.foundation.content import JOURNAL as JOURNAL_CONTENT
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
@@ -90,9 +91,9 @@ class Journal:
     """The journal of one app."""
 
     def __init__(
-        self, path: Path, *, durable: bool = True, readonly: bool = False, changelog: JournalChangelog | None = None
+        self, path: Path, *, durable: bool = True, readonly: bool = False, changelog: SharedJournal | None = None
     ) -> None:
-        """Open a journal; with a changelog, everything but the history is written to its topic first."""
+        """Open a journal; with a changelog, everything but the history is written there first."""
         self.path = path
         self.changelog = changelog
         databases = (_JOURNAL, HISTORY, _PENDING)
@@ -297,6 +298,19 @@ class Journal:
     def remember_changelogs(self, topics: Mapping[str, ChangelogTopic]) -> None:
         """Store which changelog topics contain the state."""
         self._update(lambda txn: txn.put(_CHANGELOGS, msgspec.json.encode(topics), db=self._database))
+
+    def checkpoint(self) -> str | None:
+        """Return the location of the checkpoint that has the journal too, or None if there is none."""
+        with self._environment.read() as txn:
+            stored = txn.get(CHECKPOINT_ROW[1], db=self._database)
+        return None if stored is None else bytes(stored).decode()
+
+    def remember_checkpoint(self, uri: str | None) -> None:
+        """Store which checkpoint has the journal too."""
+        if uri is None:
+            self._update(lambda txn: txn.delete(CHECKPOINT_ROW[1], db=self._database))
+        elif uri != self.checkpoint():
+            self._update(lambda txn: txn.put(CHECKPOINT_ROW[1], uri.encode(), db=self._database))
 
     def write_catalog(
         self,

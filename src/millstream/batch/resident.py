@@ -18,10 +18,12 @@ from millstream.batch.assembly import Assembly
 from millstream.batch.control_socket import TaskSocket
 from millstream.batch.execute import run_batch
 from millstream.batch.journal import Journal
-from millstream.batch.journal_changelog import JournalChangelog, Owner
+from millstream.batch.journal_changelog import JournalChangelog
+from millstream.batch.journal_files import JournalFiles
 from millstream.batch.lease import Lease
 from millstream.batch.loop import BatchLoop, Execute, LoopOptions, Until
 from millstream.batch.report import BatchReport
+from millstream.batch.shared_journal import Owner, SharedJournal
 from millstream.batch.write_behind import DeferredJournal, WriteBehind, can_write_behind
 from millstream.broker import Broker
 from millstream.task.changelog import ChangelogTopic
@@ -45,16 +47,20 @@ class ResidentSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_records: int
     """With a larger backlog the task hands control back to the driver."""
     journal_topic: ChangelogTopic | None = None
+    journal_checkpoint: str | None = None
+    """Where the journal is stored outside the host, if it is: in a topic or in a checkpoint."""
     owner: Owner | None = None
-    """The run that the task belongs to, if the journal is in a topic."""
+    """The run that the task belongs to, if the journal is stored outside the host."""
     fence: bool = True
     """Whether tasks of earlier batches may still be running."""
 
-    def journal_changelog(self, app: str, broker: Broker) -> JournalChangelog | None:
-        """Return the changelog of the journal, if it has one."""
-        if self.journal_topic is None or self.owner is None:
-            return None
-        return JournalChangelog(broker, app, self.journal_topic, self.owner)
+    def journal_changelog(self, app: str, broker: Broker) -> SharedJournal | None:
+        """Return where the journal is stored outside the host."""
+        if self.owner is not None and self.journal_topic is not None:
+            return JournalChangelog(broker, app, self.journal_topic, self.owner)
+        if self.owner is not None and self.journal_checkpoint is not None:
+            return JournalFiles(self.journal_checkpoint, app, self.owner)
+        return None
 
 
 def run_resident_task(assembly: Assembly, settings: ResidentSettings) -> None:

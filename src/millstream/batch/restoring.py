@@ -1,4 +1,4 @@
-"""The progress of restoring state from changelogs, as text."""
+"""The progress of restoring state from changelogs or from a checkpoint, as text."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ class Restoring:
         self._clock = clock
         self._began = clock()
         self._task = ""
+        self._source = "its changelog"
         self._tasks = 1
         self._done = 0
         self._rows = self._bytes = 0
 
-    def start(self, tasks: int) -> None:
-        """Begin with the first of so many tasks."""
+    def start(self, tasks: int, source: str = "its changelog") -> None:
+        """Begin with the first of that many tasks."""
+        self._source = source
         self._began, self._tasks, self._done = self._clock(), max(1, tasks), 0
 
     def begin(self, task: str) -> None:
@@ -55,5 +57,5 @@ class Restoring:
         left = (self._clock() - self._began) * (1 - part) / part if part > 0.01 else None
         estimate = "" if left is None else f", about {left:,.0f} s left"
         number = min(self._done + 1, self._tasks)
-        where = f"{_VERB} {self._task} (task {number} of {self._tasks}) from its changelog"
+        where = f"{_VERB} {self._task} (task {number} of {self._tasks}) from {self._source}"
         return f"{where}: {rows:,} rows, {size / 1e6:,.1f} MB{estimate}"

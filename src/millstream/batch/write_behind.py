@@ -28,6 +28,7 @@ from millstream.batch.execute import run_batch, task_names
 from millstream.batch.journal import Journal
 from millstream.batch.journal_changelog import JournalChangelog
 from millstream.batch.report import BatchReport
+from millstream.batch.shared_journal import SharedJournal
 from millstream.broker import Output, append_together
 from millstream.errors import EngineError, MillstreamError
 from millstream.foundation.storage import MapFullError, translate_storage_errors
@@ -56,7 +57,7 @@ def can_write_behind(env: TaskEnvironment) -> bool:
 class DeferredJournal(Journal):
     """A journal that defers the writes of the loop until a batch is committed."""
 
-    def __init__(self, path: Path, *, durable: bool = True, changelog: JournalChangelog | None = None) -> None:
+    def __init__(self, path: Path, *, durable: bool = True, changelog: SharedJournal | None = None) -> None:
         super().__init__(path, durable=durable, changelog=changelog)
         self._deferred: tuple[Progress, Batch | None, BatchReport | None] | None = None
         self._progress = Progress()
@@ -89,7 +90,7 @@ class DeferredJournal(Journal):
         self._commit_progress(self._progress, outputs)
 
     def _commit_progress(self, progress: Progress, outputs: list[Output]) -> None:
-        assert self.changelog is not None
+        assert isinstance(self.changelog, JournalChangelog)
         changes = self.changes_of(progress, None)
         self.changelog.commit_batch(self._environment, changes, outputs, lambda: self.is_done(progress.done))
         self._deferred = progress, None, None
@@ -124,7 +125,7 @@ class DeferredJournal(Journal):
 
     def _copy_deferred(self, txn: Transaction) -> None:
         assert self._deferred is not None
-        assert self.changelog is not None
+        assert isinstance(self.changelog, JournalChangelog)
         self._put(txn, self._deferred[0], None, None)
         for report in self._reports:
             self.history.add(txn, report)

@@ -10,6 +10,7 @@ import click
 from millstream.admin.upgrade import changes_of
 from millstream.app import App
 from millstream.batch.journal import Journal
+from millstream.batch.journal_files import can_hold_journal
 from millstream.cli.command import TARGET, Command
 from millstream.cli.output import show_message
 from millstream.cli.settings import CommonOptions, pass_settings
@@ -80,7 +81,9 @@ def _durability(app: App) -> str:
         guarantee = "; output is at least once" if app.config.guarantee == "at_least_once" else ""
         return f"in changelogs on {app.broker_url}, with a copy on this host{guarantee}"
     if app.config.checkpoint is not None:
-        return f"on this host, replicated to {app.config.checkpoint}"
+        if can_hold_journal(app.config.checkpoint):
+            return f"in the checkpoint {app.config.checkpoint}, with its journal, and a copy on this host"
+        return f"on this host, replicated to {app.config.checkpoint}; the journal is on this host only"
     return "on this host only"
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 
 from millstream.batch.history import HISTORY, FailureReport, History
-from millstream.batch.journal_changelog import JournalChangelog, is_marked_ahead, mark_ahead
+from millstream.batch.journal_changelog import JournalChangelog
 from millstream.batch.lineage import LINEAGE, lineage_in
+from millstream.batch.shared_journal import SharedJournal, is_marked_ahead, mark_ahead
 from millstream.broker import Output
 from millstream.foundation.content import SOURCE_JOURNAL
 from millstream.foundation.storage import Environment, open_environment
@@ -50,7 +51,7 @@ class SourceJournal:
         )
         self._database = self._environment.databases[SOURCE]
         self._history = History(self._environment)
-        self.changelog: JournalChangelog | None = None
+        self.changelog: SharedJournal | None = None
         """The topic of the journal, while this process has taken it over."""
 
     def take_over(self) -> None:
@@ -97,7 +98,7 @@ class SourceJournal:
     def publish(self, progress: SourceProgress, outputs: list[Output]) -> None:
         """Append records and store the position after them, in one transaction of the broker; then store it here."""
         changelog = self.changelog
-        assert changelog is not None
+        assert isinstance(changelog, JournalChangelog)
         changes: Changes = {(SOURCE, _PROGRESS): _pack(progress)}
         changelog.commit_batch(self._environment, changes, outputs, lambda: self.read().sequence >= progress.sequence)
 

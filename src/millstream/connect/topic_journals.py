@@ -10,7 +10,8 @@ from typing import Protocol
 
 from millstream.batch.app_spec import AppSettings
 from millstream.batch.journal import Journal
-from millstream.batch.journal_changelog import JOURNAL, JournalChangelog, Owner, find_journal_topic, journal_topic
+from millstream.batch.journal_changelog import JournalChangelog, find_journal_topic, journal_topic
+from millstream.batch.shared_journal import JOURNAL, Owner, SharedJournal
 from millstream.broker import Broker, SupportsChangelogs
 from millstream.foundation.paths import has_run, journal_dir
 
@@ -20,7 +21,7 @@ _APP = b"app"
 class TopicJournal(Protocol):
     """A journal that can be in a topic."""
 
-    changelog: JournalChangelog | None
+    changelog: SharedJournal | None
 
     def take_over(self) -> None: ...
     def leave(self) -> None: ...

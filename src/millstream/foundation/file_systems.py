@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
-from millstream.errors import DefinitionError
+from millstream.errors import DefinitionError, StorageError
 from millstream.foundation.small_file import sync_directory
 
 _ATOMIC_ON_CLOSE = ("s3", "gcs", "abfs")
@@ -42,6 +44,35 @@ def write_whole_file(file_system: Any, path: str, data: bytes, *, mode: int = 0o
         file_system.move(temporary, path)
     if file_system.type_name == "local":
         sync_directory(Path(directory))
+
+
+def can_create_once(file_system: Any) -> bool:
+    """Whether ``create_once`` works there; pyarrow offers it on no other file system (docs/running.md)."""
+    return bool(file_system.type_name == "local")
+
+
+def create_once(file_system: Any, path: str, data: bytes) -> bool:
+    """Create a file that appears with its whole content; False if it exists, whichever process has created it."""
+    assert can_create_once(file_system), file_system.type_name
+    directory, _, name = path.rpartition("/")
+    Path(directory).mkdir(0o700, parents=True, exist_ok=True)
+    temporary = f"{directory}/.{name}.{uuid.uuid4().hex}"
+    try:
+        _write_local(temporary, data, 0o600)
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        raise StorageError(
+            f"the file system of {directory!r} has no hard links, by which a file is created once",
+            hint="put the checkpoint on another file system",
+        ) from error
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    sync_directory(Path(directory))
+    return True
 
 
 def _write_local(path: str, data: bytes, mode: int) -> None:

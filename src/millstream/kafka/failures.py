@@ -45,6 +45,7 @@ _TRANSIENT = {
     KafkaError._UNKNOWN_PARTITION,  # the client's metadata is older than the partition
     *(KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH),  # the topic was just created again
     *(KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError.BROKER_NOT_AVAILABLE, KafkaError.CONCURRENT_TRANSACTIONS),
+    KafkaError.KAFKA_STORAGE_ERROR,  # a disk of the leader has failed or is full: another broker becomes the leader
 }
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection
 
 from millstream.admin.changelogs import bind_changelogs, has_changelogs, restore_states
+from millstream.admin.checkpoints import fill_checkpoint, restore_from_checkpoint
 from millstream.admin.inputs import bind_inputs
 from millstream.admin.upgrade import Filled, upgrade
 from millstream.batch.activity import Activity
@@ -51,19 +52,29 @@ class Deployment:
         spec, broker, journal = self.spec, self.broker, self.journal
         layout = self.layout_of(spec)
         bind_inputs(spec.id, journal, broker, read_topics(spec, broker))
-        if has_changelogs(spec, broker) and is_local(master_of(spec.config.master)):
-            directory = state_dir(spec.data_dir, spec.id)
-            restoring = Restoring(self._activity)
-            restore_states(spec.id, directory, journal, broker, restoring, spec.config.checkpoint)
-            self._activity.set("starting", "idle")
+        self._restore_states()
         self._report_pauses()
         self.changes = _upgrade(spec, broker, layout, journal, reset, filled)
         topics = bind_changelogs(spec, journal, broker, layout) if has_changelogs(spec, broker) else None
+        if topics is None and spec.config.checkpoint is not None:
+            fill_checkpoint(spec.id, state_dir(spec.data_dir, spec.id), journal, spec.config.checkpoint)
         self.assembly = Assembly(TaskSettings.of(spec, journal.lineage(), topics), layout, broker)
         backlog = self.assembly.planner(batch_size(spec.config)).backlog(journal.read()[0])
         self.waiting_records = records_in(backlog)
         self.close()
         self.engine = SparkEngine(spec, self.assembly, self._lease, self._trigger, journal)
+
+    def _restore_states(self) -> None:
+        """Bring the state on this host up to date, if the tasks run here; on a cluster, tasks do that themselves."""
+        spec, journal = self.spec, self.journal
+        directory, restoring = state_dir(spec.data_dir, spec.id), Restoring(self._activity)
+        if not is_local(master_of(spec.config.master)):
+            return
+        if has_changelogs(spec, self.broker):
+            restore_states(spec.id, directory, journal, self.broker, restoring, spec.config.checkpoint)
+        elif spec.config.checkpoint is not None:
+            restore_from_checkpoint(spec.id, directory, journal, spec.config.checkpoint, restoring)
+        self._activity.set("starting", "idle")
 
     def _report_pauses(self) -> None:
         """Log what stays paused, which would look like an app that has stopped working."""

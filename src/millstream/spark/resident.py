@@ -13,10 +13,12 @@ from millstream.batch.batch import Batch
 from millstream.batch.control_socket import DriverSocket
 from millstream.batch.journal import Journal
 from millstream.batch.journal_changelog import JournalChangelog
+from millstream.batch.journal_files import JournalFiles
 from millstream.batch.lease import Lease
 from millstream.batch.loop import Until
 from millstream.batch.report import BatchReport
 from millstream.batch.resident import ResidentSettings
+from millstream.batch.shared_journal import SharedJournal
 from millstream.batch.trigger import TriggerMode
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, ResidentHeader, encode_header
@@ -45,7 +47,7 @@ class ResidentTask:
         *,
         max_records: int,
         trigger: TriggerMode,
-        changelog: JournalChangelog | None = None,
+        changelog: SharedJournal | None = None,
     ) -> None:
         self._changelog = changelog
         self._fence = True
@@ -113,6 +115,7 @@ class ResidentTask:
         Journal(self._journal, durable=tasks.durable).replay_commits(Path(tasks.state_dir))
 
     def _rdd(self, socket: str, until: Until) -> RDD[tuple[int, bytes]]:
+        changelog = self._changelog
         settings = ResidentSettings(
             journal=str(self._journal),
             lease=str(self._lease.path),
@@ -120,8 +123,9 @@ class ResidentTask:
             until=until,
             seconds=_RESIDENT_SECONDS,
             max_records=self._max_records,
-            journal_topic=None if self._changelog is None else self._changelog.topic,
-            owner=None if self._changelog is None else self._changelog.owner,
+            journal_topic=changelog.topic if isinstance(changelog, JournalChangelog) else None,
+            journal_checkpoint=changelog.uri if isinstance(changelog, JournalFiles) else None,
+            owner=None if changelog is None else changelog.owner,
             fence=self._fence,
         )
         header = encode_header(ResidentHeader(app=self._header, settings=settings))

@@ -13,18 +13,19 @@ from typing import Any
 import msgspec
 from pyspark import SparkContext
 
-from millstream.admin.changelogs import open_journal
 from millstream.admin.filling import remove_fill, requested_fill
+from millstream.admin.journals import open_journal
 from millstream.admin.savepoints import finish_restore
 from millstream.admin.standby import Presence
 from millstream.batch.activity import Activity, HeartbeatFile
 from millstream.batch.app_spec import AppSettings, AppSpec
 from millstream.batch.fill import FillProgress
-from millstream.batch.journal_changelog import Owner
+from millstream.batch.journal_changelog import JournalChangelog
 from millstream.batch.lease import Lease
 from millstream.batch.loop import LoopOptions, Until
 from millstream.batch.report import BatchReport
 from millstream.batch.restoring import Restoring
+from millstream.batch.shared_journal import Owner
 from millstream.batch.supervisor import Supervisor
 from millstream.batch.takeover_watch import TakeoverWatch
 from millstream.batch.trigger import Trigger
@@ -111,7 +112,7 @@ class SparkRun:
             options = LoopOptions(on_batch=_naming_errors(on_batch), every_seconds=trigger.every_seconds)
             journal = open_journal(spec, broker, Owner.new(), Restoring(options.activity))
             held.callback(journal.leave)
-            if journal.changelog is not None and isinstance(broker, SupportsMembership):
+            if isinstance(journal.changelog, JournalChangelog) and isinstance(broker, SupportsMembership):
                 held.callback(Presence(spec.id, broker).close)
             deployment = Deployment(spec, broker, journal, lease, trigger, options.activity)
             held.callback(deployment.close)

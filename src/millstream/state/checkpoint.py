@@ -4,6 +4,10 @@ Each commit of a task uploads a delta, a file with everything that the commit wr
 whole environment is uploaded. The name of a file contains its commit, the commit it was built on and the checksum of
 its content, so the file names alone define the chain from a snapshot to any later commit. The same code writes to local
 paths, S3, HDFS and every other file system that pyarrow supports.
+
+Two attempts of a task may run at the same time, such as one of a driver that was cut off and one of the driver that has
+taken over. Where a file can be created once, a third kind of file decides between them: the choice of a batch names its
+commit. The attempt that has lost discards what it did and continues with the commit of the other.
 """
 
 from __future__ import annotations
@@ -11,20 +15,32 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
 import pyarrow as pa
 from pyarrow import fs
 
 from millstream.errors import DamagedError, StateError, StorageError
-from millstream.foundation.file_systems import open_file_system, write_whole_file
+from millstream.foundation.file_systems import can_create_once, create_once, open_file_system, write_whole_file
+from millstream.foundation.transactions import Transaction
 from millstream.state.recording import Changes, pack_changes, unpack_changes, write_rows
 from millstream.state.task import StateVersion, TaskState
 
-_DELTA, _SNAPSHOT = "delta", "snapshot"
+_DELTA, _SNAPSHOT, _CHOICE = "delta", "snapshot", "choice"
 _NONE = "0"
+
+OnRestore: TypeAlias = Callable[[int, int, float], None]
+"""Called with the rows and bytes that were restored so far, and their part of all, from 0 to 1."""
+
+
+T = TypeVar("T")
+
+
+class OvertakenError(Exception):
+    """Another attempt of the task has committed the batch."""
 
 
 class CheckpointFile(NamedTuple):
@@ -53,6 +69,26 @@ class CheckpointFile(NamedTuple):
         return cls(kind, int(batch), int(round_), commit, "" if previous == _NONE else previous, "".join(checksum))
 
 
+class Choice(NamedTuple):
+    """The file that names the commit of a batch, described by its name."""
+
+    batch: int
+    round: int
+    previous: str
+    """The commit that it was built on; empty for the first one."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.batch:012d}.{self.round}.{self.previous or _NONE}.{_CHOICE}"
+
+    @classmethod
+    def parse(cls, name: str) -> Choice | None:
+        parts = name.split(".")
+        if len(parts) != 4 or parts[-1] != _CHOICE:
+            return None
+        return cls(int(parts[0]), int(parts[1]), "" if parts[2] == _NONE else parts[2])
+
+
 class Checkpoint:
     """The checkpoint of one lineage of an app."""
 
@@ -78,30 +114,83 @@ class TaskCheckpoint:
         self._task = task
         self._directory = f"{checkpoint.root}/{task}"
         self._snapshot_every = checkpoint.snapshot_every
+        self._chooses = can_create_once(self._file_system)
         infos = self._file_system.get_file_info(fs.FileSelector(self._directory, allow_not_found=True))
         files = (CheckpointFile.parse(info.base_name) for info in infos)
         self.files = sorted((file for file in files if file is not None), key=lambda file: file[1:3])
+        choices = (Choice.parse(info.base_name) for info in infos)
+        self.choices = {choice for choice in choices if choice is not None}
 
-    def restore(self, state: TaskState, expected: StateVersion, batch: int) -> float:
+    def restore(
+        self, state: TaskState, expected: StateVersion, batch: int, on_progress: OnRestore = lambda *_: None
+    ) -> float:
         """Bring local state to the commit that a batch expects, or to the batch itself if it was uploaded.
 
         Return the seconds that this took, 0 if local state is there already.
         """
         began = time.perf_counter()
         stored = state.read_version()
-        target = _target_commit(self.files, expected, batch)
-        if stored.commit == target or (stored.batch == batch and expected.commit in (stored.base, stored.commit)):
+        is_local = stored.commit == expected.commit or (stored.batch == batch and stored.base == expected.commit)
+        if is_local and not self.has(expected):  # the app had no checkpoint, or a command has changed its state
+            self._upload_snapshot(state, stored)
             return 0.0
+        target = self._target_commit(expected, batch)
+        if stored.commit == target:
+            return 0.0
+        self._replace(state, target, on_progress)
+        return time.perf_counter() - began
+
+    def _replace(self, state: TaskState, target: str, on_progress: OnRestore) -> None:
+        """Replace local state by a commit of the checkpoint."""
         snapshot, deltas = _chain_to(self.files, target, self._task)
         state.close()
         shutil.rmtree(state.path, ignore_errors=True)
+        size = rows = 0
         if snapshot is not None:
             state.path.mkdir(parents=True, mode=0o700)
-            (state.path / "data.mdb").write_bytes(self._read(snapshot))
-        for delta in deltas:
-            write_rows(state.path, unpack_changes(self._read(delta)))
+            data = self._read(snapshot)
+            (state.path / "data.mdb").write_bytes(data)
+            size = len(data)
+        for done, delta in enumerate(deltas, 1):
+            data = self._read(delta)
+            changes = unpack_changes(data)
+            write_rows(state.path, changes)
+            size, rows = size + len(data), rows + len(changes)
+            on_progress(rows, size, done / len(deltas))
         state.reopen()
-        return time.perf_counter() - began
+
+    def has(self, version: StateVersion) -> bool:
+        """Whether a commit was uploaded; a task without a commit needs no files."""
+        return not version.commit or any(file.commit == version.commit for file in self.files)
+
+    def _target_commit(self, expected: StateVersion, batch: int) -> str:
+        """Return the commit to continue from: the newest of the batch itself if it was uploaded, else the expected one.
+
+        A commit that was uploaded and not chosen is chosen now: its attempt has died, or is about to choose it.
+        """
+        commit = expected.commit
+        while True:
+            deltas = [
+                file for file in self.files if file.kind == _DELTA and file.previous == commit and file.batch == batch
+            ]
+            if not deltas:
+                return commit
+            commit = self._choose(deltas[-1])
+
+    def _choose(self, delta: CheckpointFile) -> str:
+        """Return the commit of a batch, which is that of ``delta`` unless another one was chosen before."""
+        if not self._chooses:
+            return delta.commit
+        choice = Choice(delta.batch, delta.round, delta.previous)
+        path = f"{self._directory}/{choice.name}"
+        try:
+            if choice not in self.choices and create_once(self._file_system, path, delta.commit.encode()):
+                self.choices.add(choice)
+                return delta.commit
+            with self._file_system.open_input_stream(path, compression=None) as stream:
+                return bytes(stream.read()).decode()
+        except (OSError, pa.ArrowException) as error:
+            raise _cannot_write(path, error) from error
 
     def load_snapshot(self, state: TaskState) -> None:
         """Replace local state by the newest snapshot, if there is one."""
@@ -122,15 +211,16 @@ class TaskCheckpoint:
         for file in snapshots[:-1]:
             self._file_system.delete_file(f"{self._directory}/{file.name}")
 
-    def upload(self, state: TaskState, previous: str, changes: Changes) -> None:
-        """Upload the changes of the last commit; its output may be published only after that."""
-        version = state.read_version()
-        if version.commit == previous:  # applied earlier: if it was not uploaded then, its delta is lost
-            if all(file.commit != version.commit for file in self.files):
-                self._upload_snapshot(state, version)
-            return
-        delta = CheckpointFile(_DELTA, version.batch, version.round, version.commit, previous)
-        self._write(delta, pack_changes(changes))
+    def upload(self, version: StateVersion, previous: str, changes: Changes) -> None:
+        """Upload the changes of a commit, which is committed locally after that, and published last.
+
+        Raises an ``OvertakenError`` if another attempt has committed the same batch.
+        """
+        delta = self._write(
+            CheckpointFile(_DELTA, version.batch, version.round, version.commit, previous), pack_changes(changes)
+        )
+        if self._choose(delta) != version.commit:
+            raise OvertakenError
 
     def snapshot_if_due(self, state: TaskState) -> None:
         """Upload a snapshot every ``snapshot_every`` batches, and delete the files before the previous snapshot."""
@@ -140,9 +230,10 @@ class TaskCheckpoint:
         if version.batch - (snapshots[-1].batch if snapshots else first) < self._snapshot_every:
             return
         self._upload_snapshot(state, version)
-        for file in self.files:
-            if snapshots and file.batch < snapshots[-1].batch:
-                self._file_system.delete_file(f"{self._directory}/{file.name}")
+        old = snapshots[-1].batch if snapshots else 0
+        names = [file.name for file in self.files if file.batch < old]
+        for name in (*names, *(choice.name for choice in self.choices if choice.batch < old)):
+            self._file_system.delete_file(f"{self._directory}/{name}")
 
     def _upload_snapshot(self, state: TaskState, version: StateVersion) -> None:
         with tempfile.TemporaryDirectory() as directory:
@@ -150,15 +241,15 @@ class TaskCheckpoint:
             data = (Path(directory) / "data.mdb").read_bytes()
         self._write(CheckpointFile(_SNAPSHOT, version.batch, version.round, version.commit, ""), data)
 
-    def _write(self, file: CheckpointFile, data: bytes) -> None:
+    def _write(self, file: CheckpointFile, data: bytes) -> CheckpointFile:
+        """Write a file and return it with its checksum."""
         file = file._replace(checksum=f"{crc32(data):08x}")
         target = f"{self._directory}/{file.name}"
         try:
             write_whole_file(self._file_system, target, data)
         except (OSError, pa.ArrowException) as error:
-            raise StorageError(
-                f"cannot write the checkpoint {target!r}: {error}", hint="check checkpoint= and its permissions"
-            ) from error
+            raise _cannot_write(target, error) from error
+        return file
 
     def _read(self, file: CheckpointFile) -> bytes:
         path = f"{self._directory}/{file.name}"
@@ -184,16 +275,45 @@ class TaskCheckpoint:
             self._read(file)
 
 
-def _target_commit(files: list[CheckpointFile], expected: StateVersion, batch: int) -> str:
-    """Return the commit to continue from: the newest of the batch itself if it was uploaded, else the expected one."""
-    commit = expected.commit
+def commit_uploaded(
+    checkpoint: Checkpoint, task: str, state: TaskState, expected: StateVersion, batch: int, apply: Callable[[Any], T]
+) -> tuple[T, float]:
+    """Restore what a state lacks, and commit what ``apply`` writes: to the checkpoint first, then to the state.
+
+    So a state is never ahead of the checkpoint, and what was not uploaded never takes effect. If another attempt was
+    faster, ``apply`` is called again with the state that it has left. Return the result and the seconds of the restore.
+    """
     while True:
-        next_deltas = [
-            file for file in files if file.kind == _DELTA and file.previous == commit and file.batch == batch
-        ]
-        if not next_deltas:
-            return commit
-        commit = next_deltas[-1].commit
+        files = checkpoint.of_task(task)
+        seconds = files.restore(state, expected, batch)
+        try:
+            result = state.update(_uploading(files, state, apply))
+        except OvertakenError:
+            continue
+        files.snapshot_if_due(state)
+        return result, seconds
+
+
+def _uploading(files: TaskCheckpoint, state: TaskState, apply: Callable[[Any], T]) -> Callable[[Any], T]:
+    is_uploaded = False
+
+    def change(txn: Transaction) -> T:
+        nonlocal is_uploaded
+        if is_uploaded:  # the local commit failed, since the map was full
+            raise OvertakenError
+        before = state.version(txn).commit
+        recorded = state.recorded(txn)
+        result = apply(recorded)
+        if recorded.changes:
+            files.upload(state.version(recorded), before, recorded.changes)
+            is_uploaded = True
+        return result
+
+    return change
+
+
+def _cannot_write(path: str, error: Exception) -> StorageError:
+    return StorageError(f"cannot write the checkpoint {path!r}: {error}", hint="check checkpoint= and its permissions")
 
 
 def _chain_to(

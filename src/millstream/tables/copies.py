@@ -17,7 +17,8 @@ from pathlib import Path
 import msgspec
 
 from millstream.batch.journal import Journal
-from millstream.batch.journal_changelog import JournalChangelog, Owner, find_journal_topic
+from millstream.batch.journal_changelog import JournalChangelog, find_journal_topic
+from millstream.batch.shared_journal import Owner
 from millstream.broker import Broker, SupportsChangelogs
 from millstream.errors import MillstreamError, StateError
 from millstream.foundation.content import TASK_STATE

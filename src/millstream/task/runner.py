@@ -17,7 +17,7 @@ import msgspec
 
 from millstream.broker import Output
 from millstream.foundation.transactions import Transaction
-from millstream.state.recording import Changes
+from millstream.state.checkpoint import commit_uploaded
 from millstream.state.task import StateVersion, TaskState
 from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import infrequent_collection
@@ -55,25 +55,16 @@ class TaskCommitter:
     """Commit each task by itself, then publish its output; with a changelog, both are one transaction of the broker."""
 
     def commit(self, env: TaskEnvironment, task_input: TaskInput, state: TaskState, apply: Apply) -> Applied:
-        """Commit one transaction; with a checkpoint, restore missing state before and upload the changes after."""
+        """Commit one transaction; with a checkpoint, restore missing state before, and upload the changes first."""
         stage, partition = env.stage(task_input.task)
         if env.changelogs is not None:
             changelog = env.changelogs.of_task(stage.name, partition)
             return commit_once(changelog, state, task_input.expected, task_input.batch, apply)
         if env.checkpoint is None:
             return state.update(apply)
-        checkpoint = env.checkpoint.of_task(f"{stage.name}/{partition}")
-        restore_seconds = checkpoint.restore(state, task_input.expected, task_input.batch)
-        before = state.read_version().commit
-
-        def change(txn: Transaction) -> tuple[Applied, Changes]:
-            recorded = state.recorded(txn)
-            return apply(recorded), recorded.changes
-
-        (report, blocks), changes = state.update(change)
-        checkpoint.upload(state, before, changes)
-        checkpoint.snapshot_if_due(state)
-        report.restore_seconds = restore_seconds
+        name, expected = f"{stage.name}/{partition}", task_input.expected
+        (report, blocks), seconds = commit_uploaded(env.checkpoint, name, state, expected, task_input.batch, apply)
+        report.restore_seconds = seconds
         return report, blocks
 
     def publish(self, env: TaskEnvironment, task_input: TaskInput, report: TaskReport, outputs: list[Output]) -> None:
