@@ -54,7 +54,7 @@ STARTS = {
     "redis-server": ("server",),
 }
 """A test needs one of these markers to start the program."""
-STARTED_BY = {"artifacts": "kafka", "browser": "browser", "postgres": "server"}
+STARTED_BY = {"artifacts": "kafka", "browser": "browser", "postgres": "server", "mysql": "server"}
 """Fixtures that imply a marker."""
 LONGEST = (
     "kafka cluster",

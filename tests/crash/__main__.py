@@ -28,7 +28,7 @@ from millstream.testing.kafka import kafka_jars
 _MODES = (
     "light: without Spark, and fast; behind: the same with state that is written behind; "
     "cluster: on three hosts, which are network namespaces (requires root); "
-    "source: a Postgres source under load; sinks: each sink that claims exactly once"
+    "source: a source of change data under load; sinks: each sink that claims exactly once"
 )
 _FAULTS = "for --mode cluster: what fails, in turn: " + "; ".join(f"{name}: {text}" for name, text in FAULTS.items())
 _CONNECTORS = {"source": kill_a_source, "sinks": kill_the_sinks}
@@ -47,6 +47,9 @@ def main() -> int:
     parser.add_argument("--apps", nargs="+", choices=APPS, default=list(APPS), help="for --mode cluster: what runs")
     parser.add_argument("--longest-cut", type=float, default=60.0, help="for --mode cluster: in seconds, from 5 on")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for --mode cluster: no fault after these")
+    parser.add_argument(
+        "--source", choices=("postgres", "mariadb", "mysql"), default="postgres", help="for --mode source"
+    )
     parser.add_argument("--rows", type=int, default=2_000, help="for --mode source: rows that a snapshot reads")
     parser.add_argument("--rate", type=int, default=800, help="for --mode source: changes of rows per second")
     parser.add_argument("--pause", type=float, default=0.3, help="for --mode source: the longest time before a kill")

@@ -1,4 +1,4 @@
-"""Long runs of connectors: a Postgres source and all sinks that claim exactly once are killed again and again."""
+"""Long runs of connectors: a source of change data and all sinks that claim exactly once are killed again and again."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.connectors.postgres_cdc.killing import Shop, kill_source
+from tests.connectors.mysql_cdc.changed_mysql import ChangedMysql
+from tests.connectors.postgres_cdc.changed_postgres import ChangedPostgres
 from tests.connectors.sink_kills import TARGETS, kill_sink
+from tests.connectors.source_killing import ChangedDatabase, Shop, kill_source
 from tests.servers.debian import NoServerError
+from tests.servers.mariadb import BINLOG_OPTIONS, MariadbServer
+from tests.servers.mysql import MysqlServer
 from tests.servers.postgres import Postgres
 
 from millstream.testing.kafka import Cluster
@@ -21,19 +25,29 @@ _BATCHES_PER_KILL = {"iceberg": 2, "delta": 3}
 """The others are fast: more of their batches fit between two kills."""
 
 
-def kill_a_source(arguments: argparse.Namespace) -> int:
-    """Kill a Postgres source under load, and print what is lost, doubled or wrong."""
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millstream-crash-")))
+def _database(kind: str, directory: Path, stack: ExitStack) -> ChangedDatabase:
+    """Start a server, which is removed at the end."""
+    if kind == "postgres":
         server = Postgres().create().start()
         stack.callback(server.remove)
+        return ChangedPostgres(server.url(), server.execute)
+    mysql = (MysqlServer if kind == "mysql" else MariadbServer)(directory / kind, *BINLOG_OPTIONS).create()
+    stack.callback(mysql.kill)
+    mysql.start()
+    return ChangedMysql(mysql)
+
+
+def kill_a_source(arguments: argparse.Namespace) -> int:
+    """Kill a source of change data under load, and print what is lost, doubled or wrong."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millstream-crash-")))
+        database = _database(arguments.source, directory, stack)
         broker = stack.enter_context(Cluster()).url if arguments.kafka else None
         print(f"seed {arguments.seed}", flush=True)
         began = time.monotonic()
         result = kill_source(
-            Shop(directory, server.url(), broker=broker, chunk=_CHUNK_ROWS),
-            server.url(),
-            server.execute,
+            Shop(directory, database, broker=broker, chunk=_CHUNK_ROWS),
+            database,
             seed=arguments.seed,
             kills=arguments.trials,
             rows=arguments.rows,

@@ -40,6 +40,7 @@ class Kind(NamedTuple):
 
 KINDS: dict[str, Kind] = {
     "postgres-cdc": Kind("source", "millstream.connectors.postgres_cdc:PostgresCdc", "postgres"),
+    "mysql-cdc": Kind("source", "millstream.connectors.mysql_cdc:MysqlCdc", "mysql"),
     "follow-files": Kind("source", "millstream.connectors.file_source:FollowFiles"),
     "http-endpoint": Kind("source", "millstream.connectors.http_sources:HttpEndpoint"),
     "http-polling": Kind("source", "millstream.connectors.http_sources:HttpPolling"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.connectors.postgres_cdc.reading import Reading
+from tests.connectors.change_data_reading import Reading
 from tests.servers.postgres import Postgres
 
 from millstream.connectors.postgres_cdc import PostgresCdc

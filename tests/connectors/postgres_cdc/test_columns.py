@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.connectors.postgres_cdc.changes import TableChanges, decode_changes, key_column
-from millstream.connectors.postgres_cdc.completion import CompleteChanges
-from millstream.connectors.postgres_cdc.json_rows import UNKNOWN, JsonColumns
-from millstream.connectors.postgres_cdc.messages import RelationColumn, ReplicatedTable
-from millstream.connectors.postgres_cdc.row_format import RowFormat
-from millstream.connectors.postgres_cdc.texts import renderer
+from millstream.connectors.change_data.changes import CompleteChanges, TableChanges, key_column
+from millstream.connectors.change_data.json_rows import UNKNOWN, JsonColumns
+from millstream.connectors.change_data.relation import RelationColumn, ReplicatedTable
+from millstream.connectors.change_data.row_format import RowFormat
+from millstream.connectors.change_data.texts import renderer
+from millstream.connectors.postgres_cdc.decoding import decode_changes
 
 Cell = bytes | None
 _UNCHANGED = b"\0unchanged"  # no text of Postgres has a null character

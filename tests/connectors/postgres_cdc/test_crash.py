@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.connectors.postgres_cdc.killing import Shop, kill_source
+from tests.connectors.postgres_cdc.changed_postgres import ChangedPostgres
+from tests.connectors.source_killing import Shop, kill_source
 from tests.servers.postgres import Postgres
 
 KILLS = int(os.environ.get("MILLSTREAM_TRIALS", "4"))
@@ -23,7 +24,7 @@ def test_a_killed_source_loses_nothing_and_writes_no_change_twice(
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}, {KILLS} kills")
-    url = postgres.url(database)
-    result = kill_source(Shop(tmp_path, url, chunk=50), url, sql, seed=seed, kills=KILLS)
+    shop = ChangedPostgres(postgres.url(database), sql)
+    result = kill_source(Shop(tmp_path, shop, chunk=50), shop, seed=seed, kills=KILLS)
     assert result.is_right, result
     assert result.changes > KILLS

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.connectors.postgres_cdc.reading import Reading
+from tests.connectors.change_data_reading import Reading
 from tests.servers.debezium import Debezium, Event
 from tests.servers.debian import NoServerError
 from tests.servers.postgres import Postgres

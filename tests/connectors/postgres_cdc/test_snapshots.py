@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.connectors.postgres_cdc.reading import Reading
+from tests.connectors.change_data_reading import Reading
 from tests.connectors.postgres_cdc.writer import Writer, prepare
 from tests.servers.postgres import Postgres
 

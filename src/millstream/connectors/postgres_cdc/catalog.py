@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from millstream.connectors.change_data.relation import RelationColumn, ReplicatedTable
 from millstream.connectors.postgres_cdc.connection import import_psycopg, translated_errors
-from millstream.connectors.postgres_cdc.messages import RelationColumn, ReplicatedTable
 from millstream.errors import ConnectorError
 
 if TYPE_CHECKING:

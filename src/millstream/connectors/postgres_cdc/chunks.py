@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from millstream.connectors.change_data.cells import Cells
+from millstream.connectors.change_data.changes import StoredRow, TableChanges, changes_of_cells, key_column
+from millstream.connectors.change_data.json_rows import JsonColumns
+from millstream.connectors.change_data.relation import READ, ReplicatedTable
+from millstream.connectors.change_data.snapshot_progress import SnapshotProgress
 from millstream.connectors.postgres_cdc.catalog import DatabaseCatalog
-from millstream.connectors.postgres_cdc.cells import Cells, cells_of_copy
-from millstream.connectors.postgres_cdc.changes import READ, TableChanges, changes_of_cells, key_column
 from millstream.connectors.postgres_cdc.connection import Address, import_psycopg, translated_errors
-from millstream.connectors.postgres_cdc.json_rows import JsonColumns
-from millstream.connectors.postgres_cdc.messages import ReplicatedTable
-from millstream.connectors.postgres_cdc.position import SnapshotProgress, parse_lsn
-from millstream.connectors.postgres_cdc.row_store import StoredRow
+from millstream.connectors.postgres_cdc.position import parse_lsn
+from millstream.connectors.postgres_cdc.tuples import cells_of_copy
 from millstream.connectors.postgres_cdc.visibility import SNAPSHOT_QUERY, VisibleTransactions, parse_snapshot
 
 _PAGE_BYTES = 8192

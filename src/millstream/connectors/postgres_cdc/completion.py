@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from millstream.connectors.postgres_cdc.cells import UNCHANGED, Cells, cells_of_rows
-from millstream.connectors.postgres_cdc.changes import READ, TableChanges, changes_of_cells, key_column
-from millstream.connectors.postgres_cdc.json_rows import JsonColumns
-from millstream.connectors.postgres_cdc.messages import DELETE, FULL_IDENTITY, ReplicatedTable
-from millstream.connectors.postgres_cdc.row_store import RowStore, StoredRow
+from millstream.connectors.change_data.cells import UNCHANGED, Cells
+from millstream.connectors.change_data.changes import (
+    CompleteChanges,
+    StoredRow,
+    TableChanges,
+    cells_of_stored,
+    changed_keys,
+    changes_of_cells,
+    key_column,
+    toastable_columns,
+)
+from millstream.connectors.change_data.json_rows import JsonColumns
+from millstream.connectors.change_data.relation import DELETE, FULL_IDENTITY, READ
+from millstream.connectors.postgres_cdc.row_store import RowStore
 from millstream.connectors.postgres_cdc.runs import TruncateRun
-from millstream.connectors.postgres_cdc.texts import FIXED_LENGTH
-from millstream.foundation.blocks import Column, binary_column
+from millstream.foundation.blocks import binary_column
 
 KeepRows: TypeAlias = Literal["needed", "all"]
 """needed: rows with values that the server may not send again; all: every row, for complete before-images."""
@@ -22,19 +30,6 @@ KeepRows: TypeAlias = Literal["needed", "all"]
 _MIN_TOASTED_BYTES = 128
 """Rows with less text have no value outside the row: Postgres moves values out of rows of at least 128 bytes, and by
 default of 2,032; the text of a value is at least an eighth as long as the value."""
-
-
-class CompleteChanges(NamedTuple):
-    """Changes with their keys, after completion."""
-
-    changes: TableChanges
-    keys: Column
-    old_keys: dict[int, bytes]
-    """The keys before updates that changed the key, by row."""
-    before: list[StoredRow | None]
-    """The rows before the changes, if all rows are kept."""
-    omitted: list[int]
-    """Rows that are incomplete, and that a snapshot will read."""
 
 
 class Completion:
@@ -55,13 +50,13 @@ class Completion:
         """
         relation, cells = changes.relation, changes.cells
         keys = key_column(relation, JsonColumns(cells), cells)
-        old_keys = self._changed_keys(changes, keys)
+        old_keys = changed_keys(changes, keys)
         rows = self._rows_to_visit(changes, old_keys)
         before: list[StoredRow | None] = [None] * cells.row_count if self._keep == "all" else []
         omitted: list[int] = []
         if len(rows):
             names = [column.name for column in relation.columns]
-            stored_columns = range(len(names)) if self._keep == "all" else _toastable(relation)
+            stored_columns = range(len(names)) if self._keep == "all" else toastable_columns(relation)
             key_list = keys.to_pylist()
             self._store.prefetch(relation.name, {*(key_list[row] for row in rows), *old_keys.values()})
             old_positions = {int(row): index for index, row in enumerate(changes.old_rows)}
@@ -102,18 +97,11 @@ class Completion:
         )
         return CompleteChanges(changes, binary_column(list(stored)), {}, rows, [])
 
-    def _changed_keys(self, changes: TableChanges, keys: Column) -> dict[int, bytes]:
-        if changes.old is None:
-            return {}
-        old = key_column(changes.relation, JsonColumns(changes.old), changes.old).to_pylist()
-        pairs = zip(changes.old_rows.tolist(), old, strict=True)
-        return {row: key for row, key in pairs if keys[row].as_py() != key}
-
     def _rows_to_visit(self, changes: TableChanges, old_keys: dict[int, bytes]) -> list[int]:
         """Return the rows that read or write the store."""
         if self._keep == "all":
             return list(range(changes.cells.row_count))
-        columns = [changes.cells.columns[index] for index in _toastable(changes.relation)]
+        columns = [changes.cells.columns[index] for index in toastable_columns(changes.relation)]
         if not columns:
             return []
         visited = np.sum([column.lengths for column in columns], axis=0) >= _MIN_TOASTED_BYTES
@@ -151,26 +139,3 @@ def _known_values(cells: Cells, row: int, names: Sequence[str], columns: Sequenc
     """Return the texts of a row; a value that is not known stays so, and does not become null."""
     texts = cells.row(row)
     return {names[index]: texts[index] for index in columns if cells.columns[index].kinds[row] != UNCHANGED}
-
-
-def cells_of_stored(relation: ReplicatedTable, rows: Sequence[StoredRow | None]) -> Cells:
-    """Return the cells of stored rows; large values that are not known are unchanged ones."""
-    names = [column.name for column in relation.columns]
-    cells = cells_of_rows([[(row or {}).get(name) for name in names] for row in rows], len(names))
-    for index in _toastable(relation):
-        is_unknown = [row is not None and names[index] not in row for row in rows]
-        cells.columns[index].kinds[np.array(is_unknown, bool)] = UNCHANGED
-    return cells
-
-
-def _toastable(relation: ReplicatedTable) -> list[int]:
-    return [index for index, column in enumerate(relation.columns) if column.type not in FIXED_LENGTH]
-
-
-def kept_rows(complete: CompleteChanges) -> Any:
-    """Return which rows are emitted; None for all."""
-    if not complete.omitted:
-        return None
-    kept = np.ones(complete.changes.cells.row_count, bool)
-    kept[complete.omitted] = False
-    return np.flatnonzero(kept)

@@ -9,12 +9,13 @@ from struct import Struct
 
 import msgspec
 
+from millstream.connectors.change_data.relation import RelationColumn, ReplicatedTable
+
 HEADER_BYTES = 25
 """Of the message that carries a message of pgoutput: its kind, its start, the end of the log, and the server's time."""
 DATA, KEEPALIVE = ord("w"), ord("k")
-BEGIN, COMMIT, RELATION, INSERT, UPDATE, DELETE, TRUNCATE, MESSAGE = (ord(kind) for kind in "BCRIUDTM")
+BEGIN, COMMIT, RELATION, TRUNCATE, MESSAGE = (ord(kind) for kind in "BCRTM")
 NEW_TUPLE = ord("N")
-FULL_IDENTITY, NO_IDENTITY = "f", "n"
 _EPOCH_MICROSECONDS = 946_684_800_000_000
 """Between the epochs of Unix and Postgres."""
 
@@ -25,34 +26,6 @@ _STATUS = Struct(">cQQQqB")
 _RELATION = Struct(">I")
 _COLUMN = Struct(">Ii")
 _MESSAGE = Struct(">BQ")
-
-
-class RelationColumn(msgspec.Struct, frozen=True):
-    """A column of a table, as a relation message or the catalog describes it."""
-
-    name: str
-    type: int
-    """The object id of the type."""
-    modifier: int = -1
-    is_key: bool = False
-
-
-class ReplicatedTable(msgspec.Struct, frozen=True):
-    """A table with its columns at some time."""
-
-    schema: str
-    table: str
-    columns: tuple[RelationColumn, ...]
-    oid: int = 0
-    identity: str = "d"
-
-    @property
-    def name(self) -> str:
-        return f"{self.schema}.{self.table}"
-
-    @property
-    def key_indexes(self) -> list[int]:
-        return [index for index, column in enumerate(self.columns) if column.is_key]
 
 
 class Begin(msgspec.Struct, frozen=True):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from millstream.connect.protocols import ConnectorContext
+from millstream.connectors.change_data.snapshot_progress import SnapshotProgress
 from millstream.connectors.postgres_cdc.catalog import START_OVER, DatabaseCatalog, SlotInfo, refuse, slot_problems
 from millstream.connectors.postgres_cdc.connection import ReplicationStream
-from millstream.connectors.postgres_cdc.position import Position, SnapshotProgress, parse_lsn
+from millstream.connectors.postgres_cdc.position import Position, parse_lsn
 from millstream.connectors.postgres_cdc.row_store import RowStore
 from millstream.errors import ConnectorError
 

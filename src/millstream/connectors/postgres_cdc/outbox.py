@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from millstream.connectors.postgres_cdc.changes import TableChanges
-from millstream.connectors.postgres_cdc.messages import INSERT, Emitted
+from millstream.connectors.change_data.changes import TableChanges
+from millstream.connectors.change_data.relation import INSERT
+from millstream.connectors.postgres_cdc.messages import Emitted
 from millstream.errors import ConnectorError
 from millstream.foundation.blocks import Block, block_of
 from millstream.records import Headers

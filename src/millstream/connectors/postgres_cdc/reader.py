@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import msgspec
 
 from millstream.connect.protocols import ConnectorContext, Intake
+from millstream.connectors.change_data.snapshot_progress import SnapshotProgress
 from millstream.connectors.postgres_cdc.chunks import ChunkReader, SnapshotChunk
 from millstream.connectors.postgres_cdc.completion import Completion
 from millstream.connectors.postgres_cdc.connection import ReplicationStream
-from millstream.connectors.postgres_cdc.position import Position, SnapshotProgress, lsn_text, parse_lsn, parse_position
+from millstream.connectors.postgres_cdc.position import Position, lsn_text, parse_lsn, parse_position
 from millstream.connectors.postgres_cdc.row_store import RowStore
 from millstream.connectors.postgres_cdc.schemas import Schemas
 from millstream.connectors.postgres_cdc.slot_gauges import SlotGauges
@@ -190,7 +191,7 @@ class PostgresReader:
             tables=self._done,
             snapshot=self._progress,
             streamed=tuple({*state.streamed.ids, transaction}) if is_partial else state.streamed.ids,
-            schemas=self._parts.schemas.digests.copy(),
+            schemas=dict(self._parts.schemas.digests),
             rows=self._parts.store.id,
             staged=self._parts.store.stage(),
         )

@@ -11,18 +11,15 @@ import secrets
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 
+from millstream.connectors.change_data.changes import StoredRow
 from millstream.errors import DamagedError
 from millstream.foundation.content import SOURCE_ROWS
 from millstream.foundation.databases import clear_databases
 from millstream.foundation.storage import open_environment
 from millstream.foundation.transactions import WriteTransaction
-
-StoredRow: TypeAlias = dict[str, bytes | None]
-"""Texts by column."""
 
 _MAX_KEY_BYTES = 400  # LMDB allows 511
 _TABLE_BYTES = 8

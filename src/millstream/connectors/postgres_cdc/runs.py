@@ -10,8 +10,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from millstream.connectors.postgres_cdc.changes import TableChanges, decode_changes
-from millstream.connectors.postgres_cdc.messages import ReplicatedTable
+from millstream.connectors.change_data.changes import TableChanges
+from millstream.connectors.change_data.relation import ReplicatedTable
+from millstream.connectors.postgres_cdc.decoding import decode_changes
 from millstream.connectors.postgres_cdc.outbox import Envelope
 
 _DECODED_ROWS = 2048

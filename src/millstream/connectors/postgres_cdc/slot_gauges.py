@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from millstream.connectors.change_data.snapshot_progress import SnapshotProgress
 from millstream.connectors.postgres_cdc.catalog import DatabaseCatalog
-from millstream.connectors.postgres_cdc.position import SnapshotProgress
 
 
 class SlotGauges:

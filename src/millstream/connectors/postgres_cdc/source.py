@@ -10,11 +10,16 @@ import msgspec
 
 from millstream.broker import TopicConfig
 from millstream.connect.protocols import ConnectorContext, Guarantee
+from millstream.connectors.change_data.debezium import DebeziumFormat
+from millstream.connectors.change_data.format import ChangeFormat
+from millstream.connectors.change_data.row_format import RowFormat
+from millstream.connectors.change_data.schema_digests import OnSchemaChange
+from millstream.connectors.change_data.table_topics import check_topics, qualified, topic_of
 from millstream.connectors.postgres_cdc.catalog import DatabaseCatalog, refuse
 from millstream.connectors.postgres_cdc.chunks import ChunkReader
 from millstream.connectors.postgres_cdc.completion import Completion, KeepRows
 from millstream.connectors.postgres_cdc.connection import Address, ReplicationStream
-from millstream.connectors.postgres_cdc.debezium import DebeziumFormat
+from millstream.connectors.postgres_cdc.envelope_source import envelope_source
 from millstream.connectors.postgres_cdc.opening import (
     ServerNames,
     check_position,
@@ -26,18 +31,18 @@ from millstream.connectors.postgres_cdc.opening import (
 from millstream.connectors.postgres_cdc.outbox import OutboxTable
 from millstream.connectors.postgres_cdc.position import Position, parse_lsn, parse_position
 from millstream.connectors.postgres_cdc.reader import Parts, PostgresReader
-from millstream.connectors.postgres_cdc.row_format import RowFormat
 from millstream.connectors.postgres_cdc.row_store import RowStore
-from millstream.connectors.postgres_cdc.schemas import OnSchemaChange, Schemas
+from millstream.connectors.postgres_cdc.schemas import Schemas
 from millstream.connectors.postgres_cdc.slot_gauges import SlotGauges
 from millstream.connectors.postgres_cdc.stream_state import StreamState
 from millstream.connectors.postgres_cdc.visibility import SNAPSHOT_QUERY, StreamedTransactions, parse_snapshot
-from millstream.connectors.postgres_cdc.writing import ChangeFormat, OnTruncate, RecordWriting
+from millstream.connectors.postgres_cdc.writing import OnTruncate, RecordWriting
 from millstream.errors import DefinitionError
 from millstream.secret import Secret
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_]")
 _MAX_NAME = 63
+_SCHEMA = "public"
 
 
 class PostgresCdc:
@@ -74,10 +79,10 @@ class PostgresCdc:
         allow_plain_text: bool = False,
     ) -> None:
         self._address = Address(url, password, allow_plain_text=allow_plain_text)
-        self._outbox = outbox and msgspec.structs.replace(outbox, table=_qualified(outbox.table))
-        self._row_tables = [_qualified(table) for table in tables]
+        self._outbox = outbox and msgspec.structs.replace(outbox, table=qualified(outbox.table, _SCHEMA))
+        self._row_tables = [qualified(table, _SCHEMA) for table in tables]
         self._tables = [*self._row_tables, *([self._outbox.table] if self._outbox else [])]
-        self._topics = {table: _topic_of(table, topic) for table in self._tables}
+        self._topics = {table: topic_of(table, topic) for table in self._tables}
         self._partitions = partitions
         self._format = format
         self._reads_rows = snapshot == "initial"
@@ -95,19 +100,9 @@ class PostgresCdc:
             raise DefinitionError(
                 "format='debezium' needs all rows, for the rows before changes", hint="leave out keep_rows"
             )
-        self._check_topics()
+        check_topics({table: self._topics[table] for table in self._row_tables})
         if not self._tables and not messages:
             raise DefinitionError("a source without tables reads nothing", hint="name tables, or messages to read")
-
-    def _check_topics(self) -> None:
-        owners: dict[str, str] = {}
-        for table in self._row_tables:
-            other = owners.setdefault(self._topics[table], table)
-            if other != table:
-                raise DefinitionError(
-                    f"tables {other} and {table} have the same topic {self._topics[table]!r}",
-                    hint="their rows would replace each other; set topic='{schema}.{table}'",
-                )
 
     def topics(self) -> Mapping[str, TopicConfig]:
         """Return the topics of tables, which are compacted, and those of messages."""
@@ -188,7 +183,9 @@ class PostgresCdc:
             (position.transaction, position.taken),
         )
         completion = Completion(store, self._keep)
-        records: ChangeFormat = RowFormat() if self._format == "row" else DebeziumFormat(context.name, names.database)
+        records: ChangeFormat = RowFormat()
+        if self._format == "debezium":
+            records = DebeziumFormat(envelope_source(context.name, names.database))
         return Parts(
             stream=stream,
             state=state,
@@ -204,12 +201,3 @@ class PostgresCdc:
     def _names(self, app: str, name: str) -> ServerNames:
         default = _NOT_IN_NAMES.sub("_", f"millstream_{app}_{name}".lower())[:_MAX_NAME]
         return ServerNames(self._slot or default, self._publication or default, self._address.database)
-
-
-def _qualified(table: str) -> str:
-    return table if "." in table else f"public.{table}"
-
-
-def _topic_of(table: str, topic: str) -> str:
-    schema, _, name = table.partition(".")
-    return topic.format(schema=schema, table=name)

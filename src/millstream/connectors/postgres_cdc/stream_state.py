@@ -6,19 +6,16 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from operator import itemgetter
 
+from millstream.connectors.change_data.relation import DELETE, INSERT, UPDATE, ReplicatedTable
 from millstream.connectors.postgres_cdc.messages import (
     BEGIN,
     COMMIT,
     DATA,
-    DELETE,
     HEADER_BYTES,
-    INSERT,
     KEEPALIVE,
     MESSAGE,
     RELATION,
     TRUNCATE,
-    UPDATE,
-    ReplicatedTable,
     parse_begin,
     parse_commit,
     parse_emitted,

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from millstream.connectors.postgres_cdc.changes import TableChanges
+from millstream.connectors.change_data.changes import CompleteChanges, StoredRow, TableChanges
+from millstream.connectors.change_data.format import ChangeFormat
+from millstream.connectors.change_data.row_format import concat_blocks
 from millstream.connectors.postgres_cdc.chunks import SnapshotChunk
-from millstream.connectors.postgres_cdc.completion import CompleteChanges, Completion
+from millstream.connectors.postgres_cdc.completion import Completion
 from millstream.connectors.postgres_cdc.outbox import OutboxTable
-from millstream.connectors.postgres_cdc.row_format import concat_blocks
-from millstream.connectors.postgres_cdc.row_store import StoredRow
 from millstream.connectors.postgres_cdc.runs import MessageRun, RowRun, Run, TruncateRun
 from millstream.errors import ConnectorError
 from millstream.foundation.blocks import Block, block_of
 
 OnTruncate: TypeAlias = Literal["tombstones", "stop", "ignore"]
-
-
-class ChangeFormat(Protocol):
-    """How changes are written as records."""
-
-    def block(self, complete: CompleteChanges) -> Block: ...
 
 
 class RecordWriting:

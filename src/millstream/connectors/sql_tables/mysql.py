@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
-from urllib.parse import unquote
 
-from millstream.connectors.extras import missing_package
-from millstream.connectors.network import checked_url, is_loopback
+from millstream.connectors.mysql_server import (
+    MysqlAddress,
+    error_code,
+    error_message,
+    import_pymysql,
+    is_temporary,
+)
 from millstream.connectors.sql_tables.database import MARKERS, Dialect, RefusedRowsError, Row, explicit_transaction
 from millstream.connectors.sql_tables.rows import ColumnKind
 from millstream.connectors.sql_tables.table import SqlTable
-from millstream.errors import ConnectorError, DefinitionError, TargetUnavailableError
-from millstream.foundation.text import printable
+from millstream.errors import ConnectorError, TargetUnavailableError
 from millstream.secret import Secret
 
-_PORT = 3306
-_TIMEOUT_SECONDS = 60
 _MAX_STATEMENT_BYTES = 1 << 20
 _MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO"
 _KINDS: dict[str, ColumnKind] = {
@@ -30,9 +30,6 @@ _KINDS: dict[str, ColumnKind] = {
 }
 _REFUSED = frozenset({3140, 3819, 4025, 1366, 1367, 1292, 1059, 1060, 1117, 1118, 1166, 1300})
 """Codes of values that are not JSON, against a check, or not of the type, and of columns that a table cannot have."""
-_TEMPORARY = frozenset({1021, 1040, 1041, 1053, 1114, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1317, 1836, 1927})
-"""Codes of a server that is full, overloaded, stopping or read-only, of deadlocks and of connections that ended."""
-_CLIENT_CODES = range(2000, 3000)
 
 
 class MysqlTable(SqlTable):
@@ -57,34 +54,11 @@ class MysqlTable(SqlTable):
     ) -> None:
         super().__init__(table, **options)
         self.url = url
-        self.password = password
-        self.ca_file = ca_file
-        self.allow_plain_text = allow_plain_text
-        _connection_settings(url)
+        self._address = MysqlAddress(url, password, ca_file=ca_file, allow_plain_text=allow_plain_text)
 
     def connect(self) -> Mysql:
         """Connect to the server."""
-        settings = _connection_settings(self.url)
-        if self.password is not None:
-            settings["password"] = self.password.reveal()
-        if is_loopback(settings["host"]) or self.allow_plain_text:
-            settings["ssl_disabled"] = True
-        else:
-            settings["ssl"] = ssl.create_default_context(cafile=self.ca_file)
-        return Mysql(settings)
-
-
-def _connection_settings(url: str) -> dict[str, Any]:
-    """Return what a URL says, as the driver names it."""
-    scheme, _, address = url.partition("://")
-    user, at, rest = address.rpartition("@")
-    if ":" in user:
-        raise DefinitionError("the URL contains a password", hint="use password=Secret.env(...)")
-    parts = checked_url(f"{scheme}://{rest}", ("mysql",))
-    database = unquote(parts.path.strip("/"))
-    if not at or not database:
-        raise DefinitionError("the URL of MySQL is not valid", hint="write mysql://USER@HOST:PORT/DATABASE")
-    return {"host": parts.hostname, "port": parts.port or _PORT, "user": unquote(user), "database": database}
+        return Mysql(self._address)
 
 
 class Mysql(Dialect):
@@ -100,22 +74,11 @@ class Mysql(Dialect):
         "json": "json",
     }
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        try:
-            import pymysql
-        except ImportError as error:
-            raise missing_package("pymysql", "mysql") from error
-        self._errors: Any = pymysql.err
+    def __init__(self, address: MysqlAddress) -> None:
+        self._errors: Any = import_pymysql().err
         with self._translated():
-            self._connection: Any = pymysql.connect(
-                **settings,
-                charset="utf8mb4",
-                autocommit=True,
-                sql_mode=_MODE,
-                connect_timeout=10,
-                read_timeout=_TIMEOUT_SECONDS,
-                write_timeout=_TIMEOUT_SECONDS,
-                init_command="SET SESSION default_storage_engine = InnoDB",
+            self._connection: Any = address.connect(
+                sql_mode=_MODE, init_command="SET SESSION default_storage_engine = InnoDB"
             )
         self._is_mariadb = "MariaDB" in self._connection.get_server_info()
         collation = "utf8mb4_nopad_bin" if self._is_mariadb else "utf8mb4_0900_bin"
@@ -229,24 +192,19 @@ class Mysql(Dialect):
         try:
             yield
         except (errors.DataError, errors.IntegrityError, UnicodeEncodeError) as error:
-            raise RefusedRowsError(_text(error)) from error
+            raise RefusedRowsError(error_message(error)) from error
         except errors.Error as error:
-            code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-            if code in _REFUSED:
-                raise RefusedRowsError(_text(error)) from error
-            is_lost = isinstance(error, errors.InterfaceError | errors.InternalError)
-            if is_lost or code in _TEMPORARY or code in _CLIENT_CODES:
+            if error_code(error) in _REFUSED:
+                raise RefusedRowsError(error_message(error)) from error
+            if is_temporary(error):
                 raise TargetUnavailableError(
-                    f"MySQL cannot be used now: {_text(error)}", hint="it is tried again"
+                    f"MySQL cannot be used now: {error_message(error)}", hint="it is tried again"
                 ) from error
             raise ConnectorError(
-                f"MySQL refuses a statement: {_text(error)}", hint="check the table, its columns and your rights"
+                f"MySQL refuses a statement: {error_message(error)}",
+                hint="check the table, its columns and your rights",
             ) from error
 
     def close(self) -> None:
         with suppress(self._errors.Error):  # it is closed already
             self._connection.close()
-
-
-def _text(error: Exception) -> str:
-    return printable(str(error.args[-1] if error.args else error))[:300]

@@ -10,8 +10,16 @@ from typing import Final
 
 import msgspec
 
-from millstream.connectors.postgres_cdc.messages import RelationColumn
-from millstream.connectors.postgres_cdc.texts import ROW_TYPES, Render, array_of, encode_json, render_text
+from millstream.connectors.change_data.relation import RelationColumn
+from millstream.connectors.change_data.texts import (
+    BITS,
+    DURATION,
+    ROW_TYPES,
+    Render,
+    array_of,
+    encode_json,
+    render_text,
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMERICS = (1700, 1231)
@@ -32,7 +40,7 @@ def _type_of(column: RelationColumn) -> int:
     is_special = (
         (column.type in _NUMERICS and column.modifier < 0)
         or (column.type in _TIMES and 0 <= column.modifier <= _MAX_MILLIS_PRECISION)
-        or (column.type == _BIT and column.modifier == 1)
+        or (column.type in (_BIT, BITS) and column.modifier == 1)
     )
     return -column.type if is_special else column.type
 
@@ -100,6 +108,14 @@ def _bit(text: bytes) -> bytes:
     return b"true" if text == b"1" else b"false"
 
 
+def _duration(text: bytes) -> bytes:
+    """Return a time that may be negative in microseconds."""
+    hours, minutes, seconds = text.lstrip(b"-").split(b":")
+    whole, _, fraction = seconds.partition(b".")
+    micros = ((int(hours) * 60 + int(minutes)) * 60 + int(whole)) * 1_000_000 + int(fraction.ljust(6, b"0"))
+    return b"%d" % (-micros if text.startswith(b"-") else micros)
+
+
 def _with_microseconds(text: bytes) -> bytes:
     """Return a time with zone as text with six decimals."""
     moment = datetime.fromisoformat(text.decode())
@@ -136,6 +152,9 @@ DEBEZIUM_TYPES: Final[dict[int, Render]] = {
     _BIT: _bits,
     -_BIT: _bit,
     _VARYING_BITS: _bits,
+    BITS: _bits,
+    -BITS: _bit,
+    DURATION: _duration,
     -1183: array_of(_or_text(_time_of_day_millis)),
 }
 """By object id; negative ones are of columns with a modifier, see ``debezium_columns``."""

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from millstream.connectors.postgres_cdc.completion import CompleteChanges, kept_rows
-from millstream.connectors.postgres_cdc.json_rows import JsonColumns
-from millstream.connectors.postgres_cdc.messages import DELETE
+from millstream.connectors.change_data.changes import CompleteChanges, kept_rows
+from millstream.connectors.change_data.json_rows import JsonColumns
+from millstream.connectors.change_data.relation import DELETE
 from millstream.foundation.blocks import SCHEMA, Block, Column, binary_column, int_column, take_rows
 
 

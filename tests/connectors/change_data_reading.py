@@ -10,9 +10,7 @@ from typing import Any
 
 import msgspec
 
-from millstream.connect.protocols import ConnectorContext, Intake
-from millstream.connectors.postgres_cdc import PostgresCdc
-from millstream.connectors.postgres_cdc.reader import PostgresReader
+from millstream.connect.protocols import ConnectorContext, Intake, Source
 from millstream.errors import TargetUnavailableError
 from millstream.foundation.blocks import rows_of
 from millstream.records import Headers
@@ -23,18 +21,18 @@ SECONDS = 30.0
 class Reading:
     """Opens a source, reads it, and keeps what a journal would keep: records and position, together."""
 
-    def __init__(self, source: PostgresCdc, directory: Path, name: str = "shop") -> None:
+    def __init__(self, source: Source, directory: Path, name: str = "shop") -> None:
         self.source = source
         self.gauges: dict[str, float] = {}
         self.position: bytes | None = None
         self.records: dict[str, list[tuple[bytes | None, Any]]] = {}
         self.headers: dict[str, list[Headers]] = {}
-        self.reader: PostgresReader | None = None
+        self.reader: Any = None
         self._context = ConnectorContext(
             name=name, app="test", directory=directory, stopping=threading.Event(), report=self.gauges.__setitem__
         )
 
-    def open(self) -> PostgresReader:
+    def open(self) -> Any:
         deadline = time.monotonic() + SECONDS
         while self.reader is None:
             try:
@@ -51,7 +49,7 @@ class Reading:
     def step(self, *, commit: bool = True) -> Intake | None:
         """Read once; without ``commit``, as if the process died before the source learned of it."""
         reader = self.reader or self.open()
-        intake = reader.read(0.2)
+        intake: Intake | None = reader.read(0.2)
         if intake is not None:
             for topic, block in intake.records.items():
                 rows = rows_of(block)

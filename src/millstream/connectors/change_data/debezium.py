@@ -7,17 +7,15 @@ delete of each row.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from importlib.metadata import version
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from millstream.connectors.postgres_cdc.cells import Cells
-from millstream.connectors.postgres_cdc.changes import READ, TableChanges
-from millstream.connectors.postgres_cdc.completion import CompleteChanges, cells_of_stored
-from millstream.connectors.postgres_cdc.debezium_types import DEBEZIUM_TYPES, debezium_columns
-from millstream.connectors.postgres_cdc.json_rows import JsonColumns
-from millstream.connectors.postgres_cdc.messages import DELETE, INSERT, UPDATE, ReplicatedTable
-from millstream.connectors.postgres_cdc.texts import encode_json
+from millstream.connectors.change_data.cells import Cells
+from millstream.connectors.change_data.changes import CompleteChanges, TableChanges, cells_of_stored
+from millstream.connectors.change_data.debezium_types import DEBEZIUM_TYPES, debezium_columns
+from millstream.connectors.change_data.json_rows import JsonColumns
+from millstream.connectors.change_data.relation import DELETE, INSERT, READ, UPDATE, ReplicatedTable
+from millstream.connectors.change_data.texts import Render, encode_json
 from millstream.foundation.blocks import Block, block_of
 from millstream.records import Headers
 
@@ -35,19 +33,24 @@ class _JsonChange(NamedTuple):
     after: bytes
 
 
+class SourceBlock(Protocol):
+    """What a server says about where a change comes from: the field ``source`` of an envelope."""
+
+    def __call__(self, changes: TableChanges, index: int) -> Mapping[str, Any]: ...
+
+
 class DebeziumFormat:
     """Writes envelopes; a change of the key is a delete of the old row and a creation of the new one."""
 
-    def __init__(self, name: str, database: str) -> None:
-        self._name = name
-        self._database = database
-        self._version = version("millstream")
+    def __init__(self, source: SourceBlock, types: dict[int, Render] = DEBEZIUM_TYPES) -> None:
+        self._source = source
+        self._types = types
 
     def block(self, complete: CompleteChanges) -> Block:
         """Return the records of changes."""
         changes, omitted = complete.changes, frozenset(complete.omitted)
         records: list[tuple[bytes, bytes | None, int, Headers]] = []
-        for index, row in enumerate(_rows(complete)):
+        for index, row in enumerate(_rows(complete, self._types)):
             operation, milliseconds = int(changes.operations[index]), int(changes.times[index]) // 1000
             if row.old_key is not None or operation == DELETE:
                 gone = row.key if row.old_key is None else row.old_key
@@ -66,40 +69,24 @@ class DebeziumFormat:
         return block_of(*(list(part) for part in zip(*records, strict=True))) if records else block_of([], [], [])
 
     def _envelope(self, changes: TableChanges, index: int, operation: str, before: bytes, after: bytes) -> bytes:
-        microseconds, lsn = int(changes.times[index]), int(changes.lsns[index])
-        is_snapshot = changes.operations[index] == READ
-        source = {
-            "version": self._version,
-            "connector": "postgresql",
-            "name": self._name,
-            "ts_ms": microseconds // 1000,
-            "snapshot": "true" if is_snapshot else "false",
-            "db": self._database,
-            "sequence": f'[null,"{lsn}"]',
-            "ts_us": microseconds,
-            "ts_ns": microseconds * 1000,
-            "schema": changes.relation.schema,
-            "table": changes.relation.table,
-            "txId": None if is_snapshot else int(changes.transactions[index]),
-            "lsn": lsn,
-            "xmin": None,
-            "origin": None,
-            "origin_lsn": None,
-        }
         now = time.time_ns()
-        parts = (b'{"before":', before, b',"after":', after, b',"source":', encode_json(source))
+        parts = (b'{"before":', before, b',"after":', after, b',"source":', encode_json(self._source(changes, index)))
         end = b',"transaction":null,"op":"%s","ts_ms":%d,"ts_us":%d,"ts_ns":%d}'
         return b"".join(parts) + end % (operation.encode(), now // 1_000_000, now // 1000, now)
 
 
-def _rows(complete: CompleteChanges) -> list[_JsonChange]:
+def _rows(complete: CompleteChanges, types: dict[int, Render]) -> list[_JsonChange]:
     changes, relation = complete.changes, complete.changes.relation
     columns, key_columns = range(len(relation.columns)), relation.key_indexes
-    keys, rows = _objects(relation, changes.cells, key_columns), _objects(relation, changes.cells, columns)
-    stored = _objects(relation, cells_of_stored(relation, complete.before), columns)
+    keys, rows = (
+        _objects(relation, changes.cells, key_columns, types),
+        _objects(relation, changes.cells, columns, types),
+    )
+    stored = _objects(relation, cells_of_stored(relation, complete.before), columns, types)
     sent: dict[int, tuple[bytes, bytes]] = {}
     if changes.old is not None:
-        old = zip(_objects(relation, changes.old, key_columns), _objects(relation, changes.old, columns), strict=True)
+        old_keys = _objects(relation, changes.old, key_columns, types)
+        old = zip(old_keys, _objects(relation, changes.old, columns, types), strict=True)
         sent = dict(zip(changes.old_rows.tolist(), old, strict=True))
     changed = []
     for index, (key, row) in enumerate(zip(keys, rows, strict=True)):
@@ -112,8 +99,8 @@ def _rows(complete: CompleteChanges) -> list[_JsonChange]:
     return changed
 
 
-def _objects(relation: ReplicatedTable, cells: Cells, indexes: Sequence[int]) -> list[bytes]:
+def _objects(relation: ReplicatedTable, cells: Cells, indexes: Sequence[int], types: dict[int, Render]) -> list[bytes]:
     columns = debezium_columns(relation.columns)
-    pieces = JsonColumns(cells, DEBEZIUM_TYPES).objects(columns, indexes)
+    pieces = JsonColumns(cells, types).objects(columns, indexes)
     objects: list[bytes] = cells.buffer.join(pieces, cells.row_count).to_pylist()
     return objects

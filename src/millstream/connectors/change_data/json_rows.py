@@ -11,14 +11,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from millstream.connectors.postgres_cdc.cells import UNCHANGED, VALUE, CellColumn, Cells
-from millstream.connectors.postgres_cdc.messages import RelationColumn
-from millstream.connectors.postgres_cdc.slices import SliceColumn
-from millstream.connectors.postgres_cdc.texts import (
+from millstream.connectors.change_data.cells import UNCHANGED, VALUE, CellColumn, Cells
+from millstream.connectors.change_data.relation import RelationColumn
+from millstream.connectors.change_data.slices import SliceColumn
+from millstream.connectors.change_data.texts import (
     BOOL,
     INTEGERS,
     ROW_TYPES,
     TIMESTAMPS,
+    UTC_TIMESTAMP,
     Render,
     encode_json,
     render_text,
@@ -171,6 +172,6 @@ _Fast: TypeAlias = Callable[[JsonColumns, CellColumn], tuple[Pieces, tuple[bytes
 _FAST: dict[int, _Fast] = {
     **dict.fromkeys(INTEGERS | _JSON_TYPES, JsonColumns._as_they_are),
     **dict.fromkeys(_NUMBERS, JsonColumns._numbers),
-    **dict.fromkeys(TIMESTAMPS, JsonColumns._timestamps),
+    **dict.fromkeys(TIMESTAMPS | {UTC_TIMESTAMP}, JsonColumns._timestamps),
     BOOL: JsonColumns._booleans,
 }

@@ -97,9 +97,30 @@ def _element(token: bytes, element: Render) -> bytes:
     return element(token)
 
 
+def render_raw_bytes(data: bytes) -> bytes:
+    """Return bytes that are not texts as base64.
+
+    >>> render_raw_bytes(b"hi")
+    b'"aGk="'
+    """
+    return b'"' + base64.b64encode(data) + b'"'
+
+
+def render_bits(text: bytes) -> bytes:
+    """Return binary digits as a number.
+
+    >>> render_bits(b"0101")
+    b'5'
+    """
+    return b"%d" % int(text, 2)
+
+
 INTEGERS: Final = frozenset({20, 21, 23, 26, 28})
 """int8, int2, int4, oid, xid."""
 BOOL: Final = 16
+RAW_BYTES, BITS, UTC_TIMESTAMP, DURATION = 1_000_017, 1_001_560, 1_001_184, 1_001_083
+"""Types that Postgres does not have: bytes as they are, bits that are a number, a timestamp whose decimals have a fixed
+length, and a time that may be negative or longer than a day."""
 TIMESTAMPS: Final = frozenset({1114, 1184})
 FIXED_LENGTH: Final = INTEGERS | TIMESTAMPS | {BOOL, 700, 701, 2950, 1082, 1083, 1266, 1186}
 """Types whose values are never stored outside their row."""
@@ -110,7 +131,9 @@ ROW_TYPES: Final[dict[int, Render]] = {
     17: render_bytes,
     114: render_json,
     3802: render_json,
-    **dict.fromkeys(TIMESTAMPS, render_timestamp),
+    **dict.fromkeys(TIMESTAMPS | {UTC_TIMESTAMP}, render_timestamp),
+    RAW_BYTES: render_raw_bytes,
+    BITS: render_bits,
 }
 """All other types are strings."""
 

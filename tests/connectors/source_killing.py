@@ -1,4 +1,4 @@
-"""A Postgres source that is killed again and again while its tables change, and the comparison at the end.
+"""A source of change data that is killed again and again while its tables change, and the comparison at the end.
 
 Each change of the table ``acc`` writes a row of ``audit``, in the same transaction. Rows of ``audit`` are only added,
 so that each of them must be one record; the records of ``acc`` must lead to its rows, and never go back.
@@ -11,13 +11,12 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
-from tests.connectors.postgres_cdc.writer import Writer, prepare
 
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
@@ -26,25 +25,49 @@ from millstream.log import EmbeddedLog
 
 _SOURCES = """
 [sources.rows]
-kind = "postgres-cdc"
+kind = "{kind}"
 url = "{url}"
 tables = ["acc"]
 topic = "{name}.{{table}}"
 chunk_rows = {chunk}
 [sources.changes]
-kind = "postgres-cdc"
+kind = "{kind}"
 url = "{url}"
 tables = ["audit"]
 topic = "{name}.{{table}}"
 snapshot = "never"
 """
-_AUDIT = """
-CREATE TABLE audit (id bigserial PRIMARY KEY, acc int, v bigint);
-CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN INSERT INTO audit (acc, v) VALUES (coalesce(NEW.id, OLD.id), NEW.v); RETURN NULL; END $$;
-CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON acc FOR EACH ROW EXECUTE FUNCTION note()
-"""
 _LOOK_SECONDS = 0.02
+
+
+class RowWriter(Protocol):
+    """A thread that changes rows of ``acc`` until it is stopped."""
+
+    stopping: Event
+
+    def start(self) -> None: ...
+
+    def join(self) -> None: ...
+
+
+class ChangedDatabase(Protocol):
+    """A server with the tables ``acc`` and ``audit``."""
+
+    kind: str
+    """Of the source."""
+    url: str
+
+    def sql(self, statement: str) -> list[Any]:
+        """Run a statement and return its rows."""
+
+    def prepare(self, rows: int) -> None:
+        """Create both tables, fill ``acc``, and let each of its changes write a row of ``audit``."""
+
+    def writers(self, seed: int, rows: int, rate: float) -> Sequence[RowWriter]:
+        """Return what changes that many rows per second; versions ``v`` of a row grow."""
+
+    def is_read(self) -> bool:
+        """Return whether both sources have begun to read."""
 
 
 class Comparison(msgspec.Struct):
@@ -65,11 +88,20 @@ class Comparison(msgspec.Struct):
 class Shop:
     """The sources as a process of the command line, and the topics that they write."""
 
-    def __init__(self, directory: Path, url: str, *, name: str = "shop", broker: str | None = None, chunk: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        database: ChangedDatabase,
+        *,
+        name: str = "shop",
+        broker: str | None = None,
+        chunk: int,
+    ) -> None:
         self.name, self.data, self._broker = name, directory / "data", broker
         self._file = directory / f"{name}.toml"
         config = f'broker = "{broker}"\n' if broker else '[config]\ndurability = "os"\n'
-        self._file.write_text(f'name = "{name}"\n{config}{_SOURCES.format(url=url, name=name, chunk=chunk)}')
+        sources = _SOURCES.format(kind=database.kind, url=database.url, name=name, chunk=chunk)
+        self._file.write_text(f'name = "{name}"\n{config}{sources}')
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         program = "from millstream.cli.main import root; root()"
@@ -98,8 +130,7 @@ def records_of(broker: Broker, topic: str) -> Iterator[tuple[int, Any]]:
 
 def kill_source(
     shop: Shop,
-    url: str,
-    sql: Callable[[str], list[Any]],
+    database: ChangedDatabase,
     *,
     seed: int,
     kills: int,
@@ -117,12 +148,10 @@ def kill_source(
     With ``loses_disk`` every second kill takes the disk too, which only a source on Kafka survives.
     """
     chance = random.Random(seed)
-    prepare(sql, rows)
-    sql(_AUDIT)
+    database.prepare(rows)
     broker, process = shop.open(), shop.start()
-    slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
-    _wait_until(lambda: sql(slots) == [(2,)], process, seconds)
-    writers = [Writer(url, seed + number, rows=rows, rate=rate / 2) for number in range(2)]
+    _wait_until(database.is_read, process, seconds)
+    writers = database.writers(seed, rows, rate)
     for writer in writers:
         writer.start()
     try:
@@ -143,7 +172,7 @@ def kill_source(
         process.wait()
     assert shop.start("--until", "caught-up").wait(10 * seconds) == 0
     try:
-        return _compare(broker, shop, sql, kills)
+        return _compare(broker, shop, database.sql, kills)
     finally:
         broker.close()
         close_environments(shop.data)
