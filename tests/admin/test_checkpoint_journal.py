@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,22 @@ import pytest
 from tests.kafka.hosts import Host
 
 from millstream import App, Config
+from millstream.admin.checkpoints import restore_from_checkpoint
+from millstream.admin.journals import open_journal
 from millstream.admin.reset import execute_reset, planned_reset
+from millstream.batch.activity import Activity, Effort, HeartbeatFile
+from millstream.batch.restoring import Restoring
+from millstream.batch.shared_journal import Owner
 from millstream.broker import Output, TopicConfig
+from millstream.cli.run import _restoring
 from millstream.errors import FencedError, StateError
 from millstream.foundation.blocks import block_of
+from millstream.foundation.file_lock import FileLock
+from millstream.foundation.paths import activity_file, lock_file, state_dir
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
+from millstream.serve.api.apps import _state
+from millstream.views.status import status_of
 
 
 @pytest.fixture
@@ -117,3 +128,39 @@ def test_a_checkpoint_of_another_log_is_refused(log: EmbeddedLog, host: Callable
     elsewhere.broker = other
     with pytest.raises(StateError, match="has state and positions of"):
         elsewhere.run()
+
+
+def test_the_progress_of_a_restore_is_shown_by_terminal_status_and_dashboard(
+    log: EmbeddedLog, host: Callable[..., Host], tmp_path: Path
+) -> None:
+    """With rows, bytes and an estimate, while the restore runs."""
+    send(log, *(f"word{number % 97}" for number in range(400)))
+    with host("first").running() as run:
+        run.catch_up(batch_records=20)
+    disk = tmp_path / "second"
+    elsewhere = host("second")
+    shown: list[tuple[str, str, str]] = []
+
+    class Shown(Activity):
+        def set(self, what: str, effort: Effort = "waiting") -> None:
+            super().set(what, effort)
+            heartbeats = HeartbeatFile(activity_file(disk, "count"))
+            heartbeats.write(self.now)
+            status = status_of(disk, "count")
+            assert status.sign is not None
+            assert status.storage == f"in the checkpoint {tmp_path / 'checkpoint'}, with a copy on this host"
+            shown.append((_restoring(heartbeats), status.sign.doing.what, _state(status, 0)[1]))
+
+    lock = FileLock(lock_file(disk, "count"))
+    disk.mkdir()
+    assert lock.acquire()
+    try:
+        journal = open_journal(elsewhere.spec, elsewhere.broker, Owner.new())
+        restore_from_checkpoint(
+            "count", state_dir(disk, "count"), journal, str(tmp_path / "checkpoint"), Restoring(Shown())
+        )
+    finally:
+        lock.release()
+    pattern = r"restoring [\w/-]+ \(task \d of 4\) from the checkpoint: [\d,]+ rows, [\d.]+ MB(, about \d+ s left)?"
+    assert all(re.fullmatch(pattern, text) for texts in shown for text in texts), shown
+    assert any("s left" in text and " 0 rows" not in text for text, _, _ in shown)

@@ -45,9 +45,10 @@ class Driver:
     ) -> None:
         """Start the process; it dies at a failpoint, ``NAME:N``, if one is given."""
         self.host = host
+        self._data_dir = host.directory / f"data-{mode}"
         environment = {
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-            "MILLSTREAM_CRASH_DIR": str(host.directory / f"data-{mode}"),
+            "MILLSTREAM_CRASH_DIR": str(self._data_dir),
             "MILLSTREAM_CRASH_APPS": ",".join(apps),
             "MILLSTREAM_CRASH_MASTER": master,
             "MILLSTREAM_CRASH_SPARK": json.dumps(_SPARK),
@@ -78,8 +79,11 @@ class Driver:
         assert self._has_taken_over.wait(seconds), f"the standby does not take over:\n{self.output()}"
 
     def output(self) -> str:
-        """Return the end of what drivers of this host have logged."""
-        return (self.host.directory / "output.log").read_text()[-6000:]
+        """Return the end of what drivers of this host have logged, and what each app is doing."""
+        log = (self.host.directory / "output.log").read_text()[-6000:]
+        activities = sorted(self._data_dir.glob("apps/*/activity.json"))
+        steps = f"this driver has {'' if self._has_taken_over.is_set() else 'not '}taken over"
+        return "\n".join([log, steps, *(f"{path.parent.name}: {path.read_text()}" for path in activities)])
 
     def kill(self) -> None:
         """Kill the process and its JVM, as if they had run out of memory."""

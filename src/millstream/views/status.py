@@ -120,7 +120,9 @@ def status_of(data_dir: Path, app: str, *, now: int | None = None) -> AppStatus:
 
 def _storage(journal: Journal, sign: Heartbeat | None) -> str:
     """Describe where the state of an app is kept, and with which guarantee if it is not exactly once."""
-    inputs, topics = journal.inputs(), journal.changelogs()
+    inputs, topics, checkpoint = journal.inputs(), journal.changelogs(), journal.checkpoint()
+    if checkpoint is not None:
+        return f"in the checkpoint {checkpoint}, with a copy on this host"
     if not topics or inputs is None:
         return "on this host"
     guarantee = "; output is at least once" if sign is not None and sign.guarantee == "at_least_once" else ""
