@@ -71,6 +71,29 @@ def test_dead_letters_are_complete_also_where_kafka_streams_has_released_the_rec
     assert (ours.key, ours.value, ours.timestamp) == (b"a", b"x", 5)
 
 
+def test_a_row_that_changes_twice_leaves_no_joined_row_behind(kafka: Oracle) -> None:
+    """A difference on purpose (docs/adr/0071): Kafka Streams drops the only answer, since it is for the first change.
+
+    The second change has the same foreign key, which has no row, so it is not answered.
+    """
+    nodes: list[dict[str, Any]] = [
+        {"id": "n0", "op": "stream", "topic": "in"},
+        {"id": "n1", "op": "table", "topic": "right"},
+        {"id": "n2", "op": "group_by_key", "in": "n0", "name": "first"},
+        {"id": "n3", "op": "group_by_key", "in": "n0", "name": "second"},
+        {"id": "n4", "op": "cogroup", "in": ["n2", "n3"], "adders": ["latest", "append"]},
+        {"id": "n5", "op": "aggregate", "in": "n4", "initial": ""},
+        {"id": "n6", "op": "join", "in": ["n5", "n1"], "joiner": "concat", "foreign_key": "first_char", "store": "s"},
+    ]
+    steps = [{"pipe": record} for record in (["right", "x", "r", 1], ["in", "a", "x", 2], ["in", "a", "y", 3])]
+    case = Case(id="twice", group="twice", topology=nodes, steps=steps, expect=Expectation())
+    assert kafka.ask(case).expect.stores["s"]["entries"] == [["a", "xx+r", 2]]
+    with TestDriver(Topology(nodes, {}).app, one_stream_time=True) as driver:
+        for step in steps:
+            do_step(step, driver)
+        assert driver.table("s").get("a") is None
+
+
 def edges_of(case: Case) -> int:
     """Return the number of shuffles; with many of them the answers take long."""
     return sum(isinstance(node, Repartition) for node in Topology(case.topology, {}).app.plan.nodes)
