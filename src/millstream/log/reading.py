@@ -37,12 +37,14 @@ class Piece(NamedTuple):
     next_offset: int
 
 
-def read_chunks(topic: Topic, partition: int, start: int, end: int) -> Iterator[RecordChunk]:
-    """Yield the records with ``start <= offset < end`` in chunks of suitable size."""
+def read_chunks(
+    topic: Topic, partition: int, start: int, end: int, *, fetch_records: int = _FETCH_RECORDS
+) -> Iterator[RecordChunk]:
+    """Yield the records with ``start <= offset < end`` in chunks of suitable size, read some more at a time."""
     while start < end:
         with topic.snapshot() as snapshot:
             check_start(snapshot, topic.name, partition, start)
-            fetched = list(_fetch(snapshot, partition, start, end))
+            fetched = list(_fetch(snapshot, partition, start, end, fetch_records))
         if not fetched:
             return
         yield from _to_chunks(_pieces(fetched, start, end))
@@ -108,13 +110,13 @@ def _spans_between(snapshot: Snapshot, partition: int, start: int, end: int) -> 
         yield span
 
 
-def _fetch(snapshot: Snapshot, partition: int, start: int, end: int) -> Iterator[tuple[Span, bytes]]:
+def _fetch(snapshot: Snapshot, partition: int, start: int, end: int, max_records: int) -> Iterator[tuple[Span, bytes]]:
     size = records = 0
     for span in _spans_between(snapshot, partition, start, end):
         yield span, snapshot.blob(partition, span)
         size += span.bytes
         records += span.records
-        if size >= _FETCH_BYTES or records >= _FETCH_RECORDS:
+        if size >= _FETCH_BYTES or records >= max_records:
             return
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -23,6 +23,7 @@ from millstream.foundation.names import check_name
 from millstream.foundation.small_file import replace_file
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
+from millstream.log.group_commit import GroupCommit
 from millstream.log.groups import group_partition_key, parse_group_partition, scan
 from millstream.log.share_state import ACQUIRED, WAITING, ShareState
 from millstream.records import TopicPartition
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from millstream.foundation.transactions import Database, Transaction, WriteTransaction
     from millstream.log.topic import Topic
 
+T = TypeVar("T")
 _DATABASES = ("partitions", "members")
 _IDENTITY, _ID = "identity", b"id"
 _COMMIT = b"share-groups-commit"
@@ -83,6 +85,7 @@ class LogShareGroups:
         self._sync = sync
         self._clock = clock
         self._cached: Environment | None = None
+        self._commits = GroupCommit(lambda: self.environment)
 
     def now(self) -> int:
         """Return the current time in epoch milliseconds."""
@@ -94,6 +97,10 @@ class LogShareGroups:
         if self._cached is None or not self._cached.is_open:
             self._cached = self._open()
         return self._cached
+
+    def update(self, change: Callable[[WriteTransaction], T]) -> T:
+        """Commit a change, together with those of other threads of this process, and return its result."""
+        return self._commits.run(change)
 
     def _open(self) -> Environment:
         """Open the environment; it has an id that is also stored beside it, so that its loss is not a new beginning."""
@@ -166,7 +173,7 @@ class LogShareGroups:
             self.remove_members(txn, group, dead)
             txn.put(_member_key(group, member), _pack(stored), db=environment.databases["members"])
 
-        environment.update(write)
+        self.update(write)
 
     def remove_members(self, txn: WriteTransaction, group: str, members: set[str]) -> None:
         """Remove members that have left or died."""
@@ -245,7 +252,7 @@ class LogShareGroups:
                 counts = (before.dead, before.expired) if before is not None else (0, 0)
                 self.put(txn, name, partition, ShareState(topics[partition.topic].id, start, [], *counts))
 
-        self.environment.update(write)
+        self.update(write)
 
     def delete(self, name: str) -> None:
         """Delete a group without live members."""
@@ -258,7 +265,7 @@ class LogShareGroups:
                 for key, _ in list(self._scan(txn, database, name.encode() + b"\0")):
                     txn.delete(key, db=environment.databases[database])
 
-        environment.update(write)
+        self.update(write)
 
     def _check_exists(self, name: str) -> None:
         if check_name("group", name) not in self.names():

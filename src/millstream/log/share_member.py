@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from millstream.log.topic import Topic
 
 _CHECK_SECONDS = 0.2  # how often a member looks for dead members and for new topics
+_FETCH_RECORDS = 5_000  # only the first chunk of what is read is used
 Append = Callable[[Mapping[str, "Sequence[Output]"]], None]
 """Append the blocks of each producer exactly once."""
 
@@ -94,7 +95,7 @@ class LogShareMember:
                     state = ShareState(source.topic.id, self._start(source))
                     self._groups.put(txn, self._group, source.partition, state)
 
-        self._groups.environment.update(initialize)
+        self._groups.update(initialize)
 
     def poll(self, answers: Sequence[Answer], max_records: int, timeout: float) -> tuple[list[Acquired], list[Refusal]]:
         """Send answers and acquire records; acquire none, and do not wait, if an answer was refused."""
@@ -169,7 +170,7 @@ class LogShareMember:
             self._groups.remove_members(txn, self._group, dead)
             return _Work(acquired, refused)
 
-        work = self._groups.environment.update(write)
+        work = self._groups.update(write)
         if dead or any(answer.kind in ("release", "unread") for answer in answers):
             notify(self._groups.waiters(self._group))
         return work
@@ -286,7 +287,8 @@ class LogShareMember:
         """Read from an offset to the end; from the first record that exists, if retention has been faster."""
         topic, partition = source.topic, source.partition.partition
         offsets = topic.offsets()[partition]
-        return read_chunks(topic, partition, max(position, offsets.begin), offsets.end)
+        start = max(position, offsets.begin)
+        return read_chunks(topic, partition, start, offsets.end, fetch_records=_FETCH_RECORDS)
 
 
 def _is_within(answer: Answer, ranges: Sequence[Answer]) -> bool:
