@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import queue
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 from tests.connectors.source_reading import LONG, Reading
+from tests.kafka.certificates import Certificates
 
 from millstream import Secret
 from millstream.connect.protocols import ConnectorContext
@@ -93,6 +96,59 @@ class Endpoint(HttpEndpoint):
 @pytest.mark.parametrize("case", SOURCE_CASES)
 def test_the_endpoint_passes_the_kit(case: str, tmp_path: Path) -> None:
     check_source(case, Webhooks, tmp_path)
+
+
+def test_with_a_certificate_the_endpoint_speaks_tls_and_nothing_else(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    pem = str(certificates.broker("hooks"))  # key and certificate in one file
+    for reading, port in endpoint(tmp_path, certificate=pem, private_key=pem):
+        url, answers = f"https://127.0.0.1:{port}/", list[Any]()
+        with pytest.raises(TargetUnavailableError):
+            post(port, b"1")
+        with pytest.raises(ConnectorError, match="certificate"):
+            send("127.0.0.1", url, b"1", {}, ca_file=str(certificates.other_ca))
+
+        def post_securely(url: str = url, answers: list[Any] = answers) -> None:
+            answers.append(send("127.0.0.1", url, b"1", {}, timeout=LONG, ca_file=str(certificates.ca)))
+
+        thread = threading.Thread(target=post_securely)
+        thread.start()
+        assert reading.read(LONG) == [(None, 1)]
+        thread.join(LONG)
+        assert [answer.status for answer in answers] == [200]
+
+
+def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "no.pem").write_text("nothing")
+    pem = str(tmp_path / "no.pem")
+    source = HttpEndpoint("127.0.0.1:0", topic="in", certificate=pem, private_key=pem)
+    assert "no.pem' with key" in source.check()[0]
+    with pytest.raises(DefinitionError, match="TLS needs certificate= and private_key="):
+        HttpEndpoint("127.0.0.1:0", topic="in", certificate=pem)
+
+
+def test_a_request_that_trickles_in_is_cut_off_and_leaves_the_connection_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.connectors.http_sources.listener._REQUEST_SECONDS", 0.3)
+    for _, port in endpoint(tmp_path):
+        with socket.create_connection(("127.0.0.1", port), timeout=LONG) as client:
+            client.sendall(b"POST / HTTP/1.1\r\ncontent-length: 1000\r\n\r\n")
+            ended = threading.Event()
+
+            def trickle(client: socket.socket = client, ended: threading.Event = ended) -> None:
+                with contextlib.suppress(OSError):
+                    while not ended.wait(0.02):
+                        client.sendall(b"x")
+
+            thread = threading.Thread(target=trickle)
+            thread.start()
+            began = time.monotonic()
+            with contextlib.suppress(OSError):
+                client.recv(1000)  # the answer that the request is not complete, or the end
+            ended.set()
+            thread.join(LONG)
+            assert time.monotonic() - began < 10
 
 
 class Sending:

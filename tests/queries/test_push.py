@@ -8,6 +8,7 @@ from tests.queries.running import bound
 
 from millstream.errors import SqlError, UnknownTopicError
 from millstream.queries.answers import Change, Changes
+from millstream.queries.pushing import PushQuery
 
 
 def drained(changes: Changes) -> list[Change]:
@@ -128,3 +129,21 @@ def test_a_missing_topic_and_an_invalid_query_are_refused() -> None:
             taxi.changes("SELECT * FROM s EMIT CHANGES;")
         with pytest.raises(SqlError, match="line 1, column 8"):
             taxi.changes("SELECT b FROM s EMIT CHANGES;")
+
+
+def test_the_keys_that_a_query_keeps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.queries.pushing.MAX_KNOWN_ROWS", 2)
+    with bound(partitions=1) as taxi:
+        query = "SELECT name FROM drivers WHERE zone <> 'Mitte' EMIT CHANGES;"
+        changes = taxi.changes(f"SET 'auto.offset.reset' = 'earliest'; {query}")
+        for key in ("ann", "bob"):
+            taxi.driver.topic("drivers").pipe({"ZONE": "Wedding"}, key=key)
+        taxi.driver.topic("drivers").pipe({"ZONE": "Mitte"}, key="never")
+        assert drained(changes) == [Change(["ann"]), Change(["bob"])]
+        for key in ("cyd", "dan"):
+            taxi.driver.topic("drivers").pipe({"ZONE": "Wedding"}, key=key)
+        taxi.driver.topic("drivers").pipe(None, key="ann")
+        assert drained(changes) == [Change(["cyd"]), Change(["dan"]), Change(["ann"], is_deleted=True)]
+        assert isinstance(changes, PushQuery)
+        assert len(changes._rows) == 0
+        changes.close()

@@ -7,6 +7,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from millstream.serve.api.tables import RowView, TablePage
 from millstream.serve.table_feed import FeedUpdate, TableFeed, TableFeeds
 
@@ -18,11 +20,12 @@ class Table:
     rows: dict[str, int] = field(default_factory=dict)
     looks: int = 0
     time: float = 0.0
+    has_more: bool = False
 
     def look(self) -> TablePage:
         self.looks += 1
         rows = [RowView(key=key, value=value, timestamp=0) for key, value in self.rows.items()]
-        return TablePage(app="a", table="t", is_windowed=False, has_history=False, rows=rows, has_more=False)
+        return TablePage(app="a", table="t", is_windowed=False, has_history=False, rows=rows, has_more=self.has_more)
 
     def feed(self) -> TableFeed:
         return TableFeed(self.look, lambda: self.time)
@@ -120,3 +123,44 @@ def test_feeds_are_shared_and_forgotten() -> None:
         feeds.feed(number, table.look)
     assert len(feeds) == 256
     assert feeds.feed("a", table.look) is not feed
+
+
+def test_viewers_learn_that_there_are_more_rows() -> None:
+    table = Table({"a": 1})
+    feed = table.feed()
+    first = feed.update(None)
+    assert first is not None
+    table.time, table.has_more = 10, True
+    update = feed.update(first.id)
+    assert update is not None
+    assert update.data == {"changed": [], "gone": [], "has_more": True}
+
+
+def test_what_a_feed_keeps_of_rows_that_are_gone_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.serve.table_feed._REMEMBERED", 10)
+    table = Table()
+    feed, viewers = table.feed(), {}
+    for step in range(100):  # each row is there once
+        table.time += 10
+        table.rows = {f"k{step}": step}
+        viewer = viewers[step] = Viewer()
+        viewer.take(feed.update(None))
+    assert len(feed._gone) == 10
+    for step, viewer in viewers.items():
+        viewer.take(feed.update(viewer.id))
+        assert viewer.rows == {"k99": 99}
+        assert viewer.events[1:] == ([] if step == 99 else ["rows"] if step >= 89 else ["state"])
+
+
+def test_a_table_that_cannot_be_read_is_not_looked_at_by_every_viewer() -> None:
+    looks = []
+
+    def fail() -> TablePage:
+        looks.append(1)
+        raise ValueError("no such table")
+
+    feed = TableFeed(fail, lambda: 0.0)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="no such table"):
+            feed.update(None)
+    assert len(looks) == 1

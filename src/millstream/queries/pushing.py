@@ -21,6 +21,9 @@ from millstream.sql.showing import Shown, ShownRows
 from millstream.sql.translate.reading import Readers
 from millstream.sql.translate.showing import ShowingTranslator
 
+MAX_KNOWN_ROWS = 100_000
+"""How many keys a query over a table with WHERE keeps."""
+
 
 class Records:
     """The records that a temporary topology produces: key, value and time."""
@@ -70,7 +73,7 @@ class PushQuery:
         self._skip = query.skip or 0
         self._rows: set[bytes] = set()
         """The keys of rows that were shown; with WHERE a row may leave the table that never was in it."""
-        self._is_complete = query.where is None and query.having is None
+        self._shows_all_deletions = query.where is None and query.having is None
         self._lock = Lock()
         self._is_closed = False
         self._run = TemporaryRun(self._topology.plan, broker)
@@ -120,12 +123,19 @@ class PushQuery:
             return not is_null
         identity = encode_key(key)
         if not is_null:
-            if not self._is_complete:
+            if not self._shows_all_deletions:
                 self._rows.add(identity)
+                self._bound_rows()
             return True
-        was_shown = identity in self._rows or self._is_complete
+        was_shown = identity in self._rows or self._shows_all_deletions
         self._rows.discard(identity)
         return was_shown
+
+    def _bound_rows(self) -> None:
+        """Forget the rows if they are too many; deletions of rows that were not shown are shown from then on."""
+        if len(self._rows) > MAX_KNOWN_ROWS:
+            self._rows.clear()
+            self._shows_all_deletions = True
 
     def close(self) -> None:
         """End the query; nothing of it is left. Another thread that takes rows is waited for."""

@@ -1,7 +1,8 @@
 """Changes of a table for all viewers of the same rows: one look at a time, however many there are.
 
-A feed numbers the states that it has seen, and keeps which rows changed in the last of them. A viewer that reconnects,
-or is slow, gets what changed since the state it has, each row once; if that is too long ago, it gets all rows.
+A feed numbers the states that it has seen, and keeps in which of them each row changed last. A viewer that reconnects,
+or is slow, gets what changed since the state it has, each row once; if rows have disappeared since then that the feed
+no longer knows, it gets all rows.
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 _LOOK_SECONDS = 0.4
 _LOOK_FACTOR = 4
-_REMEMBERED = 512
-"""How many changes a feed keeps."""
+_REMEMBERED = 10_000
+"""How many rows that are gone a feed keeps."""
 _KEEP_SECONDS = 120.0
 """How long a feed without viewers is kept for those that reconnect."""
 _MAX_FEEDS = 256
@@ -64,9 +64,14 @@ class TableFeed:
         self._number = 0
         self._rows: dict[bytes, FedRow] = {}
         self._has_more = False
-        self._changes: deque[tuple[int, frozenset[bytes]]] = deque(maxlen=_REMEMBERED)
-        self._names: dict[bytes, Mapping[str, Any]] = {}
-        """Of rows that are gone: what names them, as long as a change of them is kept."""
+        self._changed: dict[bytes, int] = {}
+        """By row: the number of the state in which it changed last."""
+        self._gone: dict[bytes, tuple[int, Mapping[str, Any]]] = {}
+        """Rows that are gone, oldest first: the number of the first state without them, and what names them."""
+        self._oldest = 1
+        """The first state of which all later changes are known."""
+        self._failure: Exception | None = None
+        """Why the last look has failed; all viewers get it until the next one."""
         self._next = 0.0
         self._looking = threading.Lock()
         self.used = clock()
@@ -76,6 +81,8 @@ class TableFeed:
         self.used = self._clock()
         self._refresh()
         with self._looking:
+            if self._failure is not None:
+                raise self._failure
             known = self._known(last_id)
             if known == self._number:
                 return None
@@ -83,21 +90,18 @@ class TableFeed:
             if known is None:
                 rows = {"rows": list(self._rows.values()), "has_more": self._has_more}
                 return FeedUpdate(current, "state", rows)
-            changed = frozenset().union(*(ids for number, ids in self._changes if number > known))
-            return FeedUpdate(current, "rows", self._difference(changed))
+            return FeedUpdate(current, "rows", self._difference(known))
 
     def _known(self, last_id: str | None) -> int | None:
         """Return the number of a state whose later changes are all kept."""
         epoch, _, number = (last_id or "").partition("-")
-        if epoch != self._epoch or not (number.isascii() and number.isdigit() and int(number) <= self._number):
+        if epoch != self._epoch or not (number.isascii() and number.isdigit() and len(number) < 19):
             return None
-        oldest = self._changes[0][0] if self._changes else self._number + 1
-        return int(number) if int(number) >= oldest - 1 else None
+        return int(number) if self._oldest <= int(number) <= self._number else None
 
-    def _difference(self, ids: Iterable[bytes]) -> dict[str, Any]:
-        rows = self._rows
-        changed = [row for row_id, row in rows.items() if row_id in set(ids)]
-        gone = [self._names[row_id] for row_id in ids if row_id not in rows and row_id in self._names]
+    def _difference(self, known: int) -> dict[str, Any]:
+        changed = [row for row_id, row in self._rows.items() if self._changed[row_id] > known]
+        gone = [name for number, name in self._gone.values() if number > known]
         return {"changed": changed, "gone": gone, "has_more": self._has_more}
 
     def _refresh(self) -> None:
@@ -108,8 +112,11 @@ class TableFeed:
             if self._clock() < self._next:
                 return
             began = self._clock()
-            page = self._look()
-            self._take(page)
+            try:
+                self._take(self._look())
+                self._failure = None
+            except Exception as error:
+                self._failure = error
             ended = self._clock()
             self._next = ended + max(_LOOK_SECONDS, _LOOK_FACTOR * (ended - began))
         finally:
@@ -118,18 +125,20 @@ class TableFeed:
     def _take(self, page: FedPage) -> None:
         rows = {_row_id(row): row for row in page.rows}
         before = self._rows
-        changed = {row_id for row_id, row in rows.items() if before.get(row_id) != row}
+        changed = [row_id for row_id, row in rows.items() if before.get(row_id) != row]
         gone = before.keys() - rows.keys()
-        if self._number and not changed and not gone:
+        if self._number and not changed and not gone and page.has_more == self._has_more:
             return
-        for row_id in gone:
-            self._names[row_id] = {"key": before[row_id].key, "start": before[row_id].start}
         self._number += 1
         self._rows, self._has_more = rows, page.has_more
-        if self._number > 1:
-            self._changes.append((self._number, frozenset(changed | gone)))
-        kept = frozenset().union(*(ids for _, ids in self._changes))
-        self._names = {row_id: name for row_id, name in self._names.items() if row_id in kept}
+        for row_id in changed:
+            self._changed[row_id] = self._number
+            self._gone.pop(row_id, None)
+        for row_id in gone:
+            del self._changed[row_id]
+            self._gone[row_id] = self._number, {"key": before[row_id].key, "start": before[row_id].start}
+        while len(self._gone) > _REMEMBERED:
+            self._oldest, _ = self._gone.pop(next(iter(self._gone)))
 
 
 class TableFeeds:

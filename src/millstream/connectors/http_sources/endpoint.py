@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -18,7 +19,7 @@ from millstream.connectors.payloads import RecordFields, block_of_payloads, deco
 from millstream.connectors.seen_ids import SeenIds, StoredIds
 from millstream.connectors.standard_webhooks import signing_key
 from millstream.durations import Duration, milliseconds
-from millstream.errors import DefinitionError
+from millstream.errors import ConnectorError, DefinitionError
 from millstream.secret import Secret
 
 _MOST = 1_000
@@ -29,8 +30,9 @@ class HttpEndpoint:
 
     A request with an ``idempotency-key`` or ``webhook-id`` that is one of the last ``remember`` ones is answered with
     success and not stored again. With a ``secret`` (``whsec_…``) requests must be signed as in Standard Webhooks, with
-    a ``token`` they must carry it as ``Authorization: Bearer``. ``key``, ``timestamp`` and ``deleted`` are paths of
-    fields of the JSON body. Without either, only this host can connect.
+    a ``token`` they must carry it as ``Authorization: Bearer``. Without either, only this host can connect. With a
+    ``certificate`` and its ``private_key``, both names of PEM files, the server speaks TLS. ``key``, ``timestamp`` and
+    ``deleted`` are paths of fields of the JSON body.
 
     >>> HttpEndpoint("127.0.0.1:8500", topic="payments", key="order.id").guarantee
     'at least once'
@@ -50,6 +52,8 @@ class HttpEndpoint:
         body: Literal["json", "bytes"] = "json",
         secret: Secret | None = None,
         token: Secret | None = None,
+        certificate: str | None = None,
+        private_key: str | None = None,
         require_id: bool = False,
         max_bytes: int = 1 << 20,
         max_per_second: float = 1_000.0,
@@ -70,7 +74,12 @@ class HttpEndpoint:
             )
         if not path.startswith("/"):
             raise DefinitionError(f"path={path!r} is not valid", hint="begin it with a slash")
+        if (certificate is None) != (private_key is None):
+            raise DefinitionError(
+                "TLS needs certificate= and private_key=", hint="set both, or none for a proxy that speaks TLS"
+            )
         SeenIds(remember)
+        self._certificate, self._private_key = certificate, private_key
         self._address = (host, int(port))
         self._topic, self._partitions, self._remember = topic, partitions, remember
         self._secret, self._token = secret, token
@@ -90,9 +99,11 @@ class HttpEndpoint:
         return {self._topic: TopicConfig(partitions=self._partitions)}
 
     def check(self) -> Sequence[str]:
-        """Read the secrets, and return whether the address is free."""
+        """Read the secrets and the certificate, and return whether the address is free."""
         try:
-            Listener(self._address, self._limits, *self._keys()).close()
+            Listener(self._address, self._limits, *self._keys(), self._tls()).close()
+        except ConnectorError as error:
+            return [str(error)]
         except OSError as error:
             return [f"cannot listen on {self._address[0]}:{self._address[1]}: {error}; choose another address"]
         return []
@@ -100,13 +111,27 @@ class HttpEndpoint:
     def open(self, position: bytes | None, context: ConnectorContext, /) -> HttpEndpointReader:
         """Listen; requests wait for their records to be durable."""
         stored = decoded_position(position, StoredIds, "an HTTP endpoint") if position else None
-        listener = Listener(self._address, self._limits, *self._keys())
+        listener = Listener(self._address, self._limits, *self._keys(), self._tls())
         context.report("port", listener.port)
         return HttpEndpointReader(self._topic, listener, SeenIds(self._remember, stored))
 
     def _keys(self) -> tuple[bytes | None, str | None]:
         key = None if self._secret is None else signing_key(self._secret.reveal())
         return key, None if self._token is None else self._token.reveal()
+
+    def _tls(self) -> ssl.SSLContext | None:
+        """Return the context of TLS, with the certificate as it is now."""
+        if self._certificate is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(self._certificate, self._private_key)
+        except OSError as error:  # errors of TLS are some too
+            raise ConnectorError(
+                f"certificate {self._certificate!r} with key {self._private_key!r} cannot be used: {error}",
+                hint="both are PEM files, and the key is not encrypted",
+            ) from error
+        return context
 
 
 class HttpEndpointReader:

@@ -6,6 +6,7 @@ import contextlib
 import hmac
 import queue
 import socket
+import ssl
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +22,8 @@ from millstream.records import Headers
 Outcome = Literal["stored", "known", "failed"]
 _CONNECTIONS = 128
 _IDLE_SECONDS = 10.0
+_REQUEST_SECONDS = 30.0
+"""How long a connection may take to send its next request, however often it sends a byte."""
 _ID_BYTES = 255
 
 
@@ -80,8 +83,15 @@ class RefusedRequest(Exception):  # noqa: N818 - it is the answer to a request
 class Listener:
     """Listens from the start; ``arrivals`` has the requests that were accepted."""
 
-    def __init__(self, address: tuple[str, int], limits: ListenerLimits, key: bytes | None, token: str | None) -> None:
-        self.limits, self.key, self.token = limits, key, token
+    def __init__(
+        self,
+        address: tuple[str, int],
+        limits: ListenerLimits,
+        key: bytes | None,
+        token: str | None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.limits, self.key, self.token, self.tls = limits, key, token, tls
         self.arrivals: queue.Queue[Arrival] = queue.Queue(limits.max_waiting)
         self._allowance = max(limits.max_per_second, 1.0)
         self._refilled = time.monotonic()
@@ -125,7 +135,28 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], listener: Listener) -> None:
         self.listener = listener
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._reading: dict[socket.socket, float] = {}
+        """Connections whose next request is not complete, and since when."""
+        self._reading_lock = threading.Lock()
         super().__init__(address, _Handler)
+
+    def begin_reading(self, connection: socket.socket) -> None:
+        """Close a connection unless ``end_reading`` is called in time."""
+        with self._reading_lock:
+            self._reading[connection] = time.monotonic()
+
+    def end_reading(self, connection: socket.socket) -> None:
+        """Let the connection wait for its answer."""
+        with self._reading_lock:
+            self._reading.pop(connection, None)
+
+    def service_actions(self) -> None:
+        """End connections that are too slow; called several times per second."""
+        with self._reading_lock:
+            slow = [each for each, since in self._reading.items() if time.monotonic() - since > _REQUEST_SECONDS]
+            for connection in slow:
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Handle a connection in a thread, or close it if there are too many."""
@@ -136,9 +167,26 @@ class _Server(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
-            super().process_request_thread(request, client_address)
+            if self.listener.tls is not None:
+                request = self._encrypted(request, self.listener.tls)
+            if request is not None:
+                super().process_request_thread(request, client_address)
         finally:
             self.listener.slots.release()
+
+    def _encrypted(self, request: socket.socket, tls: ssl.SSLContext) -> ssl.SSLSocket | None:
+        """Return the connection after the handshake; None if the client does not speak TLS."""
+        request.settimeout(_IDLE_SECONDS)
+        encrypted = tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        self.begin_reading(encrypted)
+        try:
+            encrypted.do_handshake()
+        except OSError:
+            encrypted.close()
+            return None
+        finally:
+            self.end_reading(encrypted)
+        return encrypted
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Do nothing: the client has closed its connection or was too slow."""
@@ -150,6 +198,14 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = _IDLE_SECONDS
     server: _Server
+
+    def handle_one_request(self) -> None:
+        """Handle a request, which has to be complete in time."""
+        self.server.begin_reading(self.connection)
+        try:
+            super().handle_one_request()
+        finally:
+            self.server.end_reading(self.connection)
 
     def do_POST(self) -> None:
         """Store the body as a record, and answer when it is durable."""
@@ -196,7 +252,12 @@ class _Handler(BaseHTTPRequestHandler):
         if int(length) > max_bytes:
             self.close_connection = True
             raise RefusedRequest(413, f"a request can have {max_bytes} bytes")
-        return self.rfile.read(int(length))
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            self.close_connection = True
+            raise RefusedRequest(400, "the request is not complete")
+        self.server.end_reading(self.connection)
+        return body
 
     def _answer(self, status: int, answer: dict[str, str]) -> None:
         body = json_bytes(answer)
