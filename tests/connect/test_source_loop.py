@@ -11,11 +11,10 @@ import pytest
 from millstream.broker import TopicConfig
 from millstream.config import Config
 from millstream.connect.connect_file import ConnectFile, FileSource
-from millstream.connect.protocols import ConnectorContext, Intake
+from millstream.connect.protocols import ConnectorContext
 from millstream.connect.source_journal import SourceJournal
 from millstream.connect.worker import run_connect_file
-from millstream.errors import ConnectorError, TargetUnavailableError
-from millstream.foundation.blocks import Block, block_of
+from millstream.errors import TargetUnavailableError
 from millstream.foundation.paths import source_dir
 from millstream.foundation.storage import close_environments
 from millstream.log import EmbeddedLog
@@ -112,33 +111,6 @@ def test_a_reset_of_the_app_keeps_the_position(tmp_path: Path) -> None:
     assert sorted(values(bench)) == list(range(6))
     journal = SourceJournal(source_dir(tmp_path, APP, "source"))
     assert (journal.read().position, journal.read().records) == (b"6", 6)
-    close_environments(tmp_path)
-
-
-class LargeReader(MemoryReader):
-    """Returns one block."""
-
-    def __init__(self, source: MemorySource, block: Block) -> None:
-        super().__init__(source, 0)
-        self._block = block
-
-    def read(self, timeout: float) -> Intake | None:
-        return Intake(records={TOPICS[0]: self._block}, position=b"1")
-
-
-class Large(MemorySource):
-    """Has a record that no topic takes."""
-
-    def open(self, _position: bytes | None, _context: Any, /) -> MemoryReader:
-        block = block_of([b"k"], [b"x" * 2_000_000], [0])
-        return LargeReader(self, block)
-
-
-def test_a_record_that_the_topic_refuses_is_an_error_before_the_position_is_committed(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    with pytest.raises(ConnectorError, match="a record of 2000001 bytes is too large for topic"):
-        bench.run_source(Large(*TOPICS))
-    assert SourceJournal(source_dir(tmp_path, APP, "source")).read().position is None
     close_environments(tmp_path)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,23 +19,25 @@ from millstream.batch.connector_status import lost_intakes
 from millstream.batch.logs import log_event
 from millstream.batch.loop import LoopOptions, Until
 from millstream.batch.topics import create_missing_topics
-from millstream.broker import Broker, SupportsChangelogs, TopicConfig, TopicInfo
+from millstream.broker import Broker, Output, SupportsChangelogs, TopicConfig, TopicInfo
 from millstream.connect.connector import Connector
 from millstream.connect.control import finish_snapshot_request, read_control
 from millstream.connect.protocols import Intake, Source, SourceReader, SupportsCatchingUp, SupportsSnapshot
 from millstream.connect.source_journal import SOURCE, SourceJournal, SourceProgress
+from millstream.connect.source_rejections import RefusedRecord, SourcePolicies, Transformed, split_rejected
 from millstream.connect.topic_journals import leave, take_over
-from millstream.errors import ConnectorError, DamagedError, MillstreamError, TargetUnavailableError
+from millstream.errors import DamagedError, MillstreamError, TargetUnavailableError
 from millstream.foundation.blocks import Block, slices_of, take_rows, to_bytes
 from millstream.foundation.partitioning import partitions_of_slices
 from millstream.foundation.paths import connector_file, source_dir
 from millstream.task.outbox import OutboxBlock, topic_outputs
+from millstream.task.policy import Policies
 
 _log = logging.getLogger("millstream.connect")
 _READ_SECONDS = 0.5  # how long a reader waits before the loop looks whether to stop
 _CAUGHT_UP_SECONDS, _LOOK_SECONDS = 1.0, 0.05
 
-IntakeTransform: TypeAlias = Callable[[Mapping[str, Block]], Mapping[str, Block]]
+IntakeTransform: TypeAlias = Callable[[Mapping[str, Block]], Transformed]
 
 
 class SourceWork:
@@ -64,6 +66,7 @@ class SourceWork:
         self._transform = transform
         self._topics = source.topics() if topics is None else topics
         self._name = f"{app.id}.source.{connector.name}"
+        self._policies = SourcePolicies(Policies.of(app.id, app.config), connector.name)
         self._reader: SourceReader | None = None
         self._snapshots: set[str] = set()
         """Tables that the open reader was asked to read again, and whose requests are not removed yet."""
@@ -126,15 +129,15 @@ class SourceWork:
             )
 
     def _commit(self, intake: Intake) -> None:
-        records = intake.records if self._transform is None else self._transform(intake.records)
+        given = Transformed(intake.records, ()) if self._transform is None else self._transform(intake.records)
         before = self.journal.read()
-        blocks = [
-            OutboxBlock(partition=partition, data=to_bytes(block), topic=topic)
-            for topic, all_rows in records.items()
-            if len(all_rows)
-            for partition, block in by_partition(self._topic(topic), all_rows, before.sequence)
-        ]
-        count = sum(len(block) for block in records.values())
+        blocks: list[OutboxBlock] = []
+        rejected = list(given.rejected)
+        for topic, all_rows in given.records.items():
+            rejected += self._add(blocks, topic, all_rows, before.sequence)
+        if rejected:
+            self._reject(blocks, rejected, before.sequence)
+        count = sum(len(block) for block in given.records.values()) + len(given.rejected)
         progress = SourceProgress(
             sequence=before.sequence + 1, position=intake.position, records=before.records + count
         )
@@ -144,6 +147,33 @@ class SourceWork:
         else:
             self.journal.publish(progress, topic_outputs(blocks))
         self._connector.counters.records += count
+        self._connector.counters.rejected += len(rejected)
+
+    def _add(self, blocks: list[OutboxBlock], topic: str, block: Block, sequence: int) -> list[RefusedRecord]:
+        """Add the records of a topic to the blocks of an intake, and return those that the topic would refuse."""
+        if not len(block):
+            return []
+        info = self._topic(topic)
+        kept, partitions, rejected = split_rejected(info, block, partitions_of(info, block, sequence))
+        blocks += [
+            OutboxBlock(partition=partition, data=to_bytes(rows), topic=topic)
+            for partition, rows in by_partition(kept, partitions)
+        ]
+        return rejected
+
+    def _reject(self, blocks: list[OutboxBlock], rejected: Sequence[RefusedRecord], sequence: int) -> None:
+        """Apply the error policies; dead letters become part of the intake."""
+        policies, failure = self._policies, self._policies.failure(rejected)
+        if failure is not None:
+            record, error = failure
+            if policies.writes_on_fail:
+                limit = self._topic(policies.topic).config.max_record_bytes
+                producer = f"{self.journal.lineage()}@{self._name}.failed.{sequence}"
+                self._broker.append_once(producer, 1, [Output(policies.topic, 0, policies.block_of([record], limit))])
+            raise error
+        letters = policies.letters(rejected, self._topic(policies.topic).config.max_record_bytes)
+        if letters is not None:
+            self._add(blocks, policies.topic, letters, sequence)
 
     def _request_snapshots(self, reader: SourceReader) -> None:
         for table in read_control(self._app.data_dir, self._app.id, self._connector.name).snapshots:
@@ -228,39 +258,22 @@ def _check_not_lost(app: AppSettings, name: str, path: Path) -> None:
         )
 
 
-def by_partition(topic: TopicInfo, block: Block, spread: int) -> Iterator[tuple[int, Block]]:
-    """Split records by the partition of their key; those without a key go to one partition, the next time another."""
-    check_records(topic, block)
+def partitions_of(topic: TopicInfo, block: Block, spread: int) -> Any:
+    """Return the partition of each record by its key; those without a key go to one, the next time to another."""
     count, keys = topic.partitions, block.column(0)
     if count == 1:
-        yield 0, block
-        return
+        return np.zeros(len(block), np.int64)
     partitions: Any = partitions_of_slices(*slices_of(keys), count)
     if keys.null_count:
         partitions[np.array(keys.is_null().to_pylist(), bool)] = spread % count
+    return partitions
+
+
+def by_partition(block: Block, partitions: Any) -> Iterator[tuple[int, Block]]:
+    """Split records by their partition."""
     for partition in np.unique(partitions).tolist():
         rows = np.flatnonzero(partitions == partition)
         yield partition, block if len(rows) == len(block) else take_rows(block, rows)
-
-
-def check_records(topic: TopicInfo, block: Block) -> None:
-    """Refuse records that the topic would refuse after the position is committed."""
-    keys = block.column(0)
-    if topic.config.compact and keys.null_count:
-        raise ConnectorError(
-            f"a record without a key cannot be written to the compacted topic {topic.name!r}",
-            hint="give the table a key, or write it to a topic that is not compacted",
-            topic=topic.name,
-        )
-    limit = topic.config.max_record_bytes
-    if block.nbytes > limit:
-        largest = int(sum(slices_of(block.column(number))[1] for number in (0, 1, 3)).max())
-        if largest > limit:
-            raise ConnectorError(
-                f"a record of {largest} bytes is too large for topic {topic.name!r}, which allows up to {limit}",
-                hint=f"raise its max_record_bytes: millstream topics alter {topic.name}",
-                topic=topic.name,
-            )
 
 
 def source_connector(

@@ -14,6 +14,7 @@ import msgspec
 
 from millstream.connect.kinds import meant
 from millstream.connect.sinks import Transform
+from millstream.connect.source_rejections import RefusedRecord, Transformed
 from millstream.connect.sources import IntakeTransform
 from millstream.errors import DefinitionError, MillstreamError
 from millstream.foundation.blocks import Block, block_of, rows_of
@@ -49,17 +50,26 @@ def intake_transform_of(what: str, steps: Sequence[Mapping[str, Any]]) -> Intake
     if transform is None:
         return None
 
-    def apply(records: Mapping[str, Block]) -> Mapping[str, Block]:
+    def apply(records: Mapping[str, Block]) -> Transformed:
         by_topic: dict[str, list[Record[Any, Any]]] = {}
+        rejected: list[RefusedRecord] = []
         for topic, block in records.items():
             keys, values, timestamps, headers = rows_of(block)
             for row, (key, value, timestamp) in enumerate(zip(keys, values, timestamps, strict=True)):
-                item = None if value is None else JSON.decode(value)
                 pairs = () if headers is None else headers[row]
-                changed = transform(Record(topic, 0, 0, key, item, timestamp, pairs))
-                if changed is not None:
-                    by_topic.setdefault(changed.topic, []).append(changed)
-        return {topic: _block(rows) for topic, rows in by_topic.items()}
+                is_decoded = False
+                try:
+                    item = None if value is None else JSON.decode(value)
+                    is_decoded = True
+                    changed = transform(Record(topic, 0, 0, key, item, timestamp, pairs))
+                except Exception as error:  # of a value that the steps cannot handle
+                    rejected.append(
+                        RefusedRecord(topic, key, value, timestamp, pairs, error, is_decode_error=not is_decoded)
+                    )
+                else:
+                    if changed is not None:
+                        by_topic.setdefault(changed.topic, []).append(changed)
+        return Transformed({topic: _block(rows) for topic, rows in by_topic.items()}, rejected)
 
     return apply
 
