@@ -14,6 +14,8 @@ from tests.connectors.batches import batch, context
 from tests.connectors.source_reading import Reading
 
 from millstream.connectors.file_source import FollowFiles
+from millstream.connectors.file_source.reader import FilesReader
+from millstream.connectors.file_source.tracked import Tracked
 from millstream.connectors.files import Files
 from millstream.errors import ConnectorError, DefinitionError
 from millstream.records import Record
@@ -196,6 +198,29 @@ def test_every_line_of_many_rotations_and_restarts_is_read_once(tmp_path: Path) 
         read += [value for _, value in more]
     reading.close()
     assert sorted(read) == list(range(written)), f"seed {SEED}"
+
+
+def test_a_file_that_is_rotated_between_the_look_and_its_opening_is_not_read_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "app.log"
+    log.write_text("1\n2\n")
+    reading = Reading(FollowFiles(tmp_path / "app.log*", topic="logs"), tmp_path)
+    assert values(reading) == [1, 2]
+    reading.close()  # a restart: the file is not open
+    with log.open("a") as file:
+        file.write("3\n")
+    is_same = FilesReader._is_same
+
+    def rotated(reader: FilesReader, tracked: Tracked) -> bool:
+        if not (tmp_path / "app.log.1").exists():
+            log.rename(tmp_path / "app.log.1")
+            log.write_text("10\n")
+        return is_same(reader, tracked)
+
+    monkeypatch.setattr(FilesReader, "_is_same", rotated)
+    with reading:
+        assert sorted(str(value) for _ in range(4) for value in values(reading)) == ["10", "3"]
 
 
 def test_a_record_without_an_end_stops_the_source(tmp_path: Path) -> None:

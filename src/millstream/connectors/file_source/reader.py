@@ -135,7 +135,12 @@ class FilesReader:
                 present.setdefault((status.st_dev, status.st_ino), path)
         self._tracked = [file for tracked in self._tracked if (file := self._followed(tracked, present))]
         known = {_identity(tracked) for tracked in self._tracked}
-        fresh = [(identity, path) for identity, path in present.items() if identity not in known]
+        renamed = {tracked.entry.inode for tracked in self._tracked if _identity(tracked) is None}
+        fresh = [
+            (identity, path)
+            for identity, path in present.items()
+            if identity not in known and identity[1] not in renamed
+        ]
         for (_, inode), path in sorted(fresh, key=lambda item: _age(item[1])):
             self._tracked.append(Tracked(FileEntry(path=str(path), inode=inode), path))
 
@@ -144,8 +149,11 @@ class FilesReader:
         identity = _identity(tracked)
         path = None if identity is None else present.get(identity)
         if path is not None:
-            tracked.path, tracked.entry.path = path, str(path)
-            if self._is_same(tracked):
+            tracked.path, tracked.entry.path, tracked.is_replaced = path, str(path), False
+            try:
+                if self._is_same(tracked):
+                    return tracked
+            except FileNotFoundError:  # renamed since the directory was read; the next look finds it
                 return tracked
             tracked.close()
             self._report_gone(tracked.entry)
@@ -158,7 +166,8 @@ class FilesReader:
                 return None
             tracked = moved
         tracked.is_replaced = True
-        tracked.open()  # what is left is read through the open file, also if it is deleted now
+        with contextlib.suppress(FileNotFoundError):  # renamed once more; the next look finds it
+            tracked.open()  # what is left is read through the open file, also if it is deleted now
         return tracked
 
     def _is_same(self, tracked: Tracked) -> bool:

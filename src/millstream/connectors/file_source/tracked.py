@@ -30,6 +30,8 @@ class FileEntry(msgspec.Struct, kw_only=True):
 
     def is_of(self, file: int) -> bool:
         """Return whether an open file still begins with what was read."""
+        if self.offset == 0:
+            return True
         return os.fstat(file).st_size >= self.offset and fingerprint(file, self.offset) == (self.head, self.tail)
 
     def advanced(self, file: int, offset: int, row_groups: int = 0, *, is_done: bool = False) -> FileEntry:
@@ -79,9 +81,13 @@ class Tracked:
         self._file: int | None = None
 
     def open(self) -> int:
-        """Return the open file."""
+        """Return the open file; raise ``FileNotFoundError`` if another one has its name by now."""
         if self._file is None:
-            self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            if os.fstat(file).st_ino != self.entry.inode:
+                os.close(file)
+                raise FileNotFoundError(f"{self.path} was renamed")
+            self._file = file
         return self._file
 
     @property
