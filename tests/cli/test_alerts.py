@@ -47,3 +47,12 @@ def test_a_silence_is_added_listed_and_expired(call: Call, alerts: None) -> None
 def test_wrong_silences_are_refused(call: Call, alerts: None) -> None:
     assert "is not a matcher" in call("alerts", "silence", "hot", "--app", "test").stderr
     assert "no silence 'x'" in call("alerts", "expire", "x", "--app", "test").stderr
+
+
+def test_silences_are_deleted_five_days_after_their_end(call: Call, alerts: None, fill: Fill) -> None:
+    old = {"id": "old", "matchers": ["key=a"], "starts": 0, "ends": HOUR_MS}
+    fill("test.silences", (b"old", msgspec.json.encode(old), 0), (b"x", b"not a silence", 0))
+    assert "old" in call("alerts", "silences", "--app", "test", "--all").stdout
+    added = call("alerts", "silence", "key=b", "--app", "test", "--for", "1 h").stdout.strip()
+    silences = json.loads(call("alerts", "silences", "--app", "test", "--all", "--json").stdout)
+    assert [silence["id"] for silence in silences] == [added]

@@ -179,3 +179,20 @@ def test_an_error_in_a_condition_is_an_error_of_user_code_and_keeps_what_time_ha
 def test_wrong_alerts_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         heat(**options)
+
+
+def test_keys_that_were_counted_are_forgotten_when_their_records_are_too_old() -> None:
+    with heat(count=3, within="5 min") as driver:
+        pipe(driver, *((f"k{number}", 95, number / 100) for number in range(50)))
+        assert len(list(driver.table("hot.alert.keys").items())) == 50
+        assert pipe(driver, ("other", 20, 30)) == []
+        assert len(list(driver.table("hot.alert.keys").items())) == 0
+        assert pipe(driver, ("k1", 95, 31), ("k1", 95, 32), ("k1", 95, 33)) == [("hot/k1", "firing", 33)]
+
+
+def test_on_the_wall_clock_a_clock_that_is_set_back_drops_no_record() -> None:
+    with heat(clock="wall") as driver:
+        driver.wall_clock = 10 * MIN
+        assert pipe(driver, ("a", 20, 0)) == []
+        driver.wall_clock = 5 * MIN
+        assert pipe(driver, ("a", 95, 0)) == [("hot/a", "firing", 10)]

@@ -120,10 +120,7 @@ def test_an_alert_that_fired_long_ago_does_not_wait() -> None:
 def test_a_group_without_alerts_ends() -> None:
     route = Route(receiver="people")
     group = insert(None, sample_event("a", fired=0, resolved=1), route, now=0)
-    left, message = flush(group, route, 30_000, [])
-    assert (message, left and left.alerts) == (None, {})
-    assert left is not None
-    assert flush(left, route, left.due, []) == (None, None)
+    assert flush(group, route, 30_000, []) == (None, None)
 
 
 @pytest.mark.parametrize("matcher", ["hall", "=A", "hall=~(", "1hall=A"])
@@ -152,3 +149,17 @@ def test_wrong_notifications_are_refused() -> None:
         hot.notify(MemorySink(), group_by="hall")
     with pytest.raises(DefinitionError, match="group_interval='0 s'"):
         hot.notify(MemorySink(), group_interval="0 s")
+
+
+def test_an_alert_that_fires_after_its_group_was_resolved_waits_for_group_wait_only() -> None:
+    """Alertmanager removes a group without alerts within 30 seconds, long before it would be looked at again."""
+    with TestDriver(heat(group_interval="1 h")) as driver:
+        driver.topic("heat").pipe(95, key="a")
+        driver.advance_wall_clock("10 s")
+        driver.topic("heat").pipe(20, key="a")
+        driver.advance_wall_clock("1 h")
+        assert len(texts(driver)) == 2
+        driver.advance_wall_clock("1 min")
+        driver.topic("heat").pipe(95, key="a")
+        driver.advance_wall_clock("10 s")
+        assert texts(driver) == ["[FIRING:1] hot\nfiring: a: 95 °C"]

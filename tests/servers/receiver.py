@@ -46,7 +46,10 @@ def receiver(port: int = 0) -> Iterator[Receiver]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # with the default of 5, connections of a burst are refused for a second
+
+    server = Server(("127.0.0.1", port), Handler)
     target = Receiver(server.server_address[1])
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()

@@ -77,6 +77,8 @@ class AlertStep(Processor[Any, Any, str, AlertEvent | None]):
         state: AlertState | None = states.get(record.key)
         if state is None:
             state = AlertState(last=now)
+        elif now < state.last and definition.clock == "wall":
+            now = state.last  # the clock of a host was set back, and no record is late
         elif now < state.last and not definition.count:
             return  # the state after a later record is known
         self._pass_time(record.key, state, now - 1)
@@ -152,6 +154,8 @@ class AlertStep(Processor[Any, Any, str, AlertEvent | None]):
             elif definition.count and state.status != "ok" and due == self._expiry(state.matches):
                 self._end(key, state, due, "condition")
                 state.matches = []
+            elif state.status == "ok" and state.matches and due == state.matches[-1] + definition.within:
+                state.matches = []
             elif definition.on_missing == "resolve":
                 self._end(key, state, due, "missing data")
             else:
@@ -165,6 +169,8 @@ class AlertStep(Processor[Any, Any, str, AlertEvent | None]):
             times.append(state.since + definition.lasting)
         if definition.count and state.status != "ok" and not state.is_missing:
             times.append(self._expiry(state.matches))
+        if state.status == "ok" and state.matches:  # too few, and then none that is young enough
+            times.append(state.matches[-1] + definition.within)
         can_miss = state.status != "ok" if definition.on_missing == "resolve" else state.status != "firing"
         if definition.missing_after and can_miss:
             times.append(state.last + definition.missing_after)

@@ -69,8 +69,6 @@ def flush(
     group: Group, route: Route, now: int, silences: Iterable[Silence]
 ) -> tuple[Group | None, Notification | None]:
     """Look at a group that is due; return it, None if it is over, and the notification to send, if there is one."""
-    if not group.alerts and group.has_flushed:
-        return None, None
     active = [silence for silence in silences if silence.is_active(now)]
     audible = in_order(event for event in group.alerts.values() if not is_silenced(event.labels, active, now))
     firing = frozenset(event.id for event in audible if event.status == "firing")
@@ -82,6 +80,8 @@ def flush(
         if shown:
             message = notification(route.receiver, group.labels, shown)
     left: dict[str, AlertEvent] = {key: event for key, event in group.alerts.items() if event.status == "firing"}
+    if not left:  # the next alert is that of a new group, which waits for further ones
+        return None, message
     due = now + route.group_interval
     return msgspec.structs.replace(group, alerts=left, sent=sent, has_flushed=True, due=due), message
 

@@ -12,12 +12,14 @@ from millstream.alerts.events import AlertEvent, alerts_topic, silences_topic
 from millstream.alerts.silences import Silence
 from millstream.batch.topics import create_missing_topics
 from millstream.broker import Broker, Output, TopicConfig
-from millstream.errors import UnknownTableError
+from millstream.errors import DefinitionError, UnknownTableError
 from millstream.foundation.blocks import block_of, rows_of
 from millstream.foundation.partitioning import partition_of
 
 COMPACTED = TopicConfig(partitions=1, compact=True)
 _MAX_EVENTS = 500
+_KEEP_MS = 5 * 86_400_000
+"""How long silences are kept after their end, as in Alertmanager."""
 _SUFFIX = alerts_topic("")
 Row = tuple[bytes | None, bytes | None, int]
 
@@ -49,7 +51,7 @@ def silences_of(broker: Broker, app: str) -> list[Silence]:
     """Return the silences of an app, the expired ones too, by their ends."""
     latest: dict[bytes | None, Silence | None] = {}
     for key, value, _ in _rows(broker, silences_topic(app)):
-        latest[key] = None if value is None else msgspec.json.decode(value, type=Silence)
+        latest[key] = _silence(value)
     return sorted((silence for silence in latest.values() if silence is not None), key=lambda silence: silence.ends)
 
 
@@ -67,6 +69,7 @@ def add_silence(
         comment=comment,
     )
     _write(broker, app, silence)
+    _delete_old(broker, app, now)
     return silence
 
 
@@ -80,11 +83,22 @@ def expire_silence(broker: Broker, app: str, id: str) -> Silence:
     return expired
 
 
+def _delete_old(broker: Broker, app: str, now: int) -> None:
+    """Delete silences that ended long ago: every notification reads all of them."""
+    for silence in silences_of(broker, app):
+        if silence.ends < now - _KEEP_MS:
+            _append(broker, app, silence.id, None, now)
+
+
 def _write(broker: Broker, app: str, silence: Silence) -> None:
-    topic, key = silences_topic(app), silence.id.encode()
+    _append(broker, app, silence.id, msgspec.json.encode(silence), silence.starts)
+
+
+def _append(broker: Broker, app: str, id: str, value: bytes | None, timestamp: int) -> None:
+    topic, key = silences_topic(app), id.encode()
     create_missing_topics(broker, {topic: COMPACTED})
     partition = partition_of(key, broker.topic(topic).partitions)
-    broker.append([Output(topic, partition, block_of([key], [msgspec.json.encode(silence)], [silence.starts]))])
+    broker.append([Output(topic, partition, block_of([key], [value], [timestamp]))])
 
 
 def _rows(broker: Broker, topic: str, limit: int | None = None) -> Iterator[Row]:
@@ -96,6 +110,14 @@ def _rows(broker: Broker, topic: str, limit: int | None = None) -> Iterator[Row]
         for chunk in broker.read(topic, partition, start, bounds.end):
             keys, values, timestamps, _ = rows_of(chunk.block)
             yield from zip(keys, values, timestamps, strict=True)
+
+
+def _silence(value: bytes | None) -> Silence | None:
+    """Return a silence; what another program has written to the topic is left out."""
+    try:
+        return None if value is None else msgspec.json.decode(value, type=Silence)
+    except (msgspec.MsgspecError, DefinitionError):
+        return None
 
 
 def _event(value: bytes | None) -> AlertEvent | None:
