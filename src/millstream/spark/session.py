@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import re
@@ -81,6 +82,7 @@ def _prepare(config: Config) -> SparkContext:
     public = public_settings(settings, config.spark)
     try:
         with filtered_stderr():
+            _import_while_java_starts()
             # the JVM gets its settings as arguments, which `ps` shows; secrets follow over its socket
             SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=True).setAll(list(public.items())))
             conf = SparkConf(loadDefaults=True).setAll(list(settings.items()))
@@ -94,6 +96,16 @@ def _prepare(config: Config) -> SparkContext:
             hint="if no message above says why, check that `java -version` works and that memory is free",
         ) from error
     return context
+
+
+def _import_while_java_starts() -> None:
+    """Import what the first call of a Java object imports, NumPy and pandas among it, which takes up to half a second.
+
+    This thread waits for Java meanwhile. A call that comes too early waits for the import.
+    """
+    threading.Thread(
+        target=importlib.import_module, args=("pyspark.testing.utils",), name="millstream-imports", daemon=True
+    ).start()
 
 
 def _check_open_files() -> None:

@@ -25,6 +25,9 @@ MASTER_VARIABLE = "MILLSTREAM_MASTER"
 _ONE_HOST = "local[*]"
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true")
+_DRIVER_OPTIONS = ("-Xms32m", "-XX:-UsePerfData")
+"""The heap of the driver begins small and grows if it must: by default it begins with a 64th of all memory, and most of
+that is used before the first collection. Counters for other programs would wake the JVM twenty times a second."""
 _DEFAULTS = {
     "spark.app.name": "millstream",
     "spark.ui.enabled": "false",
@@ -75,7 +78,7 @@ def session_settings(master: str, given: Mapping[str, str | Secret]) -> dict[str
         **({} if is_local(master) else _CLUSTER_DEFAULTS),
         **({"spark.authenticate": "true"} if is_local(master) or master.startswith(_OWN_SECRET) else {}),
         **_driver_address(master),
-        "spark.driver.extraJavaOptions": " ".join((*_JVM_OPTIONS, *archive_options())),
+        "spark.driver.extraJavaOptions": " ".join((*_JVM_OPTIONS, *_DRIVER_OPTIONS, *archive_options())),
         "spark.pyspark.python": sys.executable,
         **submitted_settings(),
         **revealed(given),
