@@ -234,6 +234,11 @@ def _receive_mail(listener: socket.socket, mails: list[str]) -> None:
     [
         {"to": "file:///etc/passwd"},
         {"to": "ftp://x"},
+        {"to": "http://"},
+        {"to": "http://[x"},
+        {"to": "https://x:99999"},
+        {"to": "mailto:ops"},
+        {"to": "mailto:ops@x\r\nBcc: all@x"},
         {"app": "unknown"},
         {"name": "../x"},
         {"what": "table"},

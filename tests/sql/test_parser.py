@@ -89,6 +89,14 @@ def test_the_caret_is_below_the_place() -> None:
     assert line[caret.index("^") :].startswith("s;")
 
 
+@pytest.mark.parametrize(
+    "chain", ["a" + "->b" * 10_000, "a" + "[1]" * 10_000, "1" + " = 1" * 10_000, "a" + " IS NULL" * 10_000]
+)
+def test_chains_of_operators_are_refused_with_the_limit(chain: str) -> None:
+    with pytest.raises(SqlError, match="this is a chain of more than 50 operators"):
+        parse_expression(chain)
+
+
 def test_too_long_and_too_deep_texts_are_refused_with_the_limit() -> None:
     with pytest.raises(SqlError, match=f"{MAX_TEXT:,}"):
         list(parse("-" * (MAX_TEXT + 1)))

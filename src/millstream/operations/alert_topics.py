@@ -20,8 +20,25 @@ COMPACTED = TopicConfig(partitions=1, compact=True)
 _MAX_EVENTS = 500
 _KEEP_MS = 5 * 86_400_000
 """How long silences are kept after their end, as in Alertmanager."""
+_FIRST_STEP, _MAX_STEP = 16, 1024
 _SUFFIX = alerts_topic("")
 Row = tuple[bytes | None, bytes | None, int]
+
+
+class ReadBudget:
+    """How much a request may read from the topics of alerts, which any producer can fill."""
+
+    def __init__(self, *, size: int, seconds: float) -> None:
+        self._left = size
+        self._until = time.monotonic() + seconds
+        self.is_spent = False
+        """Whether something was not read."""
+
+    def allows(self, size: int) -> bool:
+        """Whether a chunk may still be used."""
+        self._left -= size
+        self.is_spent = self.is_spent or self._left < 0 or time.monotonic() > self._until
+        return not self.is_spent
 
 
 def alert_apps(broker: Broker) -> list[str]:
@@ -29,29 +46,36 @@ def alert_apps(broker: Broker) -> list[str]:
     return sorted(topic.removesuffix(_SUFFIX) for topic in broker.topic_names() if topic.endswith(_SUFFIX))
 
 
-def recent_events(broker: Broker, app: str, limit: int = _MAX_EVENTS) -> list[AlertEvent]:
-    """Return the newest events of an app, newest first, as far as compaction has kept them."""
+def recent_events(
+    broker: Broker, app: str, limit: int = _MAX_EVENTS, budget: ReadBudget | None = None
+) -> list[AlertEvent]:
+    """Return the newest events of an app, newest first, as far as compaction has kept them and the budget allows."""
     events = [
         (timestamp, event)
-        for _, value, timestamp in _rows(broker, alerts_topic(app), limit)
+        for _, value, timestamp in _newest(broker, alerts_topic(app), limit, budget)
         if (event := _event(value)) is not None
     ]
     return [event for _, event in sorted(events, key=lambda item: item[0], reverse=True)][:limit]
 
 
-def current_alerts(broker: Broker, app: str) -> list[AlertEvent]:
-    """Return the last event of each alert of an app, by their keys; those that did not last are left out."""
+def current_alerts(broker: Broker, app: str, budget: ReadBudget | None = None) -> list[AlertEvent]:
+    """Return the last event of each alert of an app, by their keys; those that did not last are left out.
+
+    With a budget, alerts whose last event is too far in the past may be missing; see ``ReadBudget.is_spent``.
+    """
     latest: dict[bytes | None, AlertEvent | None] = {}
-    for key, value, _ in _rows(broker, alerts_topic(app)):
-        latest[key] = _event(value)
+    for key, value, _ in _newest(broker, alerts_topic(app), None, budget):
+        if key not in latest:
+            latest[key] = _event(value)
     return sorted((event for event in latest.values() if event is not None), key=lambda event: event.id)
 
 
 def silences_of(broker: Broker, app: str) -> list[Silence]:
     """Return the silences of an app, the expired ones too, by their ends."""
     latest: dict[bytes | None, Silence | None] = {}
-    for key, value, _ in _rows(broker, silences_topic(app)):
-        latest[key] = _silence(value)
+    for key, value, _ in _newest(broker, silences_topic(app), None, None):
+        if key not in latest:
+            latest[key] = _silence(value)
     return sorted((silence for silence in latest.values() if silence is not None), key=lambda silence: silence.ends)
 
 
@@ -101,28 +125,36 @@ def _append(broker: Broker, app: str, id: str, value: bytes | None, timestamp: i
     broker.append([Output(topic, partition, block_of([key], [value], [timestamp]))])
 
 
-def _rows(broker: Broker, topic: str, limit: int | None = None) -> Iterator[Row]:
-    """Yield keys, values and times of the last records of each partition, all of them without a limit."""
+def _newest(broker: Broker, topic: str, limit: int | None, budget: ReadBudget | None) -> Iterator[Row]:
+    """Yield keys, values and times of each partition, newest first; at most ``limit`` records of each."""
     if topic not in broker.topic_names():
         return
     for partition, bounds in enumerate(broker.offsets(topic)):
-        start = bounds.begin if limit is None else max(bounds.begin, bounds.end - limit)
-        for chunk in broker.read(topic, partition, start, bounds.end):
-            keys, values, timestamps, _ = rows_of(chunk.block)
-            yield from zip(keys, values, timestamps, strict=True)
-
-
-def _silence(value: bytes | None) -> Silence | None:
-    """Return a silence; what another program has written to the topic is left out."""
-    try:
-        return None if value is None else msgspec.json.decode(value, type=Silence)
-    except (msgspec.MsgspecError, DefinitionError):
-        return None
+        first = bounds.begin if limit is None else max(bounds.begin, bounds.end - limit)
+        end, step = bounds.end, _FIRST_STEP
+        while end > first:
+            start = max(first, end - step)
+            rows: list[Row] = []
+            for chunk in broker.read(topic, partition, start, end):
+                if budget is not None and not budget.allows(chunk.block.nbytes):
+                    return
+                keys, values, timestamps, _ = rows_of(chunk.block)
+                rows += zip(keys, values, timestamps, strict=True)
+            yield from reversed(rows)
+            end, step = start, min(2 * step, _MAX_STEP)
 
 
 def _event(value: bytes | None) -> AlertEvent | None:
     """Return an event; what another program has written to the topic is left out."""
     try:
         return None if value is None else msgspec.json.decode(value, type=AlertEvent)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _silence(value: bytes | None) -> Silence | None:
+    """Return a silence; what another program has written to the topic is left out."""
+    try:
+        return None if value is None else msgspec.json.decode(value, type=Silence)
+    except (msgspec.MsgspecError, RecursionError, DefinitionError):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -44,9 +45,20 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_name("app", self.app)
         if self.what == "table" and (not self.table or not self.key):
             raise DefinitionError("an alert on a table needs a table and a key", hint='set "table" and "key"')
-        if self.to is not None and not self.to.startswith(("http://", "https://", "mailto:")):
+        if self.to is not None and not _is_target(self.to):
             raise DefinitionError(f"cannot send alerts to {self.to!r:.80}", hint="use https://… or mailto:NAME@HOST")
         return self
+
+
+def _is_target(to: str) -> bool:
+    """Whether a text is a web address with a host, or a mail address."""
+    if to.startswith("mailto:"):
+        return "@" in to and to.isprintable()
+    try:
+        parts = urlsplit(to)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # of an address in brackets, or of a port
+        return False
 
 
 class RuleStore:

@@ -37,7 +37,7 @@ _CHAT = "hooks.slack.com"
 def sink_for(to: str) -> Sink:
     """Return the sink of a target: ``https://…`` for a webhook or Slack, ``mailto:NAME@HOST`` for a mail."""
     if not to.startswith("mailto:"):
-        return Slack(to, text="{value}") if urlsplit(to).hostname == _CHAT else Webhook(to, body="value")
+        return Slack(to, text="{value}") if _host(to) == _CHAT else Webhook(to, body="value")
     server = mail_server(os.environ.get(SMTP_VARIABLE) or "smtp://localhost:25")
     if server is None:
         raise ConnectorError(f"{SMTP_VARIABLE} is not a valid URL", hint="use smtp://USER:PASSWORD@HOST:PORT")
@@ -60,9 +60,17 @@ def smtp_password() -> str:
 
 def target_name(to: str) -> str:
     """Return the name of a target's connector, which must not show a URL that is a secret."""
-    kind = "mail" if to.startswith("mailto:") else urlsplit(to).hostname or "webhook"
+    kind = "mail" if to.startswith("mailto:") else _host(to) or "webhook"
     safe = "".join(character if character.isalnum() or character in ".-" else "-" for character in kind)
     return f"{safe.lstrip('.')[:100]}-{sha256(to.encode()).hexdigest()[:8]}"
+
+
+def _host(to: str) -> str | None:
+    """Return the host of a web address; None of one that an earlier version has stored without a check."""
+    try:
+        return urlsplit(to).hostname
+    except ValueError:
+        return None
 
 
 def target_connector(settings: AppSettings, broker: Broker, to: str) -> Connector:
@@ -97,7 +105,7 @@ def send_once(to: str, notification: Notification) -> str:
             return printable(f"could not be sent: {error.message}")[:300]
         except Exception as error:  # of a sink or its network
             return printable(f"could not be sent: {type(error).__name__}: {error}")[:300]
-    name = to.removeprefix("mailto:") if to.startswith("mailto:") else urlsplit(to).hostname
+    name = to.removeprefix("mailto:") if to.startswith("mailto:") else _host(to)
     return printable(f"could not be sent: {rejected[0].error}" if rejected else f"sent to {name}")[:300]
 
 

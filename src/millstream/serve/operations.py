@@ -92,6 +92,8 @@ class Operation:
             return self.respond(result) if self.respond is not None else json_response(result)
         except MillstreamError as error:
             return response_to(error, is_read=self.method == "GET")
+        except MemoryError:
+            return error_response(413, "too_large", "the request needs too much memory", "ask for less data")
         except Exception as error:
             _log.error("%s %s failed: %s", self.method, printable(request.url.path), printable(repr(error)))
             return internal_error(error)

@@ -24,6 +24,8 @@ from millstream.serve.endpoint import Endpoint
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 60.0
+_STALL_SECONDS = 30.0
+_MAX_MEMORY = 2 << 30
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +39,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     csrf: str
     cookie: str
     login_code: str | None
+    stall_seconds: float
+    """The longest time that the evaluation of what a user has written may take before the process ends."""
+    max_memory: int
+    """What it may allocate; a request that needs more is refused. Files of the log and of tables do not count."""
 
 
 class WebProcess:
@@ -77,6 +83,8 @@ class WebProcess:
             csrf=credentials.csrf,
             cookie=credentials.cookie,
             login_code=credentials.login_code,
+            stall_seconds=_STALL_SECONDS,
+            max_memory=_MAX_MEMORY,
         )
         credentials.login_code = None  # a server that replaces this one must not accept the code a second time
         process = subprocess.Popen(

@@ -37,6 +37,7 @@ class WebServer:
         self._directory = DataDirectory(data_dir, broker_url)
         self._watch = AlertWatch(self._directory)
         site = Site(self._directory, Rates(), self._watch)
+        self.work = site.work
         self._server = uvicorn.Server(
             uvicorn.Config(
                 site_app(site, self._endpoint.credentials, self._endpoint.hosts),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from millstream.operations.alert_watch import AlertWatch
 from millstream.operations.data_directory import DataDirectory
 from millstream.serve.progress import ProgressWatch
 from millstream.serve.rates import Rates
+from millstream.serve.stalls import BoundedWork
 from millstream.serve.table_feed import TableFeeds
 
 
@@ -19,6 +20,7 @@ class Site:
     directory: DataDirectory
     rates: Rates
     watch: AlertWatch
+    work: BoundedWork = field(default_factory=BoundedWork)
 
     @cached_property
     def progress(self) -> ProgressWatch:

@@ -7,16 +7,17 @@ import msgspec
 from millstream.alerts.events import AlertEvent
 from millstream.alerts.notifications import Notification, notification
 from millstream.broker import Broker
-from millstream.operations.alert_topics import alert_apps, current_alerts, recent_events
+from millstream.operations.alert_topics import ReadBudget, alert_apps, current_alerts, recent_events
 from millstream.operations.alert_watch import AlertStatus
 from millstream.operations.rules import Rule
 from millstream.operations.targets import send_once
-from millstream.serve.api.params import Name
+from millstream.serve.api.params import Name, ShortText
 from millstream.serve.api.topics import Deletion, Done, not_confirmed
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
 
 _MAX_EVENTS = 100
+_READ_BYTES, _READ_SECONDS = 32 << 20, 2.0
 
 
 class AlertOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +26,8 @@ class AlertOverview(msgspec.Struct, frozen=True, kw_only=True):
     rules: list[AlertStatus]
     active: list[AlertEvent]
     events: list[AlertEvent]
+    is_complete: bool = True
+    """False if there were too many events to read all: then alerts that have not changed for long can be missing."""
 
 
 class AlertParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,21 +37,23 @@ class AlertParams(msgspec.Struct, frozen=True, kw_only=True):
 class TestMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The text of a test message."""
 
-    message: str = "this is a test"
+    message: ShortText = "this is a test"
 
 
 def list_alerts(site: Site, _: object = None) -> AlertOverview:
     """Return all rules, active alerts and the newest events."""
 
+    budget = ReadBudget(size=_READ_BYTES, seconds=_READ_SECONDS)
+
     def read(broker: Broker) -> tuple[list[AlertEvent], list[AlertEvent]]:
         apps = alert_apps(broker)
-        active = [event for app in apps for event in current_alerts(broker, app) if event.status != "resolved"]
-        events = [event for app in apps for event in recent_events(broker, app, _MAX_EVENTS)]
+        events = [event for app in apps for event in recent_events(broker, app, _MAX_EVENTS, budget)]
+        active = [event for app in apps for event in current_alerts(broker, app, budget) if event.status != "resolved"]
         return active, sorted(events, key=_time, reverse=True)[:_MAX_EVENTS]
 
     nothing: tuple[list[AlertEvent], list[AlertEvent]] = ([], [])
     active, events = site.directory.query_broker(read, nothing)
-    return AlertOverview(rules=site.watch.statuses(), active=active, events=events)
+    return AlertOverview(rules=site.watch.statuses(), active=active, events=events, is_complete=not budget.is_spent)
 
 
 def _time(event: AlertEvent) -> int:

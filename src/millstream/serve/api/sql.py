@@ -26,6 +26,7 @@ from millstream.serve.api.params import Name
 from millstream.serve.api.topics import Done
 from millstream.serve.operations import Operation
 from millstream.serve.site import Site
+from millstream.serve.stalls import BoundedWork
 from millstream.sql.showing import ShownColumn
 
 LIMITS = Limits(rows=10_000, bytes=10 << 20, read=1_000_000, read_bytes=256 << 20, seconds=10.0)
@@ -117,11 +118,12 @@ class CatalogParams(msgspec.Struct, frozen=True, kw_only=True):
 def execute_sql(site: Site, _: object, body: SqlBody) -> list[AnswerView]:
     """Execute statements that end; a query with EMIT CHANGES is refused."""
     answers = []
-    for executed in _executed(site, body):
-        if not isinstance(executed.answer, Message | Result):
-            executed.answer.close()
-            raise DefinitionError("this statement does not end", hint="send it to /api/sql/query")
-        answers.append(_answer(executed))
+    with site.work.running():
+        for executed in _executed(site, body):
+            if not isinstance(executed.answer, Message | Result):
+                executed.answer.close()
+                raise DefinitionError("this statement does not end", hint="send it to /api/sql/query")
+            answers.append(_answer(executed))
     return answers
 
 
@@ -131,16 +133,18 @@ class GrowingAnswer(NamedTuple):
     body: QueryBody
     answers: list[AnswerView]
     changes: Changes | None
+    work: BoundedWork
 
 
 def query_sql(site: Site, _: object, body: QueryBody) -> GrowingAnswer:
     """Execute statements; the rows of the last one are sent as they arrive, until its LIMIT or until ``seconds``."""
     answers: list[AnswerView] = []
-    for executed in _executed(site, body):
-        if not isinstance(executed.answer, Message | Result):
-            return GrowingAnswer(body, answers, executed.answer)
-        answers.append(_answer(executed))
-    return GrowingAnswer(body, answers, None)
+    with site.work.running():
+        for executed in _executed(site, body):
+            if not isinstance(executed.answer, Message | Result):
+                return GrowingAnswer(body, answers, executed.answer, site.work)
+            answers.append(_answer(executed))
+    return GrowingAnswer(body, answers, None, site.work)
 
 
 def show_catalog(site: Site, params: CatalogParams) -> CatalogView:
@@ -258,7 +262,7 @@ async def _lines(stream: GrowingAnswer, frame: Callable[[bytes], bytes]) -> Asyn
     beat = monotonic() + _HEARTBEAT_SECONDS
     ended = False
     while not ended:
-        taken = await run_in_threadpool(_taken, stream.changes)
+        taken = await run_in_threadpool(_taken, stream.changes, stream.work)
         if taken is None:
             ended, taken = True, [{"end": "limit reached"}]
         elif monotonic() > until:
@@ -285,10 +289,11 @@ def _known(stream: GrowingAnswer) -> Iterator[dict[str, Any]]:
         yield {"columns": _columns(stream.changes.columns), "changes": True}
 
 
-def _taken(changes: Changes) -> list[dict[str, Any]] | None:
+def _taken(changes: Changes, work: BoundedWork) -> list[dict[str, Any]] | None:
     """Return the next rows as lines; None after the last one."""
     try:
-        taken = changes.take(_TAKE_SECONDS)
+        with work.running():
+            taken = changes.take(_TAKE_SECONDS)
     except MillstreamError as error:
         return [{"error": {"code": error.code, "message": error.message, "hint": error.hint}}]
     if taken is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millstream.alerts.events import AlertEvent
 from millstream.operations.alert_watch import AlertStatus
-from millstream.serve.api.alerts import list_alerts
+from millstream.serve.api.alerts import AlertOverview, list_alerts
 from millstream.serve.html import Content, Markup, element, joined
 from millstream.serve.pages.parts import (
     NAME_PATTERN,
@@ -36,7 +36,7 @@ def alerts_page(site: Site) -> tuple[Content, ...]:
     rules = [_rule(status) for status in alerts.rules]
     shown: Content = element("div", rules, class_="rules") if rules else _no_alerts()
     return (
-        card("Active alerts", _active(alerts.active), live="active", wide=True),
+        card("Active alerts", _active(alerts), live="active", wide=True),
         card("Rules", shown, live="rules", wide=True),
         card("History", _events(alerts.events), live="events", wide=True),
         card("Create an alert", _form(site.directory.apps()), wide=True),
@@ -75,11 +75,13 @@ def _rule(status: AlertStatus) -> Markup:
     )
 
 
-def _active(events: list[AlertEvent]) -> Content:
+def _active(alerts: AlertOverview) -> Content:
+    events = alerts.active
+    note = None if alerts.is_complete else element("p", "There are too many events to read all of them.", class_="note")
     if not events:
-        return element("p", "No alert is active.", class_="none")
+        return joined(element("p", "No alert is active.", class_="none"), note)
     rows = ((_badge(event), event.app, event.id, event.summary, moment(event.fired or event.since)) for event in events)
-    return table(("", "App", "Alert", "Summary", "Since (UTC)"), rows)
+    return joined(table(("", "App", "Alert", "Summary", "Since (UTC)"), rows), note)
 
 
 def _events(events: list[AlertEvent]) -> Content:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 from millstream.sql.nodes import (
     AnyExpression,
@@ -66,11 +67,12 @@ class ExpressionParser(TokenCursor):
 
     def _predicate(self) -> AnyExpression:
         left = self._sum()
-        while True:
+        for _ in range(MAX_DEPTH):
             following = self._predicate_after(left)
             if following is None:
                 return left
             left = following
+        self._refuse_chain()
 
     def _predicate_after(self, left: AnyExpression) -> AnyExpression | None:
         token = self.token
@@ -122,8 +124,11 @@ class ExpressionParser(TokenCursor):
     def _operator(self, first: int) -> Token:
         """Return the operator that is next; ``first`` is where the chain of operators began."""
         if self.position - first > 3 * MAX_DEPTH:
-            refuse(self.text, self.token.start, f"this is a chain of more than {MAX_DEPTH} operators", "split it up")
+            self._refuse_chain()
         return self.advance()
+
+    def _refuse_chain(self) -> NoReturn:
+        refuse(self.text, self.token.start, f"this is a chain of more than {MAX_DEPTH} operators", "split it up")
 
     def _signed(self) -> AnyExpression:
         token = self.token
@@ -136,7 +141,7 @@ class ExpressionParser(TokenCursor):
         return self._postfix(self._primary())
 
     def _postfix(self, operand: AnyExpression) -> AnyExpression:
-        while True:
+        for _ in range(MAX_DEPTH + 1):
             token = self.token
             if self.take_symbol("["):
                 index = self.expression()
@@ -147,6 +152,7 @@ class ExpressionParser(TokenCursor):
                 operand = Field(operand=operand, name=name, offset=token.start)
             else:
                 return operand
+        self._refuse_chain()
 
     def field_name(self) -> str:
         """Return the name of a field, for which reserved words are allowed too."""
