@@ -7,9 +7,11 @@ The innermost loops are written several times, because a call in them costs as m
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +20,8 @@ from tests.task.outcomes import Outcome, Row, outcome, workspace
 from millstream import App, Config, Processor, Record, Stream, count_of, hopping, mean_of, sum_of, tumbling, unlimited
 from millstream.operators import time_windows
 from millstream.operators.spans import MIN_PREFETCH
+from millstream.serdes import Json
+from millstream.state.windows import WindowStore
 from millstream.windows import Windows
 
 Build = Callable[[Stream[Any, Any]], Any]
@@ -84,9 +88,11 @@ def aggregated(windows: Windows | None, aggregation: str) -> Build:
     return build
 
 
-def run(name: str, build: Build, rows: list[Row], cuts: set[int], *, caching: bool, headers: bool = False) -> Outcome:
+def run(
+    name: str, build: Build, rows: list[Row], cuts: set[int], *, caching: bool, headers: bool = False, key: Any = str
+) -> Outcome:
     app = App(name, config=Config(on_error="dead_letter", output_prefix=f"{name}-"))
-    build(app.stream("n", key=str, value=int))
+    build(app.stream("n", key=key, value=int))
     with workspace({"n": rows}, headers=headers) as space:
         return outcome(app, space, cut("n", len(rows), cuts), caching=caching)
 
@@ -107,8 +113,7 @@ def test_columns_and_single_records_give_the_same_results_state_and_counts(
     rows = with_times(records, null_keys=special == "null keys", null_values=special == "null values")
     build, options = aggregated(WINDOWS[windows], aggregation), {"caching": caching, "headers": special == "headers"}
     columns = run("columns", build, rows, cuts, **options)
-    # a function that takes the context is called record by record, and so is everything after it
-    singly = run("singly", lambda stream: build(stream.filter(lambda _k, _v, _c: True)), rows, cuts, **options)
+    singly = run("singly", partial(one_by_one, build), rows, cuts, **options)
     assert columns == singly
     assert columns.records_in == len(rows)
     assert columns.rows["results"] == len([key for key in columns.state["results"] if not key.startswith(b"m.")])
@@ -129,20 +134,71 @@ def test_the_comparison_reaches_the_loop_with_prefetched_entries(windows: str, m
 
         return counted
 
-    count_groups = time_windows._counted
+    count = WindowStore.count
 
-    def counting_groups(aggregation: Any, prefetched: Any, batch: Any, handles: Any) -> bool:
-        was_possible = count_groups(aggregation, prefetched, batch, handles)
-        added.extend([len(batch.rows)] * was_possible)
+    def counting_columns(store: WindowStore, keys: Any, *rest: Any) -> bool:
+        was_possible = count(store, keys, *rest)
+        added.extend([len(keys)] * was_possible)
         return was_possible
 
     monkeypatch.setattr(time_windows, "_prefetched_loop", counting)
-    monkeypatch.setattr(time_windows, "_counted", counting_groups)
+    monkeypatch.setattr(WindowStore, "count", counting_columns)
     rows = with_times([(number % 5, number % 10, number % 3) for number in range(100)])
     for caching in (False, True):
         run("columns", aggregated(WINDOWS[windows], "count"), rows, set(), caching=caching)
         assert sum(added) == len(rows)
         added.clear()
+
+
+KEYS: dict[str, Callable[[int], Any]] = {
+    "text": lambda number: f"k{number}" * (number + 1),
+    "text with line feeds": lambda number: "\n" * number + "é",
+    "long text": lambda number: f"{number}" * 600,
+    "numbers": lambda number: number * 100 - 200,
+    "large numbers": lambda number: number * 2**62,
+    "mixed": lambda number: number if number % 2 else str(number),
+    "other": lambda number: [number, "a"] if number % 2 else float(number),
+}
+
+
+def counted_and_joined(windows: str, *, joins: bool) -> Build:
+    """Count; with ``joins`` the table is read by each record, before it is counted."""
+
+    def build(stream: Stream[Any, Any]) -> None:
+        groups: Any = stream.group_by_key()
+        if WINDOWS[windows] is not None:
+            groups = groups.windowed_by(WINDOWS[windows])
+        table = groups.count(name="results")
+        table.to_stream(lambda key, _: str(key)).to("out")
+        if joins and WINDOWS[windows] is None:
+            stream.join(table, lambda value, count: f"{value} {count}").to("joined")
+
+    return build
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("keys", KEYS)
+@given(records=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), DELAYS), min_size=70, max_size=90))
+@settings(max_examples=2, deadline=None)
+def test_counts_by_columns_agree_with_counts_by_record_for_all_kinds_of_keys(
+    windows: str, keys: str, records: Records
+) -> None:
+    rows: list[Row] = [
+        (msgspec.json.encode(KEYS[keys](number)), value, time)
+        for (number, _, _), (_, value, time) in zip(records, with_times(records), strict=True)
+    ]
+    options: dict[str, Any] = {"caching": True, "key": Json()}
+    cuts = {66}  # the second batch adds to what is stored
+    for joins in (False, True):
+        build = counted_and_joined(windows, joins=joins)
+        columns = run("columns", build, rows, cuts, **options)
+        singly = run("singly", partial(one_by_one, build), rows, cuts, **options)
+        assert columns == singly
+
+
+def one_by_one(build: Build, stream: Stream[Any, Any]) -> Any:
+    """Build on a stream whose records are processed one by one, since a function takes the context."""
+    return build(stream.filter(lambda _k, _v, _c: True))
 
 
 class Quiet(Processor):

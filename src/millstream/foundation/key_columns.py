@@ -29,6 +29,9 @@ def encode_keys(keys: list[Any]) -> list[bytes]:
     """
     kinds = set(map(type, keys))
     if kinds == {str}:
+        lines = "s" + "\ns".join(keys)
+        if lines.count("\n") == len(keys) - 1:  # no key contains a line feed
+            return lines.encode().split(b"\n")
         return [b"s" + key.encode() for key in keys]
     if kinds == {int}:
         with suppress(OverflowError):  # a number with more than 64 bits

@@ -263,6 +263,19 @@ def encode_values(codec: Serde, values: list[Any]) -> list[bytes]:
     return list(map(codec.encode, values))
 
 
+def decode_values(codec: Serde, encoded: list[bytes]) -> list[Any]:
+    """Decode many values; in one call if the codec can do that.
+
+    >>> decode_values(TypedCodec(int), encode_values(TypedCodec(int), [1, 2**70]))
+    [1, 1180591620717411303424]
+    """
+    decode_column: Callable[[list[bytes]], list[Any]] | None = getattr(codec, "decode_values", None)
+    if decode_column is not None:
+        with suppress(Exception):
+            return decode_column(encoded)
+    return list(map(codec.decode, encoded))
+
+
 def _array_of(encoded: list[bytes]) -> bytes:
     """Return encoded values as one MessagePack array."""
     return b"\xdd" + len(encoded).to_bytes(4, "big") + b"".join(encoded)

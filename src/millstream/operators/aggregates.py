@@ -62,7 +62,7 @@ def _aggregation(
 
         def process_columns(batch: ColumnBatch) -> None:
             if can_count and _can_count(batch, context):
-                _count_columns(store.rows(batch.keys), batch.timestamps, store.mark)
+                store.count(batch.keys, batch.timestamps)
                 context.row = batch.rows[-1]
                 return
             stream_times = batch.stream_times if needs_time else repeat(-1)
@@ -82,22 +82,6 @@ def _can_count(batch: ColumnBatch, context: RecordContext) -> bool:
     return bool(batch.rows) and not (
         context.has_headers or none in set(map(type, batch.keys)) or none in set(map(type, batch.values))
     )
-
-
-def _count_columns(rows: list[StoredRow], timestamps: list[int], mark: Callable[[StoredRow], None]) -> None:
-    """Count records whose results are forwarded at the end of the batch, as ``_update_loop`` would."""
-    for row, timestamp in zip(rows, timestamps, strict=True):
-        count = row.value
-        if count is None:
-            row.value, row.timestamp = 1, timestamp
-        else:
-            row.value = count + 1
-            if row.timestamp < timestamp:
-                row.timestamp = timestamp
-        if not row.changed:
-            mark(row)
-        elif row.headers:
-            row.headers = ()
 
 
 def _update_loop(

@@ -38,6 +38,10 @@ class Emitter:
         self._forward_columns = forward
 
     def _flush(self) -> None:
+        counted = None if self._forward_columns is None else self._store.take_counted()
+        if counted is not None and self._forward_columns is not None:
+            size = len(counted.keys)
+            self._forward_columns(ColumnBatch(EndOfBatch(self._context, size), range(size), *counted))
         changed = self._store.take_changed()
         if self._forward_columns is None or any(row.headers for row in changed):
             self._flush_singly(changed)

@@ -42,42 +42,25 @@ class Spans:
             span = self._spans[since] = starts, entries, since, until
         return span
 
-    def prefetch(self, handles: list[Any], timestamps: list[int]) -> Prefetched | None:
-        """Read the entries that a column batch needs in one pass; None if it has few records in each of many spans."""
+    def divide(self, timestamps: list[int]) -> DividedBatch | None:
+        """Divide a column batch into spans; None if it has few records in each of many spans."""
         times = np.array(timestamps, np.int64)
         _, rows, span_of_row, counts = np.unique(
             self._windows.interval_number(times), return_index=True, return_inverse=True, return_counts=True
         )
         if len(counts) * MIN_PREFETCH > max(len(times), MIN_PREFETCH * MIN_PREFETCH):
             return None
-        spans = [self.at(timestamps[row]) for row in rows.tolist()]
-        in_order, end = np.argsort(span_of_row, kind="stable"), 0
-        for (starts, _, _, _), count in zip(spans, counts.tolist(), strict=True):
-            begin, end = end, end + count
-            needed = handles if count == len(handles) else [handles[row] for row in in_order[begin:end].tolist()]
-            for start in starts:
-                self._store.window(start).prefetch(needed)
-        is_single = {len(starts) == 1 for starts, _, _, _ in spans}
-        return Prefetched(times, span_of_row, spans, is_single=is_single.pop()) if len(is_single) == 1 else None
+        return DividedBatch(self._store, times, span_of_row, [self.at(timestamps[row]) for row in rows.tolist()])
 
 
-class Prefetched:
-    """The windows of a column batch, with the entries that its records need."""
+class DividedBatch:
+    """The spans of a column batch."""
 
-    def __init__(self, times: Any, span_of_row: Any, spans: list[Span], *, is_single: bool) -> None:
+    def __init__(self, store: WindowStore, times: Any, span_of_row: Any, spans: list[Span]) -> None:
+        self._store = store
         self._times = times
         self._span_of_row = span_of_row
         self._spans = spans
-        self._is_single = is_single
-
-    def single_entries(self, handles: list[Any]) -> list[Entry] | None:
-        """Return the entry of each row; None if rows belong to several windows each."""
-        return list(self._lookups(handles)) if self._is_single else None
-
-    @property
-    def is_in_order(self) -> bool:
-        """Whether no record is older than one before it."""
-        return bool((self._times[1:] >= self._times[:-1]).all())
 
     def late_rows(self, now: int, open_for: int) -> list[int]:
         """Return the rows for which a window has closed before they arrive, if the operator's time starts at ``now``.
@@ -90,10 +73,22 @@ class Prefetched:
         rows: list[int] = np.flatnonzero(late).tolist()
         return rows
 
-    def entries(self, handles: list[Any]) -> Iterator[Iterable[Entry]]:
-        """Yield the entries of each row."""
+    def prefetch(self, handles: list[Any]) -> Iterator[Iterable[Entry]] | None:
+        """Read the entries that the records need in one pass, and return those of each row.
+
+        Return None if there is only one window in some spans, and several in others.
+        """
+        in_order, end = np.argsort(self._span_of_row, kind="stable"), 0
+        for (starts, _, _, _), count in zip(self._spans, np.bincount(self._span_of_row).tolist(), strict=True):
+            begin, end = end, end + count
+            needed = handles if count == len(handles) else [handles[row] for row in in_order[begin:end].tolist()]
+            for start in starts:
+                self._store.window(start).prefetch(needed)
+        is_single = {len(starts) == 1 for starts, _, _, _ in self._spans}
+        if len(is_single) > 1:
+            return None
         lookups = self._lookups(handles)
-        return zip(lookups, strict=False) if self._is_single else lookups
+        return zip(lookups, strict=False) if is_single.pop() else lookups
 
     def _lookups(self, handles: list[Any]) -> Iterator[Any]:
         """Yield what the spans of the rows have for them: an entry, or a list of entries."""

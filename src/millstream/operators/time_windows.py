@@ -1,22 +1,22 @@
 """Tumbling, hopping and unlimited windows, for single records and for column batches.
 
 Two loops add records to their windows: ``update`` handles every case, ``add`` is the fast path for records whose
-entries are prefetched. They must give the same results, state and counts; tests/task/test_loops_agree.py compares them.
+entries are prefetched. Counts that are forwarded at the end of the batch need no loop: the store counts columns. All
+must give the same results, state and counts; tests/task/test_loops_agree.py compares them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 from millstream.foundation.key_columns import hashable_keys
 from millstream.foundation.object_codec import encode_key
 from millstream.operators.columns import ChangeCollector, ColumnBatch, Port, ProcessColumns, do_nothing
-from millstream.operators.spans import MIN_PREFETCH, Prefetched, Spans
+from millstream.operators.spans import MIN_PREFETCH, DividedBatch, Spans
 from millstream.operators.windows import Put, WindowAggregator, closer, windowed
+from millstream.state.counted_windows import Counting
 from millstream.state.entries import Entry
 from millstream.windows import FOREVER, TimeWindows, UnlimitedWindows
 
@@ -49,6 +49,7 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
         needs_time = has_single_results or aggregation.has_late_topic
         has_fast_path = not has_single_results and not aggregation.node.other_adders
         add = _prefetched_loop(windows, aggregation, collector) if has_fast_path else None
+        counting = _counting(windows, aggregation) if collector is None and forward is not None else None
 
         def update_columns(batch: ColumnBatch, handles: list[Any], send: Callable[[], None]) -> None:
             stream_times = batch.stream_times if needs_time else repeat(-1)
@@ -59,13 +60,16 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
             if not batch.rows:
                 return
             handles = hashable_keys(batch.keys)
-            prefetched = spans.prefetch(handles, batch.timestamps) if len(handles) >= MIN_PREFETCH else None
+            divided = spans.divide(batch.timestamps) if len(handles) >= MIN_PREFETCH else None
             send = do_nothing if collector is None else collector.sender(batch)
-            late = None if add is None else _late_rows(aggregation, prefetched, batch, handles, open_for)
-            if add is None or prefetched is None or late is None:
+            late = None if add is None else _late_rows(aggregation, divided, batch, handles, open_for)
+            if late == [] and counting is not None and _count(aggregation, batch, counting):
+                return
+            entries = None if divided is None else divided.prefetch(handles)
+            if add is None or entries is None or late is None:
                 update_columns(batch, handles, send)
-            elif collector is not None or late or not _counted(aggregation, prefetched, batch, handles):
-                start, entries = 0, prefetched.entries(handles)
+            else:
+                start = 0
                 for row in late:
                     add(batch.part(start, row), entries, send)
                     update_columns(batch.part(row, row + 1), handles[row : row + 1], send)
@@ -78,41 +82,32 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
     return Port(process, make_process_columns)
 
 
-def _counted(aggregation: WindowAggregator, prefetched: Prefetched, batch: ColumnBatch, handles: list[Any]) -> bool:
-    """Count the records of each window in one step, if only their number matters; return whether that was possible.
+def _counting(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator) -> Counting | None:
+    """Return how records are counted, None if more than their number matters."""
+    added = aggregation.added_several
+    return None if added is None else Counting(windows, aggregation.begin, added)
 
-    It must do what ``_prefetched_loop`` does, for updates that are not forwarded before the end of the batch.
-    """
-    added, entries = aggregation.added_several, prefetched.single_entries(handles)
-    if added is None or entries is None:
-        return False
-    pairs: Iterable[tuple[Entry, int]] = zip(entries, batch.timestamps, strict=True)
-    latest = dict(pairs if prefetched.is_in_order else sorted(pairs, key=itemgetter(1)))
-    aggregation.clock.time = max(aggregation.clock.time, *latest.values())
-    for entry, count in Counter(entries).items():  # in the order in which the loop would mark them
-        old = entry.value
-        if old is None or latest[entry] > entry.timestamp:
-            entry.timestamp = latest[entry]
-        entry.value = added(aggregation.begin() if old is None else old, count)
-        if not entry.changed:
-            aggregation.store.mark(entry)
-        if entry.headers:
-            entry.headers = ()
-    aggregation.context.row = batch.rows[-1]
-    return True
+
+def _count(aggregation: WindowAggregator, batch: ColumnBatch, counting: Counting) -> bool:
+    """Let the store count records of which none is late; return False if it cannot."""
+    is_counted: bool = aggregation.store.count(batch.keys, batch.timestamps, counting)
+    if is_counted:
+        aggregation.clock.time = max(aggregation.clock.time, *batch.timestamps)
+        aggregation.context.row = batch.rows[-1]
+    return is_counted
 
 
 def _late_rows(
     aggregation: WindowAggregator,
-    prefetched: Prefetched | None,
+    divided: DividedBatch | None,
     batch: ColumnBatch,
     handles: list[Any],
     open_for: int,
 ) -> list[int] | None:
     """Return the rows that are late if the fast path can process the others; None if it cannot."""
-    if prefetched is None or aggregation.context.has_headers or aggregation.has_nulls(batch, handles):
+    if divided is None or aggregation.context.has_headers or aggregation.has_nulls(batch, handles):
         return None
-    late = prefetched.late_rows(aggregation.clock.time, open_for)
+    late = divided.late_rows(aggregation.clock.time, open_for)
     return late if len(late) * _RARE <= len(handles) else None
 
 
@@ -173,7 +168,7 @@ def _update_loop(  # noqa: C901 - the innermost loop, in which a call costs as m
     return update
 
 
-def _prefetched_loop(  # noqa: C901 - as in ``_update_loop``
+def _prefetched_loop(
     windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator, collector: ChangeCollector | None
 ) -> Callable[[ColumnBatch, Iterator[Iterable[Entry]], Callable[[], None]], None]:
     """Return a function that adds records to the entries given; no record may be late, lack a key or have headers.
@@ -183,8 +178,6 @@ def _prefetched_loop(  # noqa: C901 - as in ``_update_loop``
     clock, context, mark = aggregation.clock, aggregation.context, aggregation.store.mark
     added, begin, windowed_key = aggregation.added, aggregation.begin, windows.window_key
     forward = None if collector is None else aggregation.finished_to(collector.add)
-    if forward is None and aggregation.node.counts and aggregation.node.ready is None:
-        return _counting_loop(aggregation)
 
     def add(batch: ColumnBatch, entries_of_rows: Iterator[Iterable[Entry]], send: Callable[[], None]) -> None:
         clock.time = max(clock.time, max(batch.timestamps, default=-1))
@@ -210,32 +203,5 @@ def _prefetched_loop(  # noqa: C901 - as in ``_update_loop``
                     forward(entry.window, new, None, entry.timestamp)
                 elif entry.headers:
                     entry.headers = ()
-
-    return add
-
-
-def _counting_loop(
-    aggregation: WindowAggregator,
-) -> Callable[[ColumnBatch, Iterator[Iterable[Entry]], Callable[[], None]], None]:
-    """Return what ``_prefetched_loop`` returns, for counts that are forwarded later: no function is called."""
-    clock, context, mark = aggregation.clock, aggregation.context, aggregation.store.mark
-
-    def add(batch: ColumnBatch, entries_of_rows: Iterator[Iterable[Entry]], _send: Callable[[], None]) -> None:
-        clock.time = max(clock.time, max(batch.timestamps, default=-1))
-        for timestamp, entries in zip(batch.timestamps, entries_of_rows, strict=False):
-            for entry in entries:
-                count = entry.value
-                if count is None:
-                    entry.value, entry.timestamp = 1, timestamp
-                else:
-                    entry.value = count + 1
-                    if timestamp > entry.timestamp:
-                        entry.timestamp = timestamp
-                if not entry.changed:
-                    mark(entry)
-                elif entry.headers:
-                    entry.headers = ()
-        if batch.rows:
-            context.row = batch.rows[-1]
 
     return add

@@ -20,7 +20,9 @@ from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.records import Windowed
+from millstream.state.counted_windows import CountedEntries
 from millstream.state.entries import Entry, Position
+from millstream.state.windows import WindowStore
 from millstream.windows import SlidingWindows, Windows
 
 Put: TypeAlias = Callable[..., None]
@@ -179,6 +181,9 @@ class WindowAggregator:
 
     def _flush(self) -> None:
         """Forward all changes, except windows that were created and deleted since the last flush."""
+        counted = self.store.take_counted() if isinstance(self.store, WindowStore) else None
+        if counted is not None and self._forward_columns is not None:
+            self._forward_columns(self._counted_columns(counted))
         written = self.store.take_changed()
         changed = [entry for entry in written if entry.value is not None or entry.before is not None]
         if self._forward_columns is None or any(entry.headers for entry in changed):
@@ -203,6 +208,11 @@ class WindowAggregator:
         )
         timestamps = [entry.timestamp for entry in changed]
         return ColumnBatch(EndOfBatch(self.context, size), range(size), keys, values, timestamps)
+
+    def _counted_columns(self, counted: CountedEntries) -> ColumnBatch:
+        windowed_key, size = self._windowed_key, len(counted.keys)
+        keys = [windowed_key(key, (start,)) for key, start in zip(counted.keys, counted.starts, strict=True)]
+        return ColumnBatch(EndOfBatch(self.context, size), range(size), keys, counted.values, counted.timestamps)
 
 
 def _nothing() -> None:

@@ -10,6 +10,7 @@ from operator import add, attrgetter, itemgetter
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from millstream.errors import SerdeError
 from millstream.foundation.key_columns import hashable_keys, ordered_keys
@@ -18,6 +19,7 @@ from millstream.foundation.text import error_text, shown
 from millstream.foundation.transactions import Database, Transaction
 from millstream.records import Headers
 from millstream.serdes import Serde
+from millstream.state.counted import CountedKeys, CountedRecords, CountedRows, read_counts, write_counts
 from millstream.state.encoding import KEY_LENGTH, is_shortened, shorten_key
 
 _KEY_LIMIT = 511  # the longest key that LMDB allows
@@ -25,6 +27,8 @@ _timestamp = struct.Struct(">q")
 _key_bytes_of = attrgetter("key_bytes")
 _first = itemgetter(0)
 _MANY_ROWS = 1_000
+_MANY_COUNTED = 64
+"""From this many records on, counting columns is faster than counting rows."""
 
 
 class StoredRow(msgspec.Struct, eq=False, gc=False):
@@ -48,7 +52,8 @@ class StoredRow(msgspec.Struct, eq=False, gc=False):
 class KeyValueStore:
     """Rows of a table inside one transaction.
 
-    Operators change rows through ``row`` and ``mark``; nothing is written before ``flush``.
+    Operators change rows through ``row`` and ``mark``; nothing is written before ``flush``. Counts of many records use
+    ``count`` and ``take_counted``, which create no object for a row.
     """
 
     def __init__(self, txn: Transaction, database: Database, codec: Serde, name: str = "") -> None:
@@ -64,6 +69,8 @@ class KeyValueStore:
         self._loaded: list[list[StoredRow]] = []
         """The rows in memory that were loaded together, in key order."""
         self._changed: list[StoredRow] = []
+        self._counted = CountedRecords()
+        """Records that are not yet part of any row; there are none while rows are in memory."""
 
     def row(self, key: Any) -> StoredRow:
         """Return the row of a key, an empty one if there is none; changes to it must be marked."""
@@ -75,6 +82,7 @@ class KeyValueStore:
     def rows(self, keys: list[Any]) -> list[StoredRow]:
         """Return the rows of many keys; rows that are not in memory are read in one pass, which is faster."""
         hashables = hashable_keys(keys)
+        self._apply_counted()
         missing = set(hashables).difference(self._rows) if self._rows else set(hashables)
         if missing:
             self._load_all(missing)
@@ -96,9 +104,51 @@ class KeyValueStore:
 
     def take_changed(self) -> list[StoredRow]:
         """Return the rows that changed since the last call; ``before`` is the value at that time."""
+        self._apply_counted()
         changed, self._changed = self._changed, []
         self._write(changed)
         return changed
+
+    def count(self, keys: list[Any], timestamps: list[int]) -> None:
+        """Add one to the row of each key; a row's timestamp never decreases."""
+        if self._rows or len(keys) < _MANY_COUNTED or not self._counted.add(keys, timestamps, _KEY_LIMIT):
+            self._count_rows(keys, timestamps)
+
+    def take_counted(self) -> CountedRows | None:
+        """Write what was counted and return the rows; None if there are none, or ``take_changed`` returns them."""
+        if not self._counted.keys:
+            return None
+        counted = CountedKeys(*self._counted.take())
+        key_bytes = counted.key_bytes
+        with self._txn.cursor(self._database) as cursor:
+            before, timestamps = read_counts(
+                cursor, key_bytes, lambda found, data: self._decoded(map(decode_key, found), data)
+            )
+            if None in before:
+                before = [value or 0 for value in before]
+            values = list(map(add, before, counted.counts.tolist()))
+            timestamps = np.maximum(timestamps, counted.latest)
+            write_counts(cursor, key_bytes, self._encoded(map(decode_key, key_bytes), values), timestamps)
+        return counted.rows(values, timestamps)
+
+    def _apply_counted(self) -> None:
+        """Make what was counted part of rows in memory, before they are used in another way."""
+        if self._counted.keys:
+            self._count_rows(*self._counted.take())
+
+    def _count_rows(self, keys: list[Any], timestamps: list[int]) -> None:
+        for row, timestamp in zip(self.rows(keys), timestamps, strict=True):
+            count = row.value
+            if count is None:
+                row.value, row.timestamp = 1, timestamp
+            else:
+                row.value = count + 1
+                if row.timestamp < timestamp:
+                    row.timestamp = timestamp
+            if not row.changed:
+                self.mark(row)
+            elif row.headers:
+                row.headers = ()
 
     def get(self, key: Any) -> Any:
         """Return the value of a key, or None."""
@@ -115,6 +165,7 @@ class KeyValueStore:
 
     def flush(self) -> None:
         """Write all changed rows in key order, the order in which LMDB writes fastest."""
+        self._apply_counted()
         self._write(self._changed)
 
     def release(self) -> None:
@@ -122,6 +173,7 @@ class KeyValueStore:
         self._rows.clear()
         self._loaded.clear()
         self._changed.clear()
+        self._counted.take()
 
     def write_through(self) -> None:
         """Write all changed rows; for stores whose changes are not forwarded."""
@@ -129,6 +181,9 @@ class KeyValueStore:
 
     def _load(self, key: Any) -> StoredRow:
         """Read a row into memory."""
+        if self._counted.keys:
+            self._apply_counted()
+            return self.row(key)
         key_bytes, value, timestamp = encode_key(key), None, -1
         stored = self._txn.get(key_bytes if len(key_bytes) < _KEY_LIMIT else _physical(key_bytes), db=self._database)
         if stored is not None:
@@ -165,22 +220,24 @@ class KeyValueStore:
         self._loaded.append(loaded)
 
     def _stored_rows(self, keys: list[Any], key_bytes: list[bytes], stored: list[bytes]) -> list[StoredRow]:
-        """Decode rows; all values in one call if the codec can do that, one by one to find the one that fails."""
+        """Return rows in memory for what is stored."""
         skip = _timestamp.size
-        data = [item[skip:] for item in stored]
-        values = None
-        if self._decode_column is not None:
-            with suppress(Exception):
-                values = self._decode_column(data)
-        if values is None:
-            values = []
-            for key, item in zip(keys, data, strict=True):
-                try:
-                    values.append(self._decode(item))
-                except Exception as error:
-                    raise self._serde_error("read", key, error) from error
+        values = self._decoded(keys, [item[skip:] for item in stored])
         timestamps = map(_first, map(_timestamp.unpack_from, stored))
         return list(map(StoredRow, keys, key_bytes, values, timestamps, values))
+
+    def _decoded(self, keys: Iterable[Any], data: list[bytes]) -> list[Any]:
+        """Decode values; all in one call if the codec can do that, one by one to find the one that fails."""
+        if self._decode_column is not None:
+            with suppress(Exception):
+                return self._decode_column(data)
+        values: list[Any] = []
+        for key, item in zip(keys, data, strict=True):
+            try:
+                values.append(self._decode(item))
+            except Exception as error:
+                raise self._serde_error("read", key, error) from error
+        return values
 
     def _serde_error(self, verb: str, key: Any, error: Exception) -> SerdeError:
         return SerdeError(
@@ -198,24 +255,25 @@ class KeyValueStore:
                     self._txn.delete(_physical(row.key_bytes), db=self._database)
         if kept:
             keys, timestamps = [row.key_bytes for row in kept], [row.timestamp for row in kept]
-            data = map(add, map(_timestamp.pack, timestamps), self._encoded(kept))
+            values = self._encoded([row.key for row in kept], [row.value for row in kept])
+            data = map(add, map(_timestamp.pack, timestamps), values)
             items: Iterable[tuple[bytes, bytes]] = zip(keys, data, strict=True)
             if max(map(len, keys)) >= _KEY_LIMIT:
                 items = itertools.starmap(_shortened, items)
             with self._txn.cursor(self._database) as cursor:
                 cursor.putmulti(items)
 
-    def _encoded(self, rows: list[StoredRow]) -> list[bytes]:
+    def _encoded(self, keys: Iterable[Any], values: list[Any]) -> list[bytes]:
         """Encode values; all in one call if the codec can do that, one by one to find the one that fails."""
         if self._encode_column is not None:
             with suppress(Exception):
-                return self._encode_column([row.value for row in rows])
+                return self._encode_column(values)
         encoded: list[bytes] = []
-        for row in rows:
+        for key, value in zip(keys, values, strict=True):
             try:
-                encoded.append(self._encode(row.value))
+                encoded.append(self._encode(value))
             except Exception as error:
-                raise self._serde_error("written", row.key, error) from error
+                raise self._serde_error("written", key, error) from error
         return encoded
 
     def _in_key_order(self, rows: list[StoredRow]) -> list[StoredRow]:

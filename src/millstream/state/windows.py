@@ -10,7 +10,13 @@ from collections.abc import Collection
 from operator import add, attrgetter
 from typing import Any
 
-from millstream.foundation.object_codec import decode_key, encode_key, encode_values
+import numpy as np
+
+from millstream.foundation.blocks import take_items
+from millstream.foundation.object_codec import decode_key, decode_values, encode_key, encode_values
+from millstream.foundation.transactions import Cursor
+from millstream.state.counted import CountedRecords, read_counts, write_counts
+from millstream.state.counted_windows import CountedEntries, Counting, WindowCounts, count_windows
 from millstream.state.entries import Entry, Position
 from millstream.state.segments import ENTRIES, INDEX, KEY_LIMIT, SEGMENT, TIMESTAMP, long_key_prefix, stored_key
 from millstream.state.timed import TimedStore
@@ -19,11 +25,17 @@ _key_bytes_of = attrgetter("key_bytes")
 
 
 class WindowStore(TimedStore):
-    """A timed store in which a key has at most one entry at each time."""
+    """A timed store in which a key has at most one entry at each time.
+
+    Counts of many records use ``count`` and ``take_counted``, which create no object for an entry.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._windows: dict[int, Window] = {}
+        self._counted = CountedRecords()
+        """Records that are not yet part of any entry; there are none while entries are in memory."""
+        self._counting: Counting | None = None
 
     def window(self, time: int) -> Window:
         """Return the entries at a time by hashable key; a missing entry is read or created when it is looked up."""
@@ -35,13 +47,108 @@ class WindowStore(TimedStore):
     def entry(self, key: Any, position: Position) -> Entry:
         return self.window(position[0])[key if type(key) is str or type(key) is int else encode_key(key)]
 
+    def count(self, keys: list[Any], timestamps: list[int], counting: Counting) -> bool:
+        """Add each record to the entries of its windows; a timestamp of an entry never decreases.
+
+        Return False, and do nothing, if entries are in memory, or keys are long or of other types than text or numbers.
+        """
+        if self._indexed or any(self._windows.values()) or not self._counted.add(keys, timestamps, KEY_LIMIT):
+            return False
+        self._counting = counting
+        starts = counting.windows.starts(max(timestamps))
+        self.observed = max(self.observed, starts[-1] if starts else -1)
+        return True
+
+    def take_counted(self) -> CountedEntries | None:
+        """Write what was counted and return the entries; None if there are none, or ``take_changed`` returns them."""
+        if not self._counted.keys or self._counting is None:
+            return None
+        _, begin, added = self._counting
+        counted = count_windows(*self._counted.take(), self._counting.windows, self.segment_length)
+        segments = counted.starts // self.segment_length
+        keys = self._physical_keys(counted, segments)
+        with self._txn.cursor(self._database) as cursor:
+            before, timestamps = self._read_counts(cursor, keys, counted.starts)
+            is_stored, timestamps = timestamps >= 0, np.maximum(timestamps, counted.latest)
+            pairs = zip(before, counted.counts.tolist(), strict=True)
+            values = [added(begin() if value is None else value, count) for value, count in pairs]
+            is_kept = segments >= max(0, self.expired) // self.segment_length
+            for index in np.flatnonzero(is_stored & ~is_kept).tolist():
+                self._txn.delete(keys[index], db=self._database)
+            if self._skip_expired:
+                is_kept &= is_stored | (counted.starts >= self.expired)
+            kept = np.flatnonzero(is_kept)
+            if len(kept) < len(keys):
+                keys, written = take_items(keys, kept.tolist()), take_items(values, kept.tolist())
+            else:
+                written = values
+            write_counts(cursor, keys, encode_values(self.codec, written), timestamps[kept])
+        self._last_stored = max(self._last_stored, self.observed)  # entries are on disk only, also the latest ones
+        order = counted.in_order_of_arrival
+        arrived = order.tolist()
+        return CountedEntries(
+            keys=take_items(counted.keys, counted.numbers[order].tolist()),
+            starts=counted.starts[order].tolist(),
+            values=take_items(values, arrived),
+            timestamps=timestamps[order].tolist(),
+        )
+
+    def _physical_keys(self, counted: WindowCounts, segments: Any) -> list[bytes]:
+        prefixes = {number: SEGMENT.pack(ENTRIES, number) for number in np.unique(segments).tolist()}
+        positions = {start: self._layout.pack(start) for start in np.unique(counted.starts).tolist()}
+        parts = map(prefixes.__getitem__, segments.tolist()), take_items(counted.key_bytes, counted.numbers.tolist())
+        return list(map(add, map(add, *parts), map(positions.__getitem__, counted.starts.tolist())))
+
+    def _read_counts(self, cursor: Cursor, keys: list[bytes], starts: Any) -> tuple[list[Any], Any]:
+        """Return the stored values, None where there is none, and timestamps; later times than any were not stored."""
+        maybe_stored = np.flatnonzero(starts <= self._last_stored)
+        values, timestamps = [None] * len(keys), np.full(len(keys), -1)
+        if len(maybe_stored):
+            indexes = maybe_stored.tolist()
+            stored, timestamps[maybe_stored] = read_counts(cursor, take_items(keys, indexes), self._decode_counts)
+            for index, value in zip(indexes, stored, strict=True):
+                values[index] = value
+        return values, timestamps
+
+    def _decode_counts(self, _keys: list[bytes], data: list[bytes]) -> list[Any]:
+        return decode_values(self.codec, data)
+
+    def apply_counted(self) -> None:
+        """Make what was counted part of entries in memory, before they are used in another way."""
+        if not self._counted.keys or self._counting is None:
+            return
+        windows, begin, added = self._counting
+        keys, timestamps = self._counted.take()
+        by_start: defaultdict[int, list[Any]] = defaultdict(list)
+        for key, timestamp in zip(keys, timestamps, strict=True):
+            for start in windows.starts(timestamp):
+                by_start[start].append(key)
+        for start, needed in by_start.items():
+            self.window(start).prefetch(needed)
+        for key, timestamp in zip(keys, timestamps, strict=True):
+            for start in windows.starts(timestamp):
+                entry = self.window(start)[key]
+                entry.value = added(begin() if entry.value is None else entry.value, 1)
+                entry.timestamp = max(entry.timestamp, timestamp)
+                self.mark(entry)
+
+    def take_changed(self) -> list[Entry]:
+        self.apply_counted()
+        return super().take_changed()
+
+    def flush(self) -> None:
+        self.apply_counted()
+        super().flush()
+
     def between(self, key: Any, low: int, high: int) -> list[Entry]:
+        self.apply_counted()
         self._write(self._changed)
         positions = [entry.position for entry in self._scan_key(key) if low <= entry.position[0] <= high]
         return [entry for position in positions if (entry := self.entry(key, position)).value is not None]
 
     def release(self) -> None:
         self._windows.clear()
+        self._counted.take()
         super().release()
 
     def _write(self, entries: list[Entry]) -> None:
@@ -101,11 +208,12 @@ class Window(dict[Any, Entry]):
         self._position = (time,)
 
     def __missing__(self, hashable: Any) -> Entry:
-        self._read([hashable])
+        self.prefetch([hashable])
         return self[hashable]
 
     def prefetch(self, hashables: Collection[Any]) -> None:
         """Read the entries that are not in memory in one pass, which is faster than one at a time."""
+        self._store.apply_counted()
         missing = set(hashables).difference(self)
         if missing:
             self._read(missing)

@@ -69,11 +69,11 @@ def _decode_texts(items: Column) -> list[Any]:
 
 
 def _json_decoder(serde: Any) -> ColumnDecoder:
-    decode_singly, decode_lines = item_by_item(serde.decode), serde.decode_lines
+    decode_singly, decode_lines, is_plain = item_by_item(serde.decode), serde.decode_lines, type(serde) is Json
 
     def decode(items: Column) -> list[Any]:
         lines = _join_lines(items)
-        if lines is None or not _are_objects(lines, len(items)):
+        if lines is None or not (_are_objects(lines, len(items)) or (is_plain and _are_numbers(lines))):
             return decode_singly(items)
         if serde.has_depth_limit and _can_be_deep(items, lines):
             return decode_singly(items)
@@ -102,3 +102,8 @@ def _are_objects(lines: bytes, count: int) -> bool:
     because the number of results differs.
     """
     return lines[:1] == b"{" and lines[-1:] == b"}" and lines.count(b"}\n{") == count - 1
+
+
+def _are_numbers(lines: bytes) -> bool:
+    """Whether joined lines consist of characters of numbers: no value spans two lines, and a line has at most one."""
+    return not lines.translate(None, b"0123456789+-.eE\n")
