@@ -111,6 +111,9 @@ class RecordReader(Protocol):
 
     def offsets(self, topic: str) -> list[Offsets]: ...
 
+    def end_offsets(self, topic: str, partitions: int) -> list[int]:
+        """Return the next offset of the first ``partitions`` partitions, which may be faster than ``offsets``."""
+
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
         """Return the offset of the first record with ``timestamp`` or later, or None if there is none."""
 

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millstream.batch import planner as planner_module
 from millstream.batch.batch import Batch, Progress, progress_after
-from millstream.batch.planner import BatchSize, Planner, shares
-from millstream.broker import Output, TopicConfig
+from millstream.batch.planner import BatchSize, Planner, SmallPlanner, shares
+from millstream.broker import Offsets, Output, TopicConfig
 from millstream.errors import OffsetOutOfRangeError
 from millstream.foundation.blocks import block_of
 from millstream.log import EmbeddedLog
@@ -41,6 +42,50 @@ def test_records_that_were_deleted_before_they_were_read_are_reported(
     assert caplog.messages == []
     assert cuts(planner.plan(Progress(positions={"n/0": 1}))) == [(0, 3, 5)]
     assert caplog.messages == ["records deleted before they were read topic=n partition=0 records=2"]
+
+
+class CountedLookUps(EmbeddedLog):
+    """Counts how often all offsets of a topic are looked up."""
+
+    look_ups = 0
+
+    def offsets(self, topic: str) -> list[Offsets]:
+        self.look_ups += 1
+        return super().offsets(topic)
+
+    def end_offsets(self, topic: str, partitions: int) -> list[int]:
+        return [offsets.end for offsets in super().offsets(topic)[:partitions]]
+
+
+def test_a_resident_task_at_the_end_of_its_topics_only_looks_up_where_they_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner_module, "_LOOK_UP_SECONDS", 1000.0)
+    with CountedLookUps(tmp_path, durability="os") as log:
+        log.create_topic("n", TopicConfig(partitions=2))
+        planner, progress = SmallPlanner(log, ["n"], BatchSize(10, 1.0)), Progress()
+        for number in range(4):
+            log.append([Output("n", 0, block_of([b"k"], [b"1"], [number]))])
+            batch = planner.plan(progress)
+            assert cuts(batch) == [(0, number, number + 1)]
+            assert batch is not None
+            progress = progress_after(progress, batch, [], [])
+        assert log.look_ups == 1
+        log.alter_topic("n", partitions=3)
+        log.append([Output("n", 2, block_of([b"k"], [b"1"], [9]))])
+        assert planner.plan(progress) is None
+        monkeypatch.setattr(planner_module, "_LOOK_UP_SECONDS", 0.0)
+        assert cuts(planner.plan(progress)) == [(2, 0, 1)]
+
+
+def test_a_resident_task_with_a_backlog_looks_up_what_retention_has_deleted(tmp_path: Path) -> None:
+    with CountedLookUps(tmp_path, durability="os") as log:
+        log.create_topic("n", TopicConfig(partitions=1))
+        log.append([Output("n", 0, block_of([b"k"] * 5, [b"1"] * 5, [1] * 5))])
+        planner = SmallPlanner(log, ["n"], BatchSize(10, 1.0))
+        assert cuts(planner.plan(Progress())) == [(0, 0, 5)]
+        log.delete_before("n", 0, 3)
+        assert cuts(planner.plan(Progress(positions={"n/0": 1}))) == [(0, 3, 5)]
 
 
 def test_a_large_backlog_is_cut_at_the_same_event_time(log: EmbeddedLog, topic: Topic) -> None:

@@ -72,9 +72,11 @@ def test_an_open_transaction_hides_later_records(
     other = transact(topic, "b")
     send(topic, "c")
     assert kafka.offsets(topic)[0].end == 1
+    assert kafka.end_offsets(topic, 2) == [1, 0]
     assert read(topic) == [(0, "a")]
     other.commit_transaction()
     wait_for_end(kafka, topic, 4)  # a, b, c, commit
+    assert kafka.end_offsets(topic, 1) == [4]
     assert read(topic) == [(0, "a"), (1, "b"), (2, "c")]
 
 

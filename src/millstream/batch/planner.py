@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from millstream.batch.batch import Batch, Progress
 from millstream.batch.idle import IdleInputs
@@ -30,6 +31,8 @@ _DECAY = 0.7
 _MIN_SPREAD = 0.1
 _MIN_RECORDS = 1_000
 _NEVER = 2**63 - 1
+_LOOK_UP_SECONDS = 1.0
+"""How often a resident task looks up whether a topic has more partitions, and where its records begin."""
 
 
 class BatchSize:
@@ -130,7 +133,7 @@ class Planner:
         backlog: list[Range] = []
         stops = None if self._stops is None else self._stops()
         for topic in self._topics:
-            for partition, offsets in enumerate(self._offsets(topic)):
+            for partition, offsets in enumerate(self._offsets(topic, progress)):
                 start = progress.position(topic, partition)
                 if start is not None and start > offsets.end:
                     raise OffsetOutOfRangeError(
@@ -149,10 +152,10 @@ class Planner:
         return {
             TopicPartition(topic, partition): max(progress.position(topic, partition) or 0, offsets.begin)
             for topic in self._topics
-            for partition, offsets in enumerate(self._last_offsets.get(topic) or self._offsets(topic))
+            for partition, offsets in enumerate(self._last_offsets.get(topic) or self._offsets(topic, progress))
         }
 
-    def _offsets(self, topic: str) -> list[Offsets]:
+    def _offsets(self, topic: str, _progress: Progress) -> list[Offsets]:
         """Return the offsets of the partitions that have tasks; others must never become part of a batch."""
         offsets, count = self.broker.offsets(topic), self._partitions_read(topic)
         if count is not None and len(offsets) > count:
@@ -267,6 +270,29 @@ class SmallPlanner(Planner):
     """Plans small batches only; for a larger backlog it plans none and sets ``is_backlog_too_large``."""
 
     is_backlog_too_large = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._looked_up: dict[str, tuple[float, list[Offsets]]] = {}
+        """When all offsets of a topic were looked up, and what they were."""
+
+    def _offsets(self, topic: str, progress: Progress) -> list[Offsets]:
+        """Look up only where partitions end, if all records before the last look-up of all offsets have been read.
+
+        Retention has then deleted nothing of what will be read, and a batch on Kafka waits for one request, not three.
+        """
+        looked_up_at, known = self._looked_up.get(topic, (-_LOOK_UP_SECONDS, []))
+        is_recent = time.monotonic() - looked_up_at < _LOOK_UP_SECONDS
+        if is_recent and all(
+            (progress.position(topic, partition) or 0) >= offsets.end for partition, offsets in enumerate(known)
+        ):
+            ends = self.broker.end_offsets(topic, len(known))
+            recent = [Offsets(begin=offsets.begin, end=end) for offsets, end in zip(known, ends, strict=True)]
+            self._last_offsets[topic] = recent
+            return recent
+        offsets = super()._offsets(topic, progress)
+        self._looked_up[topic] = time.monotonic(), offsets
+        return offsets
 
     def adapt(self, records: int, seconds: float) -> None:
         """Do nothing: a small batch always takes the whole backlog."""

@@ -115,6 +115,10 @@ class KafkaBroker:
         """Return the first and the next offset of each partition; an open transaction ends the readable records."""
         return self._connections.offsets.bounds(topic)
 
+    def end_offsets(self, topic: str, partitions: int) -> list[int]:
+        """Return the next offset of the first ``partitions`` partitions, with fewer requests than ``offsets``."""
+        return self._connections.offsets.ends(topic, partitions)
+
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
         """Return the offset of the first record with ``timestamp`` or later, or None if there is none."""
         return self._connections.offsets.at_timestamp(topic, partition, timestamp)

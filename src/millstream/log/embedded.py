@@ -185,6 +185,10 @@ class EmbeddedLog:
         """Return the first and the next offset of each partition."""
         return self._catalog.get(topic).offsets()
 
+    def end_offsets(self, topic: str, partitions: int) -> list[int]:
+        """Return the next offset of the first ``partitions`` partitions."""
+        return [offsets.end for offsets in self.offsets(topic)[:partitions]]
+
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
         """Return the offset of the first record with ``timestamp`` or later, or None if there is none."""
         stored = self._catalog.get(topic)
