@@ -70,6 +70,7 @@ app = App(
     config=Config(
         caching=os.environ.get("ZONE_COUNTS_CACHING", "1") == "1",
         changelogs=os.environ.get("ZONE_COUNTS_CHANGELOGS", "1") == "1",
+        guarantee="at_least_once" if os.environ.get("ZONE_COUNTS_GUARANTEE") == "at_least_once" else "exactly_once",
         partitions=PARTITIONS,
     ),
 )

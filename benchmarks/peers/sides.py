@@ -27,12 +27,13 @@ _JOBS = Path(__file__).with_name("jobs")
 _PROCESSES = range(2)
 
 
-def _millstream(task: Task, *, caching: bool) -> list[Command]:
+def _millstream(task: Task, *, caching: bool, guarantee: str = "exactly_once") -> list[Command]:
     environment = {
         **os.environ,
         "MILLSTREAM_BROKER": f"kafka://{task.bootstrap}",
         "MILLSTREAM_DATA_DIR": str(task.directory),
         "ZONE_COUNTS_CACHING": str(int(caching)),
+        "ZONE_COUNTS_GUARANTEE": guarantee,
         "ZONE_COUNTS_TOPICS": f"{task.source},{task.target}",
         "ZONE_COUNTS_APP": task.group,
     }
@@ -97,6 +98,9 @@ def _quix_side(name: str, *, commit_seconds: float, quiet_seconds: float) -> Sid
 SIDES = (
     Side("millstream", CACHING, "exactly once", partial(_millstream, caching=True)),
     Side("millstream", EVERY_UPDATE, "exactly once", partial(_millstream, caching=False)),
+    Side(
+        "millstream alo", EVERY_UPDATE, "at least once", partial(_millstream, caching=False, guarantee="at_least_once")
+    ),
     Side("kafka streams", CACHING, "exactly once", partial(_kafka_streams, caching=True)),
     Side("kafka streams", EVERY_UPDATE, "exactly once", partial(_kafka_streams, caching=False)),
     _quix_side("quix streams", commit_seconds=5, quiet_seconds=12),  # the default interval, for each of two steps
