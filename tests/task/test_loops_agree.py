@@ -17,8 +17,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.task.outcomes import Outcome, Row, outcome, workspace
 
-from millstream import App, Config, Processor, Record, Stream, count_of, hopping, mean_of, sum_of, tumbling, unlimited
+from millstream import (
+    App,
+    Config,
+    Processor,
+    Record,
+    Stream,
+    count_of,
+    hopping,
+    mean_of,
+    session,
+    sum_of,
+    tumbling,
+    unlimited,
+)
 from millstream.operators import time_windows
+from millstream.operators.session_counts import SessionCounter
 from millstream.operators.spans import MIN_PREFETCH
 from millstream.serdes import Json
 from millstream.state.windows import WindowStore
@@ -75,6 +89,7 @@ WINDOWS: dict[str, Windows | None] = {
     "hopping, uneven": hopping("21 ms", every="14 ms", grace="30 ms"),
     "unlimited": unlimited(start=10),
 }
+SESSIONS = {"session": session(gap="3 ms", grace="40 ms"), "session without grace": session(gap="5 ms")}
 
 
 def aggregated(windows: Windows | None, aggregation: str) -> Build:
@@ -161,22 +176,22 @@ KEYS: dict[str, Callable[[int], Any]] = {
 }
 
 
-def counted_and_joined(windows: str, *, joins: bool) -> Build:
+def counted_and_joined(windows: Windows | None, *, joins: bool) -> Build:
     """Count; with ``joins`` the table is read by each record, before it is counted."""
 
     def build(stream: Stream[Any, Any]) -> None:
         groups: Any = stream.group_by_key()
-        if WINDOWS[windows] is not None:
-            groups = groups.windowed_by(WINDOWS[windows])
+        if windows is not None:
+            groups = groups.windowed_by(windows)
         table = groups.count(name="results")
         table.to_stream(lambda key, _: str(key)).to("out")
-        if joins and WINDOWS[windows] is None:
+        if joins and windows is None:
             stream.join(table, lambda value, count: f"{value} {count}").to("joined")
 
     return build
 
 
-@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("windows", [*WINDOWS, *SESSIONS])
 @pytest.mark.parametrize("keys", KEYS)
 @given(records=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), DELAYS), min_size=70, max_size=90))
 @settings(max_examples=2, deadline=None)
@@ -190,10 +205,46 @@ def test_counts_by_columns_agree_with_counts_by_record_for_all_kinds_of_keys(
     options: dict[str, Any] = {"caching": True, "key": Json()}
     cuts = {66}  # the second batch adds to what is stored
     for joins in (False, True):
-        build = counted_and_joined(windows, joins=joins)
+        build = counted_and_joined((WINDOWS | SESSIONS)[windows], joins=joins)
         columns = run("columns", build, rows, cuts, **options)
         singly = run("singly", partial(one_by_one, build), rows, cuts, **options)
         assert columns == singly
+
+
+@pytest.mark.parametrize("windows", SESSIONS)
+@given(
+    records=RECORDS,
+    cuts=st.sets(st.integers(20, 100), max_size=2),
+    is_in_order=st.sampled_from([True, True, False]),
+    special=st.sampled_from(["none"] * 5 + ["null keys", "null values", "headers"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_sessions_counted_by_columns_agree_with_those_counted_one_by_one(
+    windows: str, records: Records, cuts: set[int], is_in_order: bool, special: str
+) -> None:
+    rows = with_times(records, null_keys=special == "null keys", null_values=special == "null values")
+    if is_in_order:
+        times = sorted(time for _, _, time in rows)
+        rows = [(key, value, time) for (key, value, _), time in zip(rows, times, strict=True)]
+    build, options = counted_and_joined(SESSIONS[windows], joins=False), {"headers": special == "headers"}
+    columns = run("columns", build, rows, cuts, caching=True, **options)
+    assert columns == run("singly", partial(one_by_one, build), rows, cuts, caching=True, **options)
+
+
+def test_the_comparison_reaches_the_columns_of_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    take = SessionCounter._take
+
+    def counting(counter: SessionCounter) -> Any:
+        results = take(counter)
+        counted.extend([] if results is None else results.values)
+        return results
+
+    monkeypatch.setattr(SessionCounter, "_take", counting)
+    rows: list[Row] = [(b"k%d" % (number % 5), b"1", 50 + 2 * number) for number in range(200)]
+    build = counted_and_joined(session(gap="10 ms"), joins=False)
+    run("columns", build, rows, {100}, caching=True)
+    assert counted == [20] * 5 + [None, 40] * 5  # the sessions of the first batch are replaced
 
 
 def one_by_one(build: Build, stream: Stream[Any, Any]) -> Any:

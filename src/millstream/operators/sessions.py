@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from millstream.operators.runtime import Process
+from millstream.operators.columns import ColumnBatch, Port, ProcessColumns, record_by_record
+from millstream.operators.session_counts import SessionCounter
 from millstream.operators.windows import WindowAggregator, windowed
 from millstream.state.entries import Bucket, Entry, Position
 from millstream.windows import FOREVER, SessionWindows
 
 
 @windowed.register(SessionWindows)
-def _session_windows(windows: SessionWindows, aggregation: WindowAggregator) -> Process:
+def _session_windows(windows: SessionWindows, aggregation: WindowAggregator) -> Port:
     """Entries are stored at (end, start); the timestamp of a result is the end of the session.
 
     Updates have no headers, as in Kafka Streams: a session consists of many records. Final results have the headers of
     the record that closes them.
     """
-    store, clock, gap, grace = aggregation.store, aggregation.clock, windows.gap, windows.grace
-    bucket_of, retention = store.bucket, store.retention
-    put, added, begin = aggregation.put, aggregation.added, aggregation.begin
-    skips_nulls, context = aggregation.skips_nulls, aggregation.context
+    clock, gap, grace = aggregation.clock, windows.gap, windows.grace
+    skips_nulls, add = aggregation.skips_nulls, _adding(windows, aggregation)
     aggregation.on_time_advance((lambda time: _emit(aggregation, time - grace - gap)) if aggregation.final else None)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -29,6 +29,33 @@ def _session_windows(windows: SessionWindows, aggregation: WindowAggregator) -> 
         if timestamp > clock.time:
             clock.time = timestamp
         close = clock.time - grace - gap
+        if add(key, value, timestamp, close) and aggregation.final:
+            _emit(aggregation, close)
+        return None
+
+    def make_process_columns(forward: ProcessColumns | None) -> ProcessColumns:
+        singly = record_by_record(process, aggregation.context)
+        is_plain = aggregation.node.ready is None and aggregation.added_several is not None
+        if forward is None or not aggregation.is_deferred or aggregation.final or not is_plain:
+            return singly
+        counter = SessionCounter(windows, aggregation, add)
+
+        def process_columns(batch: ColumnBatch) -> None:
+            if not counter.collect(batch):
+                singly(batch)
+
+        return process_columns
+
+    return Port(process, make_process_columns)
+
+
+def _adding(windows: SessionWindows, aggregation: WindowAggregator) -> Callable[..., bool]:
+    """Return what adds a record to its session, or counts it as late; it returns False after an error."""
+    store, gap, context = aggregation.store, windows.gap, aggregation.context
+    bucket_of, retention = store.bucket, store.retention
+    put, added, begin = aggregation.put, aggregation.added, aggregation.begin
+
+    def add(key: Any, value: Any, timestamp: int, close: int = -FOREVER) -> bool:
         bucket = bucket_of(key, timestamp - gap)
         sessions = bucket.between(max(timestamp - gap, store.observed - retention + 1), FOREVER)
         if sessions:
@@ -37,24 +64,23 @@ def _session_windows(windows: SessionWindows, aggregation: WindowAggregator) -> 
         if position[0] < close:
             aggregation.count_late(key, position)
             aggregation.send_late()
-        else:
-            try:
-                new = added(key, _merged_aggregate(aggregation, key, sessions) if sessions else begin(), value)
-            except Exception as error:
-                return aggregation.handle_error(error, key, timestamp)
-            saved = context.override_headers(()) if context.has_headers else None
-            put(
-                _merged_entry(aggregation, bucket, sessions, position) if sessions else bucket.entry(position),
-                new,
-                position[0],
-            )
-            if saved is not None:
-                context.restore_headers(saved)
-        if aggregation.final:
-            _emit(aggregation, close)
-        return None
+            return True
+        try:
+            new = added(key, _merged_aggregate(aggregation, key, sessions) if sessions else begin(), value)
+        except Exception as error:
+            aggregation.handle_error(error, key, timestamp)
+            return False
+        saved = context.override_headers(()) if context.has_headers else None
+        put(
+            _merged_entry(aggregation, bucket, sessions, position) if sessions else bucket.entry(position),
+            new,
+            position[0],
+        )
+        if saved is not None:
+            context.restore_headers(saved)
+        return True
 
-    return process
+    return add
 
 
 def _merged_bounds(sessions: list[Entry], timestamp: int) -> Position:

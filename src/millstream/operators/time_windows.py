@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from millstream.foundation.key_columns import hashable_keys
 from millstream.foundation.object_codec import encode_key
-from millstream.operators.columns import ChangeCollector, ColumnBatch, Port, ProcessColumns, do_nothing
+from millstream.operators.columns import ChangeCollector, ColumnBatch, EndOfBatch, Port, ProcessColumns, do_nothing
 from millstream.operators.spans import MIN_PREFETCH, DividedBatch, Spans
 from millstream.operators.windows import Put, WindowAggregator, closer, windowed
 from millstream.state.counted_windows import Counting
@@ -84,8 +84,19 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
 
 def _counting(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator) -> Counting | None:
     """Return how records are counted, None if more than their number matters."""
-    added = aggregation.added_several
-    return None if added is None else Counting(windows, aggregation.begin, added)
+    if aggregation.added_several is None:
+        return None
+
+    def take_counted() -> ColumnBatch | None:
+        counted = aggregation.store.take_counted()
+        if counted is None:
+            return None
+        size, pairs = len(counted.keys), zip(counted.keys, counted.starts, strict=True)
+        keys = [windows.window_key(key, (start,)) for key, start in pairs]
+        return ColumnBatch(EndOfBatch(aggregation.context, size), range(size), keys, counted.values, counted.timestamps)
+
+    aggregation.take_counted = take_counted
+    return Counting(windows, aggregation.begin, aggregation.added_several)
 
 
 def _count(aggregation: WindowAggregator, batch: ColumnBatch, counting: Counting) -> bool:

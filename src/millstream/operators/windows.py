@@ -20,9 +20,7 @@ from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.records import Windowed
-from millstream.state.counted_windows import CountedEntries
 from millstream.state.entries import Entry, Position
-from millstream.state.windows import WindowStore
 from millstream.windows import SlidingWindows, Windows
 
 Put: TypeAlias = Callable[..., None]
@@ -83,6 +81,8 @@ class WindowAggregator:
         self.skips_nulls = node.ready is not None
         self.has_late_topic = node.late_to is not None
         self._drop, self._handle_error = runtime.drop, runtime.handle_error
+        self.take_counted: Callable[[], ColumnBatch | None] = _nothing
+        """Writes what the operator has counted column by column and returns the results, None if there are none."""
         self._missed: list[Windowed] = []
         self._forward_columns: ProcessColumns | None = None
         if runtime.caching and not node.final:
@@ -181,9 +181,9 @@ class WindowAggregator:
 
     def _flush(self) -> None:
         """Forward all changes, except windows that were created and deleted since the last flush."""
-        counted = self.store.take_counted() if isinstance(self.store, WindowStore) else None
+        counted = self.take_counted()
         if counted is not None and self._forward_columns is not None:
-            self._forward_columns(self._counted_columns(counted))
+            self._forward_columns(counted)
         written = self.store.take_changed()
         changed = [entry for entry in written if entry.value is not None or entry.before is not None]
         if self._forward_columns is None or any(entry.headers for entry in changed):
@@ -208,11 +208,6 @@ class WindowAggregator:
         )
         timestamps = [entry.timestamp for entry in changed]
         return ColumnBatch(EndOfBatch(self.context, size), range(size), keys, values, timestamps)
-
-    def _counted_columns(self, counted: CountedEntries) -> ColumnBatch:
-        windowed_key, size = self._windowed_key, len(counted.keys)
-        keys = [windowed_key(key, (start,)) for key, start in zip(counted.keys, counted.starts, strict=True)]
-        return ColumnBatch(EndOfBatch(self.context, size), range(size), keys, counted.values, counted.timestamps)
 
 
 def _nothing() -> None:

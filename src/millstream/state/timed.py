@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.foundation.transactions import Database, Transaction
 from millstream.serdes import Serde
+from millstream.state.counted import CountedRecords
 from millstream.state.entries import Bucket, Counter, Entry, Position, StreamClock
 from millstream.state.segments import (
     EMITTED,
@@ -77,6 +78,10 @@ class TimedStore:
         self._counters: dict[int, Counter] = {}
         self.emitted = stored_number(txn, database, EMITTED)
         """The time up to which the operator has emitted final results."""
+        self.counted = CountedRecords()
+        """Records that are not yet part of any entry; there are none while entries are in memory."""
+        self.count_singly: Callable[[Any, int], None] | None = None
+        """Adds a record to the entries of its key."""
 
     def clock(self, number: int) -> StreamClock:
         """Return the clock of one of the operators that share the store."""
@@ -130,8 +135,38 @@ class TimedStore:
             entry.changed = True
             self._changed.append(entry)
 
+    @property
+    def has_buckets(self) -> bool:
+        """Whether entries are in memory."""
+        return bool(self._buckets)
+
+    @property
+    def last_stored(self) -> int:
+        """The latest time of entries on disk that may not be in memory."""
+        return self._last_stored
+
+    def apply_counted(self) -> None:
+        """Make records that were counted part of entries in memory, before these are used in another way."""
+        if self.counted.keys and self.count_singly is not None:
+            for key, timestamp in zip(*self.counted.take(), strict=True):
+                self.count_singly(key, timestamp)
+
+    def stored_since(self, key: Any, key_bytes: bytes, since: int) -> list[Entry]:
+        """Return the entries of a key from ``since`` on as they are on disk, without keeping them in memory."""
+        bucket = Bucket(key, key_bytes, since)
+        self._load(bucket, since, FOREVER + 1)
+        return bucket.entries
+
+    def write_entries(self, entries: list[Entry]) -> None:
+        """Write entries that are not in memory; later reads find them on disk."""
+        self._write(entries)
+        self._last_stored = max(self._last_stored, self.observed)
+        self._cursor = None
+        self._stored.clear()
+
     def take_changed(self) -> list[Entry]:
         """Return the entries that changed since the last call; ``before`` is the value at that time."""
+        self.apply_counted()
         changed, self._changed = self._changed, []
         self._write(changed)
         return changed
@@ -178,6 +213,7 @@ class TimedStore:
 
     def _write_changes(self) -> None:
         """Write all changes, so that the stored index is complete, and clear the list of changes."""
+        self.apply_counted()
         self._write(self._changed)
         for entry in self._changed:
             entry.changed = False
@@ -208,6 +244,7 @@ class TimedStore:
 
     def flush(self) -> None:
         """Write all changes and delete expired segments."""
+        self.apply_counted()
         self._write(self._changed)
         self._expire()
         numbers = {OBSERVED: self.observed, EMITTED: self.emitted}
@@ -220,6 +257,7 @@ class TimedStore:
         """Release the memory; all changes must have been written."""
         self._buckets.clear()
         self._changed.clear()
+        self.counted.take()
         self._cursor, self._last_stored = None, self.observed
         self._stored.clear()
 
@@ -231,6 +269,7 @@ class TimedStore:
 
     def _load_bucket(self, hashable: Any, key: Any, since: int) -> Bucket:
         """Return the bucket of a key; entries from ``since`` on that are not in memory are read from disk."""
+        self.apply_counted()
         since = max(0, min(since, self._last_stored + 1))  # later entries are in memory
         bucket = self._buckets.get(hashable)
         if bucket is None:

@@ -15,7 +15,7 @@ import numpy as np
 from millstream.foundation.blocks import take_items
 from millstream.foundation.object_codec import decode_key, decode_values, encode_key, encode_values
 from millstream.foundation.transactions import Cursor
-from millstream.state.counted import CountedRecords, read_counts, write_counts
+from millstream.state.counted import read_counts, write_counts
 from millstream.state.counted_windows import CountedEntries, Counting, WindowCounts, count_windows
 from millstream.state.entries import Entry, Position
 from millstream.state.segments import ENTRIES, INDEX, KEY_LIMIT, SEGMENT, TIMESTAMP, long_key_prefix, stored_key
@@ -33,8 +33,6 @@ class WindowStore(TimedStore):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._windows: dict[int, Window] = {}
-        self._counted = CountedRecords()
-        """Records that are not yet part of any entry; there are none while entries are in memory."""
         self._counting: Counting | None = None
 
     def window(self, time: int) -> Window:
@@ -52,7 +50,7 @@ class WindowStore(TimedStore):
 
         Return False, and do nothing, if entries are in memory, or keys are long or of other types than text or numbers.
         """
-        if self._indexed or any(self._windows.values()) or not self._counted.add(keys, timestamps, KEY_LIMIT):
+        if self._indexed or any(self._windows.values()) or not self.counted.add(keys, timestamps, KEY_LIMIT):
             return False
         self._counting = counting
         starts = counting.windows.starts(max(timestamps))
@@ -61,10 +59,10 @@ class WindowStore(TimedStore):
 
     def take_counted(self) -> CountedEntries | None:
         """Write what was counted and return the entries; None if there are none, or ``take_changed`` returns them."""
-        if not self._counted.keys or self._counting is None:
+        if not self.counted.keys or self._counting is None:
             return None
         _, begin, added = self._counting
-        counted = count_windows(*self._counted.take(), self._counting.windows, self.segment_length)
+        counted = count_windows(*self.counted.take(), self._counting.windows, self.segment_length)
         segments = counted.starts // self.segment_length
         keys = self._physical_keys(counted, segments)
         with self._txn.cursor(self._database) as cursor:
@@ -114,11 +112,10 @@ class WindowStore(TimedStore):
         return decode_values(self.codec, data)
 
     def apply_counted(self) -> None:
-        """Make what was counted part of entries in memory, before they are used in another way."""
-        if not self._counted.keys or self._counting is None:
+        if not self.counted.keys or self._counting is None:
             return
         windows, begin, added = self._counting
-        keys, timestamps = self._counted.take()
+        keys, timestamps = self.counted.take()
         by_start: defaultdict[int, list[Any]] = defaultdict(list)
         for key, timestamp in zip(keys, timestamps, strict=True):
             for start in windows.starts(timestamp):
@@ -132,14 +129,6 @@ class WindowStore(TimedStore):
                 entry.timestamp = max(entry.timestamp, timestamp)
                 self.mark(entry)
 
-    def take_changed(self) -> list[Entry]:
-        self.apply_counted()
-        return super().take_changed()
-
-    def flush(self) -> None:
-        self.apply_counted()
-        super().flush()
-
     def between(self, key: Any, low: int, high: int) -> list[Entry]:
         self.apply_counted()
         self._write(self._changed)
@@ -148,7 +137,6 @@ class WindowStore(TimedStore):
 
     def release(self) -> None:
         self._windows.clear()
-        self._counted.take()
         super().release()
 
     def _write(self, entries: list[Entry]) -> None:

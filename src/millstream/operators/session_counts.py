@@ -1,0 +1,165 @@
+"""Counts of session windows, column by column.
+
+Records are only collected. At the end of the batch they are sorted by key and cut into sessions where a record is too
+far from the one before it; only the first session of a key can continue one that is stored. That holds as long as the
+records of a key are in order and none is late: otherwise records are added one by one, as ``sessions.py`` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from millstream.foundation.key_columns import encode_keys
+from millstream.operators.columns import ColumnBatch, EndOfBatch
+from millstream.operators.windows import WindowAggregator
+from millstream.state.entries import Entry
+from millstream.state.segments import KEY_LIMIT
+from millstream.state.timed import TimedStore
+from millstream.windows import SessionWindows
+
+_MIN_RECORDS = 64
+
+
+class _SortedRecords(NamedTuple):
+    """Records by key, then in order, as arrays."""
+
+    keys: list[Any]
+    """The distinct keys in order."""
+    numbers: Any
+    """Which of the keys a record has."""
+    times: Any
+    rows: Any
+    """The number of the record in its order of arrival."""
+    reach: Any
+    """The earliest end of a session that the record continues."""
+
+
+class SessionCounter:
+    """Counts the sessions of a batch whose results are forwarded at its end."""
+
+    def __init__(self, windows: SessionWindows, aggregation: WindowAggregator, add: Callable[..., bool]) -> None:
+        self._windows = windows
+        self._aggregation = aggregation
+        self._store: TimedStore = aggregation.store
+        self._store.count_singly = lambda key, timestamp: add(key, True, timestamp)
+        aggregation.take_counted = self._take
+
+    def collect(self, batch: ColumnBatch) -> bool:
+        """Collect records; return False, and do nothing, if they have to be added one by one."""
+        aggregation, store, clock = self._aggregation, self._store, self._aggregation.clock
+        if len(batch.keys) < _MIN_RECORDS or aggregation.context.has_headers or store.has_buckets:
+            return False
+        times = np.array(batch.timestamps, np.int64)
+        now = np.maximum(np.maximum.accumulate(times), clock.time)
+        if (times <= now - self._windows.grace - self._windows.gap).any() or aggregation.has_nulls(batch, batch.keys):
+            return False
+        if not store.counted.add(batch.keys, batch.timestamps, KEY_LIMIT):
+            return False
+        clock.time = int(now[-1])
+        aggregation.context.row = batch.rows[-1]
+        return True
+
+    def _take(self) -> ColumnBatch | None:
+        """Write what was collected and return the results; None if there are none, or they are added one by one."""
+        store = self._store
+        if not store.counted.keys:
+            return None
+        records = self._sorted_records(store.counted.keys, np.array(store.counted.timestamps, np.int64))
+        is_same = records.numbers[1:] == records.numbers[:-1]
+        if (is_same & (records.times[1:] < records.times[:-1])).any():
+            return None
+        begins = np.flatnonzero(np.concatenate(([True], ~is_same | (records.times[:-1] < records.reach[1:]))))
+        key_bytes = encode_keys(records.keys)
+        continued = self._continued(records, begins, key_bytes)
+        if continued is None:
+            return None
+        store.counted.take()
+        store.observed = max(store.observed, int(records.times.max()))
+        return self._sessions(records, begins, key_bytes, continued)
+
+    def _sorted_records(self, keys: list[Any], times: Any) -> _SortedRecords:
+        store, distinct = self._store, sorted(set(keys))
+        number_of = dict(zip(distinct, range(len(distinct)), strict=True))
+        numbers = np.fromiter(map(number_of.__getitem__, keys), np.int64, len(keys))
+        observed = np.maximum.accumulate(np.concatenate(([store.observed], times[:-1])))
+        reach = np.maximum(times - self._windows.gap, observed - store.retention + 1)
+        rows = np.argsort(numbers, kind="stable")
+        return _SortedRecords(distinct, numbers[rows], times[rows], rows, reach[rows])
+
+    def _continued(self, records: _SortedRecords, begins: Any, key_bytes: list[bytes]) -> dict[int, Entry] | None:
+        """Return the stored sessions that new ones continue, by number; None if that is not always one before them."""
+        store, continued = self._store, dict[int, Entry]()
+        numbers = records.numbers[begins]
+        is_first = np.concatenate(([True], numbers[1:] != numbers[:-1]))
+        reach = records.reach[begins]
+        for session in np.flatnonzero(is_first & (reach <= store.last_stored)).tolist():
+            number = int(numbers[session])
+            stored = store.stored_since(records.keys[number], key_bytes[number], int(reach[session]))
+            if len(stored) > 1 or (stored and stored[0].position[0] > records.times[begins[session]]):
+                return None
+            if stored:
+                continued[session] = stored[0]
+        return continued
+
+    def _sessions(
+        self, records: _SortedRecords, begins: Any, key_bytes: list[bytes], continued: dict[int, Entry]
+    ) -> ColumnBatch:
+        """Write sessions and return the results in the order in which single records would give them."""
+        store, zero = self._store, self._aggregation.begin()
+        lasts = np.append(begins[1:], len(records.times)) - 1
+        numbers, starts = records.numbers[begins].tolist(), records.times[begins].tolist()
+        ends, counts = records.times[lasts], (zero + lasts - begins + 1).tolist()
+        turns = 2 * records.rows[begins] + 1
+        is_written = ends >= store.expired
+        removed: list[Entry] = []
+        removal_turns: list[int] = []
+        for session, entry in continued.items():
+            end, starts[session] = entry.position
+            counts[session] += entry.value
+            is_written[session] &= ends[session] > end
+            if ends[session] > end:
+                # the stored session changes with its first record, and moves with the first one after its end
+                moves = begins[session] + int(
+                    np.searchsorted(records.times[begins[session] : lasts[session] + 1], end, "right")
+                )
+                removed.append(entry)
+                removal_turns.append(int(turns[session]) - 1)
+                turns[session] = 2 * records.rows[moves] + 1
+                entry.value = None
+            else:
+                entry.value = counts[session]
+        all_ends = ends.tolist()
+        written = [
+            Entry(
+                records.keys[numbers[session]],
+                (all_ends[session], starts[session]),
+                key_bytes[numbers[session]],
+                counts[session],
+                all_ends[session],
+            )
+            for session in np.flatnonzero(is_written).tolist()
+        ]
+        store.write_entries([*continued.values(), *written])
+        return self._results(records, removed, np.append(turns, removal_turns), (numbers, starts, all_ends, counts))
+
+    def _results(
+        self, records: _SortedRecords, removed: list[Entry], turns: Any, sessions: tuple[list[Any], ...]
+    ) -> ColumnBatch:
+        window_key, distinct = self._windows.window_key, records.keys
+        numbers, starts, ends, counts = sessions
+        keys = [
+            window_key(distinct[number], (end, start)) for number, end, start in zip(numbers, ends, starts, strict=True)
+        ]
+        keys += [window_key(entry.key, entry.position) for entry in removed]
+        values = [*counts, *[None] * len(removed)]
+        times = [*ends, *(entry.position[0] for entry in removed)]
+        order = np.argsort(turns, kind="stable").tolist()
+        size = len(order)
+        return ColumnBatch(
+            EndOfBatch(self._aggregation.context, size),
+            range(size),
+            *([column[index] for index in order] for column in (keys, values, times)),
+        )
