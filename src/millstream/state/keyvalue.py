@@ -122,7 +122,7 @@ class KeyValueStore:
         key_bytes = counted.key_bytes
         with self._txn.cursor(self._database) as cursor:
             before, timestamps = read_counts(
-                cursor, key_bytes, lambda found, data: self._decoded(map(decode_key, found), data)
+                cursor, key_bytes, lambda stored, data: self._decoded(map(decode_key, stored), data)
             )
             if None in before:
                 before = [value or 0 for value in before]
