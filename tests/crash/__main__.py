@@ -13,10 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from tests.connectors.sending_systems import SYSTEMS
 from tests.crash.cluster import APPS, FAULTS, ClusterTrials
 from tests.crash.connectors import kill_a_source, kill_the_sinks
 from tests.crash.failpoints import COMMITTING_STATES, POINTS
 from tests.crash.hosts import is_control_host, namespaces_missing, run_on_control_host
+from tests.crash.message_sources import kill_message_sources
 from tests.crash.oracle import TrialResult
 from tests.crash.power import Disk
 from tests.crash.trials import Mode, Trials
@@ -28,10 +30,11 @@ from millstream.testing.kafka import kafka_jars
 _MODES = (
     "light: without Spark, and fast; behind: the same with state that is written behind; "
     "cluster: on three hosts, which are network namespaces (requires root); "
-    "source: a source of change data under load; sinks: each sink that claims exactly once"
+    "source: a source of change data under load; messages: sources of files, HTTP and message brokers; "
+    "sinks: each sink that claims exactly once"
 )
 _FAULTS = "for --mode cluster: what fails, in turn: " + "; ".join(f"{name}: {text}" for name, text in FAULTS.items())
-_CONNECTORS = {"source": kill_a_source, "sinks": kill_the_sinks}
+_CONNECTORS = {"source": kill_a_source, "messages": kill_message_sources, "sinks": kill_the_sinks}
 _ROUND = 10
 """The number of trials that share a data directory."""
 
@@ -49,6 +52,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="for --mode cluster: no fault after these")
     parser.add_argument(
         "--source", choices=("postgres", "mariadb", "mysql"), default="postgres", help="for --mode source"
+    )
+    parser.add_argument(
+        "--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), help="for --mode messages: which sources"
     )
     parser.add_argument("--rows", type=int, default=2_000, help="for --mode source: rows that a snapshot reads")
     parser.add_argument("--rate", type=int, default=800, help="for --mode source: changes of rows per second")
