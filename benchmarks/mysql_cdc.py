@@ -60,8 +60,9 @@ def _run(server: MariadbServer, directory: Path, rows: int) -> None:
     session.close()
     for first in range(1, rows + 1, _STATEMENT_ROWS):
         numbers = range(first, min(first + _STATEMENT_ROWS, rows + 1))
-        items = (f"({n}, 'customer-{n % 1000}', 'item {n % 50}', {n % 10000}, NOW(6), SHA2({n}, 224))" for n in numbers)
-        server.execute(f"INSERT INTO orders VALUES {', '.join(items)}")
+        texts = "'customer-{0}', 'item {1}', {2}, NOW(6), SHA2({3}, 224)"
+        values = (f"({n}, {texts.format(n % 1000, n % 50, n % 10000, n)})" for n in numbers)
+        server.execute(f"INSERT INTO orders VALUES {', '.join(values)}")
     source = MysqlCdc(server.url(), tables=["orders"], chunk_rows=10_000)
     _measure("log, decoded", rows, lambda: _read(source, position, directory, rows))
     _measure("snapshot, decoded", rows, lambda: _read(source, None, directory, rows))
