@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from tests.admin.damage_clients import CLIENT_PARTS, client_content, run_clients
@@ -36,6 +36,8 @@ from millstream.log import EmbeddedLog
 from millstream.records import TopicPartition
 from millstream.tables.opening import open_tables
 
+Damage: TypeAlias = Callable[[Path, Path, random.Random], None]
+"""Changes a file; it is given an older version of the file, and what it chooses with."""
 PAGE = 4096
 APPS = ("shop", "copied")
 COPIED = shutil.ignore_patterns("lock.mdb", "waiters")  # of processes that have ended
@@ -197,25 +199,40 @@ def swap(data: Path, _old: Path, _random: random.Random) -> None:
     shutil.copyfile(neighbours[0] if neighbours else next(others), data)
 
 
-def swap_with(part: str) -> Callable[[Path, Path, random.Random], None]:
-    """Return the damage that replaces a file with that of a certain part."""
+def replace_by(other: str) -> Damage:
+    """Return the damage that replaces a file with a copy of another one of the directory."""
 
     def replace(data: Path, _old: Path, _random: random.Random) -> None:
-        root = next(parent for parent in data.parents if (parent / "log" / "meta").exists())
-        shutil.copyfile(root / PARTS[part] / "data.mdb", data)
+        shutil.copyfile(_root(data) / other / "data.mdb", data)
 
     return replace
 
 
-KINDS: dict[str, Callable[[Path, Path, random.Random], None]] = {
+def exchange_with(other: str) -> Damage:
+    """Return the damage that puts two files of the directory in each other's position."""
+
+    def exchange(data: Path, _old: Path, _random: random.Random) -> None:
+        theirs, aside = _root(data) / other / "data.mdb", data.with_name("aside")
+        data.rename(aside)
+        theirs.rename(data)
+        aside.rename(theirs)
+
+    return exchange
+
+
+def _root(data: Path) -> Path:
+    return next(parent for parent in data.parents if (parent / "log" / "meta").exists())
+
+
+KINDS: dict[str, Damage] = {
     kind.__name__: kind
     for kind in (
         truncate, truncate_last_page, empty, zero_header, zero_page, zero_all_pages, flip_bits, flip_bit_of_a_value,
         flip_header, delete, put_back_old, swap,
     )
 }  # fmt: skip
-SWAPS = {f"swap with {part}": swap_with(part) for part in PARTS if part != "checkpoint"}
-"""Any file in the position of any other."""
+SWAPS = {"replaced by ": replace_by, "exchanged with ": exchange_with}
+"""Kinds of damage that name another file."""
 FILE_KINDS = ("truncate", "empty", "flip_bits", "delete", "put_back_old")
 """What can happen to a file of a checkpoint, which is not an environment."""
 
@@ -248,6 +265,10 @@ class Case(NamedTuple):
         return f"{self.part}, {self.kind}, seed {self.seed}"
 
 
+Choose: TypeAlias = Callable[[Path, int], list[Case]]
+"""Returns the cases for a whole directory and a seed."""
+
+
 class Verdict(NamedTuple):
     """What became of a case: ``same``, ``error``, ``silent``, ``raw`` or ``crash``, and what doctor has found."""
 
@@ -261,22 +282,27 @@ class Verdict(NamedTuple):
         return self.outcome == "same" or (self.outcome == "error" and bool(self.problems))
 
 
-def all_cases(seed: int) -> list[Case]:
+def all_cases(whole: Path, seed: int) -> list[Case]:
     """Return every kind of damage to every part, and the journal of the app in the position of every other file."""
     damages = [Case(part, kind, seed) for part in PARTS for kind in (FILE_KINDS if part == "checkpoint" else KINDS)]
-    return [*damages, *(case for case in all_swaps(seed) if case.kind == "swap with journal")]
+    return [*damages, *(case for case in all_swaps(whole, seed) if case.kind == f"replaced by {PARTS['journal']}")]
 
 
-def all_swaps(seed: int) -> list[Case]:
-    """Return every file in the position of every other one."""
-    parts = [part for part in PARTS if part != "checkpoint"]
-    return [Case(part, f"swap with {other}", seed) for part in parts for other in parts if part != other]
+def all_swaps(whole: Path, seed: int) -> list[Case]:
+    """Return every file of the directory in the position of every other one, and every pair exchanged."""
+    files = sorted(str(data.parent.relative_to(whole)) for data in whole.rglob("data.mdb"))
+    assert set(PARTS.values()) - {"checkpoint"} <= set(files)
+    replaced = [Case(file, f"replaced by {other}", seed) for file in files for other in files if file != other]
+    return [
+        *replaced,
+        *(Case(file, f"exchanged with {other}", seed) for file in files for other in files if file < other),
+    ]
 
 
 def damage(whole: Path, directory: Path, case: Case) -> None:
     """Copy a whole directory and damage the copy."""
     shutil.copytree(whole, directory, ignore=COPIED)
-    part = directory / PARTS[case.part]
+    part = directory / PARTS.get(case.part, case.part)
     if case.part == "checkpoint":
         files = sorted(path for path in part.rglob("*") if path.is_file())
         data = random.Random(case.seed).choice(files)
@@ -287,13 +313,18 @@ def damage(whole: Path, directory: Path, case: Case) -> None:
         else:
             KINDS[case.kind](data, data, random.Random(case.seed))
         return
-    old = whole.parent / "old" / PARTS[case.part] / "data.mdb"
-    {**KINDS, **SWAPS}[case.kind](part / "data.mdb", old, random.Random(case.seed))
+    old = whole.parent / "old" / part.relative_to(directory) / "data.mdb"
+    _damage(case.kind)(part / "data.mdb", old, random.Random(case.seed))
 
 
-def use(directory: Path, part: str) -> Iterator[Any]:
+def _damage(kind: str) -> Damage:
+    swap = next((swap for swap in SWAPS if kind.startswith(swap)), None)
+    return KINDS[kind] if swap is None else SWAPS[swap](kind.removeprefix(swap))
+
+
+def use(directory: Path, part: str = "", kind: str = "") -> Iterator[Any]:
     """Yield what can be read before and after more records; a copy of state is used first."""
-    if part.startswith("savepoint"):
+    if part.startswith("savepoint") or kind.startswith("exchanged with savepoint"):
         restore_savepoint(directory, "shop", "monday", directory / "savepoints")
     if part == "checkpoint":  # as on another host, which has no state
         shutil.rmtree(directory / "apps" / "copied" / "state")
@@ -324,7 +355,7 @@ def _problems(directory: Path) -> list[str]:
 
 def _outcome(directory: Path, case: Case, expected: list[Any]) -> tuple[str, str]:
     try:
-        for actual, wanted in zip(use(directory, case.part), expected, strict=True):
+        for actual, wanted in zip(use(directory, case.part, case.kind), expected, strict=True):
             read = msgspec.json.decode(msgspec.json.encode(actual))
             if read not in (None, wanted):
                 return "silent", _difference(read, wanted)
@@ -370,10 +401,10 @@ def in_a_process(work: Callable[[], Any]) -> Any:
 def expectation(whole: Path, directory: Path) -> Any:
     """Return what a directory without damage gives."""
     shutil.copytree(whole, directory, ignore=COPIED)
-    return in_a_process(lambda: list(use(directory, "")))
+    return in_a_process(lambda: list(use(directory)))
 
 
-def run_matrix(directory: Path, cases: list[Case]) -> dict[Case, Verdict]:
+def run_matrix(directory: Path, choose: Choose, seed: int) -> dict[Case, Verdict]:
     """Judge cases one after the other; this process must not have opened any environment."""
     whole = directory / "whole"
     built = in_a_process(lambda: str(build(directory)))
@@ -381,7 +412,7 @@ def run_matrix(directory: Path, cases: list[Case]) -> dict[Case, Verdict]:
     expected = expectation(whole, directory / "expected")
     assert not isinstance(expected, str), expected
     verdicts = {}
-    for number, case in enumerate(cases):
+    for number, case in enumerate(choose(whole, seed)):
         target = directory / f"case-{number}"
         verdict = verdicts[case] = judge(whole, target, case, expected)
         print("good" if verdict.is_good else "BAD ", case, verdict, sep=" | ", flush=True)
@@ -389,18 +420,18 @@ def run_matrix(directory: Path, cases: list[Case]) -> dict[Case, Verdict]:
     return verdicts
 
 
-def few_cases(seed: int) -> list[Case]:
+def few_cases(_whole: Path, seed: int) -> list[Case]:
     """Return one kind of damage for every part, and every kind of damage at least once."""
     kinds = list(KINDS)
     chosen = [Case(part, kinds[number % len(kinds)], seed) for number, part in enumerate(PARTS) if part != "checkpoint"]
     rest = kinds[len(chosen) :]
-    swap = Case("copy of a global table", "swap with journal", seed)
+    swap = Case("copy of a global table", f"replaced by {PARTS['journal']}", seed)
     return [*chosen, *(Case("journal", kind, seed) for kind in rest), swap, Case("checkpoint", "flip_bits", seed)]
 
 
+CHOICES: dict[str, Choose] = {"all": all_cases, "swaps": all_swaps, "few": few_cases}
+
 if __name__ == "__main__":
-    chosen = {"all": all_cases, "swaps": all_swaps, "few": few_cases}[sys.argv[2]]
-    cases = chosen(int(sys.argv[3]))
-    verdicts = run_matrix(Path(sys.argv[1]), cases).values()
+    verdicts = run_matrix(Path(sys.argv[1]), CHOICES[sys.argv[2]], int(sys.argv[3])).values()
     print(f"{len(verdicts)} kinds of damage: {dict(Counter(verdict.outcome for verdict in verdicts))}")
     sys.exit(not all(verdict.is_good for verdict in verdicts))
