@@ -27,6 +27,7 @@ def check(serde: Serde, items: list[bytes | None]) -> None:
     assert outcome(column_decoder(serde), items) == singly
 
 
+TEXTS = st.text(st.characters(codec="utf-8") | st.just("\n"), max_size=4)
 PIECES = st.text('{}[]",:1\n \\a', max_size=8).map(str.encode)
 OBJECTS = st.dictionaries(st.text(max_size=3), st.text(max_size=5), max_size=2).map(
     lambda value: json.dumps(value).encode()
@@ -61,7 +62,7 @@ def test_ambiguous_objects_are_decoded_one_by_one(items: list[bytes | None]) -> 
 @settings(deadline=None)
 @given(
     st.lists(
-        st.binary(max_size=4) | st.text(st.characters() | st.just("\n"), max_size=4).map(str.encode) | st.none(),
+        st.binary(max_size=4) | TEXTS.map(str.encode) | st.none(),
         max_size=4,
     )
 )
