@@ -198,6 +198,15 @@ def test_a_request_is_answered_after_its_record_is_durable_and_a_repeat_is_known
         assert repeat.statuses() == [(200, "known")]
 
 
+def test_an_answer_is_sent_at_once_on_a_connection_that_is_used_again(tmp_path: Path) -> None:
+    for reading, port in endpoint(tmp_path):
+        with socket.create_connection(("127.0.0.1", port), timeout=LONG) as client:
+            for number in range(10):  # a body after its head would wait for the client, which delays acknowledgements
+                client.sendall(b"POST / HTTP/1.1\r\ncontent-length: 1\r\n\r\n%d" % number)
+                assert reading.read(LONG) == [(None, number)]
+                assert client.recv(1000).endswith(b'{"status":"stored"}')
+
+
 def test_a_repeat_within_the_same_intake_waits_for_the_first(tmp_path: Path) -> None:
     for reading, port in endpoint(tmp_path):
         sending = Sending((b"1", {"webhook_id": "a"}), (b"1", {"webhook_id": "a"}), (b"2", {}), port=port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -214,6 +215,18 @@ def test_a_broker_that_goes_away_is_an_outage(server: tuple[str, Any], make: Cal
             running.start()
         assert reading.read() == []
         assert source.check() == []
+
+
+def test_a_queue_without_messages_is_asked_once_a_second(
+    server: tuple[str, Any], make: Callable[[], Any], tmp_path: Path
+) -> None:
+    if server[0] != "sqs":  # the others push
+        return
+    with Reading(make().source(), tmp_path) as reading:
+        reading.open()
+        began = time.monotonic()
+        assert reading.read(0.5) == []
+        assert time.monotonic() - began > 0.9
 
 
 @pytest.mark.parametrize("kind", [Mqtt, RabbitMq, Sqs])

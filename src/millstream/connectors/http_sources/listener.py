@@ -197,6 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "millstream"
     sys_version = ""
     timeout = _IDLE_SECONDS
+    wbufsize = -1  # the whole answer at once: else its body waits until the client acknowledges its head
     server: _Server
 
     def handle_one_request(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,6 +22,8 @@ from millstream.foundation.text import error_text, printable
 _PER_CALL = 10
 """What SQS returns and deletes at most in a call."""
 _CALLS = 20
+_COLLECTING = 4
+"""Which part of the time of visibility is used to receive more messages; the rest is to store and delete them."""
 _LONGEST_WAIT_SECONDS = 20
 _MISTAKES = frozenset(
     {
@@ -134,20 +137,26 @@ class SqsReader:
         self._queue.close()
 
     def _receive(self, deadline: float) -> list[dict[str, Any]]:
-        """Return what is there, up to a number of calls; wait for the first message."""
+        """Return what is there, up to a number of calls; wait for the first message.
+
+        The queue waits for whole seconds. With none it answers at once, so that a loop would call it without a pause,
+        and AWS asks only some of its servers.
+        """
         messages: list[dict[str, Any]] = []
         for _ in range(_CALLS):
-            seconds = 0 if messages else int(min(_LONGEST_WAIT_SECONDS, max(0.0, deadline - time.monotonic())))
+            left = deadline - time.monotonic()
             received = self._queue.call(
                 "receive_message",
                 MaxNumberOfMessages=_PER_CALL,
-                WaitTimeSeconds=seconds,
+                WaitTimeSeconds=0 if messages else min(_LONGEST_WAIT_SECONDS, max(1, math.ceil(left))),
                 VisibilityTimeout=self._source.visibility,
                 MessageSystemAttributeNames=["All"],
                 MessageAttributeNames=["All"],
             ).get("Messages", [])
+            if received and not messages:  # these must be stored and deleted before they are visible again
+                deadline = time.monotonic() + self._source.visibility / _COLLECTING
             messages += received
-            if not received and (messages or time.monotonic() >= deadline - 1):
+            if time.monotonic() >= deadline or (messages and not received):
                 break
         return messages
 
