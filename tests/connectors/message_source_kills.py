@@ -9,14 +9,15 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 from time import monotonic
 from typing import Any
 
 import msgspec
-from tests.connectors.sending_systems import SendingSystem, message
+from tests.connectors.sending_systems import SERVERS, SendingSystem, message, sending_system
 
 from millstream.broker import Broker
 from millstream.broker_urls import open_broker
@@ -103,6 +104,19 @@ class Sender(threading.Thread):
         assert not self.is_alive(), "a message was not taken"
         if self.error is not None:
             raise self.error
+
+
+def kill_systems(directory: Path, names: Sequence[str], **options: Any) -> dict[str, SourceComparison]:
+    """Start the servers that some systems need, and kill the sources of all of them; options as of kill_sources."""
+    with ExitStack() as stack:
+        systems = {}
+        for name in names:
+            server = SERVERS[name](directory / f"{name}-server") if name in SERVERS else None
+            if server is not None:
+                server.start()
+                stack.callback(server.kill)
+            systems[name] = stack.enter_context(sending_system(name, directory / name, server))
+        return kill_sources(directory, systems, **options)
 
 
 def kill_sources(

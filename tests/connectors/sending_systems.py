@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -65,15 +67,23 @@ class FileWriter(SendingSystem):
 
 
 class WebhookSender(SendingSystem):
-    """Posts each message until it is answered with success."""
+    """Posts each message until it is answered with success; several at a time, since an answer takes a commit."""
 
     kind = "http-endpoint"
+    _AT_A_TIME = 16
 
     def __init__(self, _directory: Path) -> None:
         self._port = free_port()
+        self._pool = ThreadPoolExecutor(self._AT_A_TIME)
+        self._posts = deque[Future[None]]()
         self.settings = {"address": f"127.0.0.1:{self._port}", "key": "id"}
 
     def send(self, number: int, body: bytes) -> None:
+        if len(self._posts) == self._AT_A_TIME:
+            self._posts.popleft().result()
+        self._posts.append(self._pool.submit(self._post, number, body))
+
+    def _post(self, number: int, body: bytes) -> None:
         url, deadline = f"http://127.0.0.1:{self._port}/", time.monotonic() + _SECONDS
         while time.monotonic() < deadline:
             try:
@@ -82,6 +92,9 @@ class WebhookSender(SendingSystem):
             except MillstreamError:
                 threading.Event().wait(0.01)  # nothing listens; a service pauses too
         raise AssertionError(f"message {number} was not accepted in {_SECONDS} s")
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
 
 class PolledList(SendingSystem):

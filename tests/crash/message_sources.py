@@ -9,8 +9,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.connectors.message_source_kills import kill_sources
-from tests.connectors.sending_systems import SERVERS, sending_system
+from tests.connectors.message_source_kills import kill_systems
 
 from millstream.testing.kafka import Cluster
 
@@ -23,18 +22,11 @@ def kill_message_sources(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="millstream-crash-")))
         broker = stack.enter_context(Cluster()).url if arguments.kafka else None
-        systems = {}
-        for name in arguments.systems:
-            server = SERVERS[name](directory / f"{name}-server") if name in SERVERS else None
-            if server is not None:
-                server.start()
-                stack.callback(server.kill)
-            systems[name] = stack.enter_context(sending_system(name, directory / name, server))
         print(f"seed {arguments.seed}", flush=True)
         began = time.monotonic()
-        results = kill_sources(
+        results = kill_systems(
             directory,
-            systems,
+            arguments.systems,
             seed=arguments.seed,
             kills=arguments.trials,
             broker=broker,
