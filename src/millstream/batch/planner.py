@@ -275,6 +275,19 @@ class SmallPlanner(Planner):
         super().__init__(*arguments, **options)
         self._looked_up: dict[str, tuple[float, list[Offsets]]] = {}
         """When all offsets of a topic were looked up, and what they were."""
+        self._knows_ends_only = False
+
+    def backlog(self, progress: Progress) -> list[Range]:
+        """Return everything that could be read now; before the loop waits for records, look all offsets up.
+
+        A partition that was added since the last look-up would otherwise not be noticed while the others get no records.
+        """
+        self._knows_ends_only = False
+        backlog = super().backlog(progress)
+        if backlog or not self._knows_ends_only:
+            return backlog
+        self._looked_up.clear()
+        return super().backlog(progress)
 
     def _offsets(self, topic: str, progress: Progress) -> list[Offsets]:
         """Look up only where partitions end, if all records before the last look-up of all offsets have been read.
@@ -289,6 +302,7 @@ class SmallPlanner(Planner):
             ends = self.broker.end_offsets(topic, len(known))
             recent = [Offsets(begin=offsets.begin, end=end) for offsets, end in zip(known, ends, strict=True)]
             self._last_offsets[topic] = recent
+            self._knows_ends_only = True
             return recent
         offsets = super()._offsets(topic, progress)
         self._looked_up[topic] = time.monotonic(), offsets

@@ -61,7 +61,8 @@ class ChangedMysql:
         return self._server.execute(statement)
 
     def prepare(self, rows: int) -> None:
-        """Create both tables and fill the first."""
+        """Create both tables, also if an earlier test on this server has left them, and fill the first."""
+        remove = "DROP TABLE IF EXISTS acc, audit"
         create = "CREATE TABLE acc (id INT PRIMARY KEY, v BIGINT NOT NULL)"
         audit = "CREATE TABLE audit (id BIGINT AUTO_INCREMENT PRIMARY KEY, acc INT, v BIGINT)"
         inserts = [
@@ -70,7 +71,7 @@ class ChangedMysql:
         ]
         events = (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD"))
         triggers = [_NOTE.format(name=f"note_{event}", event=event, row=row) for event, row in events]
-        self._server.execute(create, audit, "SET autocommit = 0", *inserts, "COMMIT", *triggers)
+        self._server.execute(remove, create, audit, "SET autocommit = 0", *inserts, "COMMIT", *triggers)
 
     def writers(self, seed: int, rows: int, rate: float) -> list[Writer]:
         """Return two writers."""
