@@ -280,7 +280,7 @@ class SmallPlanner(Planner):
     def backlog(self, progress: Progress) -> list[Range]:
         """Return everything that could be read now; before the loop waits for records, look all offsets up.
 
-        A partition that was added since the last look-up would otherwise not be noticed while the others get no records.
+        A partition that was added meanwhile would otherwise not be noticed while the others get no records.
         """
         self._knows_ends_only = False
         backlog = super().backlog(progress)
