@@ -198,8 +198,13 @@ def _wait_for_progress(process: ConnectProcess, log: Broker, senders: Mapping[st
 
 
 def _wait_for_all(process: ConnectProcess, log: Broker, topic: str, count: int, seconds: float) -> None:
-    wanted = set(range(count))
-    _wait_until(lambda: wanted <= set(_numbers(log, topic)), process, seconds)
+    missing = set(range(count))
+
+    def has_all() -> bool:
+        missing.difference_update(_numbers(log, topic))
+        return not missing
+
+    _wait_until(has_all, process, seconds, lambda: f"{topic} has no message {sorted(missing)[:5]}")
 
 
 def _wait_until(

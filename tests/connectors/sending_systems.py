@@ -108,7 +108,7 @@ class PolledList(SendingSystem):
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 query = parse_qs(urlsplit(self.path).query)
-                first = int(query.get("at", ["0"])[0])
+                first = max(0, int(query.get("at", ["0"])[0]))  # messages before the first have negative numbers
                 page = items[first : first + _PAGE]
                 following = f'"/?at={first + _PAGE}"' if first + _PAGE < len(items) else "null"
                 body = b'{"items":[%s],"next":%s}' % (b",".join(page), following.encode())

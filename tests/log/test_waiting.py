@@ -218,3 +218,22 @@ def test_deleting_the_topic_ends_a_wait_with_an_error(log: EmbeddedLog, topic: s
     with pytest.raises(UnknownTopicError):
         log.wait({TopicPartition(topic, 0): 0}, 30)
     timer.join()
+
+
+def test_a_reader_that_dies_while_it_is_notified_does_not_fail_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "waiter"
+    os.mkfifo(pipe)
+    reader, open_file = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), os.open
+
+    def open_before_the_death(path: Path, flags: int) -> int:
+        end = open_file(path, flags)
+        os.close(reader)
+        return end
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", open_before_the_death)
+        notify(tmp_path)
+    notify(tmp_path)
+    assert not pipe.exists(), "a pipe without a reader is removed"

@@ -23,7 +23,8 @@ from millstream.log import EmbeddedLog
 from millstream.queues.share_consumer import ShareConsumer
 
 KILLS = int(os.environ.get("MILLSTREAM_TRIALS", "8"))
-RECORDS, MEMBERS = 3_000, 3
+RECORDS, MEMBERS = 400, 3
+"""Records are appended before each kill, so that it interrupts work."""
 
 _MEMBER = """
 import random, sys
@@ -80,32 +81,36 @@ class Member:
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(120 + 5 * KILLS)
+@pytest.mark.timeout(120 + 10 * KILLS)
 def test_killed_members_lose_nothing_and_share_nothing(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}, {KILLS} kills")
     chance = random.Random(seed)
     with EmbeddedLog(tmp_path / "data") as log:
         log.create_topic("jobs", TopicConfig(partitions=2))
-        for partition in range(2):
-            values = [b"%d" % number for number in range(partition, RECORDS, 2)]
-            log.append([Output("jobs", partition, block_of([None] * len(values), values, [0] * len(values)))])
         members = [Member(tmp_path, number, seed) for number in range(MEMBERS)]
         spans: Spans = {}
         accepts: set[int] = set()
         accepted: dict[int, int] = {}
+        interrupted = 0
         for kill in range(KILLS):
             member = members.pop(chance.randrange(MEMBERS))
             member.wait_until_ready()
-            Event().wait(chance.uniform(0, 0.2))
-            _note(member, spans, accepts, accepted)
+            _append(log, range(kill * RECORDS, (kill + 1) * RECORDS))
+            Event().wait(chance.uniform(0, 0.05))
+            interrupted += _note(member, spans, accepts, accepted)
             members.append(Member(tmp_path, MEMBERS + kill, seed))
         for member in members:
             _note(member, spans, accepts, accepted)
         with ShareConsumer(log, "g", topics="jobs", value=int, timeout="1 s", max_deliveries=10_000) as rest:
             drained = [record.value for record in rest]
+    deliveries = sum(map(len, spans.values()))
+    print(
+        f"{len(accepted)} accepted, {len(drained)} left, {deliveries} deliveries; "
+        f"{interrupted} of {KILLS} kills while the member had records"
+    )
     assert accepted.keys().isdisjoint(drained)
-    assert accepts | set(drained) == set(range(RECORDS))
+    assert accepts | set(drained) == set(range(KILLS * RECORDS))
     for value, taken in spans.items():
         taken.sort()
         for (_, free, first), (next_taken, _, second) in pairwise(taken):
@@ -113,8 +118,14 @@ def test_killed_members_lose_nothing_and_share_nothing(tmp_path: Path) -> None:
         assert all(took < accepted.get(value, took + 1) for took, _, _ in taken), f"record {value} came again"
 
 
-def _note(member: Member, spans: Spans, accepts: set[int], accepted: dict[int, int]) -> None:
-    """Kill a member and note which records it had, and when another could have them."""
+def _append(log: EmbeddedLog, numbers: range) -> None:
+    for partition in range(2):
+        values = [b"%d" % number for number in numbers[partition::2]]
+        log.append([Output("jobs", partition, block_of([None] * len(values), values, [0] * len(values)))])
+
+
+def _note(member: Member, spans: Spans, accepts: set[int], accepted: dict[int, int]) -> bool:
+    """Kill a member, note which records it had and when another could have them, and return whether it had some."""
     taken: dict[int, int] = {}
     for action, value, time in member.kill():
         match action:
@@ -129,3 +140,4 @@ def _note(member: Member, spans: Spans, accepts: set[int], accepted: dict[int, i
                 spans.setdefault(value, []).append((taken.pop(value), member.killed_at, member.number))
     for value, time in taken.items():
         spans.setdefault(value, []).append((time, member.killed_at, member.number))
+    return bool(taken)

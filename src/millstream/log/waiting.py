@@ -46,8 +46,8 @@ def _wake(pipe: Path) -> None:
         return
     try:
         os.write(end, b"!")
-    except BlockingIOError:
-        pass  # the pipe is full of wake-ups
+    except (BlockingIOError, BrokenPipeError):
+        pass  # the pipe is full of wake-ups, or its reader has died since it was opened
     finally:
         os.close(end)
 
