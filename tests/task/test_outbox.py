@@ -6,7 +6,7 @@ from millstream.foundation.key_columns import hashable_keys
 from millstream.foundation.partitioning import partition_of
 from millstream.operators.runtime import Columns, EdgeColumns
 from millstream.task.outbox import Outbox, OutboxBlock, topic_outputs
-from millstream.task.shuffle_format import shuffle_rows
+from millstream.task.shuffle_format import shuffle_columns
 
 Keys = list[bytes | None]
 
@@ -76,7 +76,7 @@ def test_records_cross_an_edge_to_the_partition_that_a_topic_would_have(keys: li
         columns.timestamps.append(number)
     targets = {}
     for block in box.blocks(lambda _: 0, lambda _: tasks, 0):
-        targets.update(dict.fromkeys(shuffle_rows(block.data).timestamps, block.partition))
+        targets.update(dict.fromkeys(shuffle_columns(block.data).times.tolist(), block.partition))
     routes = [b"" if key is None else str(key).encode() for key in keys]
     assert targets == {number: partition_of(route, tasks) for number, route in enumerate(routes)}
 

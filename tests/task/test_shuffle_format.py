@@ -11,7 +11,7 @@ from millstream.foundation.object_codec import encode_key
 from millstream.foundation.partitioning import partition_of
 from millstream.operators.runtime import EdgeColumns
 from millstream.serdes import READABLE
-from millstream.task.shuffle_format import shuffle_blocks, shuffle_rows
+from millstream.task.shuffle_format import shuffle_blocks, shuffle_columns
 
 Sent = list[tuple[str | None, bytes | None, int, bool]]
 
@@ -44,7 +44,7 @@ def test_a_block_contains_the_records_of_its_task_in_order(sent: Sent, tasks: in
         expected.setdefault(task, []).append(record)
     rows_by_task = {}
     for task, block in shuffle_blocks(columns, tasks):
-        rows = shuffle_rows(block)
+        rows = shuffle_columns(block).rows()
         headers = rows.headers or [()] * len(rows.keys)
         assert set(headers) <= {(), (("h", b"1"),)}
         rows_by_task[task] = list(zip(rows.keys, rows.values, rows.timestamps, map(bool, headers), strict=True))

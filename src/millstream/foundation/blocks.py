@@ -9,10 +9,10 @@ described by the offset of its first record.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ _BINARY, _INT64 = pa.binary(), pa.int64()
 _FEW = 50
 """Below this many items, a Python loop is faster than numpy."""
 _LINE_FEED = b"\n"
+_OPENING, _CLOSING = b"{}"
 _MAX_COLUMN_BYTES = (1 << 31) - 1
 """Arrow's offsets into a binary column are 32-bit."""
 
@@ -38,9 +39,9 @@ _MAX_COLUMN_BYTES = (1 << 31) - 1
 class Rows(NamedTuple):
     """Records as lists of Python objects, one list per column; ``headers`` is None if no record has any."""
 
-    keys: list[Any]
+    keys: Sequence[Any]
     """Bytes, unless the records come from another stage."""
-    values: list[bytes | None]
+    values: Sequence[bytes | None]
     timestamps: list[int]
     headers: list[Headers] | None
 
@@ -53,6 +54,53 @@ class Rows(NamedTuple):
     def block(self) -> Block:
         """Return the records as a block."""
         return block_of(*self)
+
+
+class TimedRows(Rows):
+    """Records whose timestamps are also an array."""
+
+    times: Any
+
+
+def timed_rows(keys: Sequence[Any], values: Sequence[bytes | None], times: Any, headers: list[Headers] | None) -> Rows:
+    """Return records, given an array of their timestamps."""
+    rows = TimedRows(keys, values, times.tolist(), headers)
+    rows.times = times
+    return rows
+
+
+class LazyItems(Sequence[bytes | None]):
+    """The items of a binary column; they become Python objects when the first of them is needed."""
+
+    __slots__ = ("_items", "column")
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self._items: list[bytes | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes | None]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes | None] | None:
+        return self._all[index]
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return iter(self._all)
+
+    @property
+    def _all(self) -> list[bytes | None]:
+        if self._items is None:
+            self._items = self.column.to_pylist()
+        return self._items
+
+    @property
+    def are_null(self) -> bool:
+        """Whether there are only nulls."""
+        return bool(self.column.null_count == len(self.column))
 
 
 def take_items(items: Sequence[T], indexes: Sequence[int]) -> list[T]:
@@ -108,6 +156,12 @@ def int_column(items: Sequence[int] | Any) -> Column:
     return pa.Array.from_buffers(_INT64, len(items), [None, pa.py_buffer(items)])
 
 
+def numbers_of(column: Column) -> Any:
+    """Return a column of integers without nulls as an array; ``to_numpy`` does the same but imports pandas."""
+    data = column.buffers()[1] if len(column) else b""
+    return np.frombuffer(data, np.int64, len(column), column.offset * 8 if len(column) else 0)
+
+
 def slices_of(column: Column) -> tuple[Any, Any, Any]:
     """Return the starts and lengths of the items of a binary column, and the bytes that they are slices of."""
     _, offsets, data = column.buffers()
@@ -158,6 +212,39 @@ def rows_of(block: Block) -> Rows:
     """Return the records of a block as Python objects."""
     keys, values, timestamps = (block.column(number).to_pylist() for number in range(3))
     return Rows(keys, values, timestamps, headers_of(block))
+
+
+def lazy_rows_of(block: Block) -> Rows:
+    """Return the records of a block; keys and values become Python objects when they are needed."""
+    keys, values = LazyItems(block.column(0)), LazyItems(block.column(1))
+    return timed_rows(keys, values, numbers_of(block.column(2)), headers_of(block))
+
+
+def join_objects(column: Column) -> Any:
+    """Return the JSON objects of a column as lines, in a buffer; None if the lines could mean something else.
+
+    No line feed is part of an item, and each begins and ends with a brace: ``}\\n{`` occurs in JSON only between two
+    values, so no value spans two lines.
+
+    >>> join_objects(binary_column([b'{"a":1}', b"{}"])).to_pybytes()
+    b'{"a":1}\\n{}'
+    >>> join_objects(binary_column([b"1", b"{}"])) is None
+    True
+    """
+    if column.null_count or not len(column):
+        return None
+    starts, lengths, data = slices_of(column)
+    if not lengths.all():
+        return None
+    first, last = int(starts[0]), int(starts[-1] + lengths[-1])
+    has_braces = (data[starts] == _OPENING).all() and (data[starts + lengths - 1] == _CLOSING).all()
+    if not has_braces or (data[first:last] == _LINE_FEED[0]).any() or last - first + len(column) > _MAX_COLUMN_BYTES:
+        return None
+    from pyarrow import compute  # importing it takes longer than a small batch
+
+    bounds = pa.Array.from_buffers(pa.int32(), 2, [None, pa.py_buffer(array("i", (0, len(column))))])
+    line_feed = binary_column([_LINE_FEED])[0]
+    return compute.binary_join(pa.ListArray.from_arrays(bounds, column), line_feed)[0].as_buffer()
 
 
 def to_bytes(block: Block) -> bytes:

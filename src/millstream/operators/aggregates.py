@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any, TypeAlias
 
+from millstream.foundation.coded import CodedRecords
 from millstream.functions import AnyFunction
 from millstream.operators.aggregation import Step, finishing, finishing_columns, with_key
-from millstream.operators.columns import ChangeCollector, ColumnBatch, Port, ProcessColumns, do_nothing
+from millstream.operators.coded import ProcessCoded
+from millstream.operators.columns import ChangeCollector, Chunk, ColumnBatch, Port, ProcessColumns, do_nothing
 from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, RecordContext, Runtime, operator
 from millstream.plan.stateful import Aggregate, Count, Reduce
-from millstream.state.keyvalue import StoredRow
+from millstream.state.keyvalue import KeyValueStore, StoredRow
 
 Update: TypeAlias = tuple[int, Any, StoredRow, Any, int, int]
 """Row in the chunk, key, stored row of the key, value, timestamp, and the latest timestamp up to the record."""
@@ -46,6 +48,7 @@ def _aggregation(
     store, context = store_of(node, runtime), runtime.context
     emitter = Emitter(node, store, finishing(node, forward, runtime), runtime)
     update, emit, find = _update_loop(node, runtime, store.mark, initial, step), emitter.emit_now, store.row
+    can_count = emit is None and isinstance(node, Count)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         row = None if key is None else find(key)
@@ -57,7 +60,6 @@ def _aggregation(
         if emit is not None and forward_columns is not None:
             collector = ChangeCollector(context, forward_columns, forward)
         emit_all = emit if collector is None else finishing(node, collector.add, runtime)
-        can_count = emit is None and isinstance(node, Count)
         needs_time = emit is not None and collector is None  # steps that get single results may read stream time
 
         def process_columns(batch: ColumnBatch) -> None:
@@ -73,7 +75,19 @@ def _aggregation(
 
         return process_columns
 
-    return Port(process, make_process_columns)
+    return Port(process, make_process_columns, (lambda _: _coded_counter(store)) if can_count else None)
+
+
+def _coded_counter(store: KeyValueStore) -> ProcessCoded:
+    """Return what counts coded records by key."""
+
+    def process(records: CodedRecords, _chunk: Chunk, _first_row: int) -> bool:
+        if type(None) in map(type, records.keys):
+            return False
+        store.count(records.keys, records.times, records.codes)
+        return True
+
+    return process
 
 
 def _can_count(batch: ColumnBatch, context: RecordContext) -> bool:

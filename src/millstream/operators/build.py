@@ -30,6 +30,7 @@ from millstream.operators import (
     transformers,
     windows,
 )
+from millstream.operators.coded import ProcessCoded
 from millstream.operators.columns import Port, ProcessColumns, column_operator, record_by_record
 from millstream.operators.fan_out import are_independent, one_after_the_other
 from millstream.operators.probe import Probe
@@ -56,6 +57,8 @@ class EntryPoint(NamedTuple):
 
     process: Process
     process_columns: ProcessColumns | None
+    process_coded: ProcessCoded | None = None
+    """Processes records of which only key and time matter; None if they become lists first."""
 
 
 def build(stage: Stage, runtime: Runtime) -> dict[Node, EntryPoint]:
@@ -79,7 +82,16 @@ class _Wiring:
         process = _single(self._ports(node)[0]) if isinstance(node, TableSource) else self._after(node)
         if self._runtime.probe is not None:
             return EntryPoint(self._runtime.probe.timed(node, process), None)
-        return EntryPoint(process, None if isinstance(node, TableSource) else self._columns_after(node))
+        if isinstance(node, TableSource):
+            return EntryPoint(process, None)
+        return EntryPoint(process, self._columns_after(node), self._coded_after(node))
+
+    def _coded_after(self, node: Node) -> ProcessCoded | None:
+        """Return what processes coded records from a node, None if these become lists first."""
+        [(reader, port), *others] = self._ports_after(node) or [(node, _ignore)]
+        if others or not isinstance(port, Port) or port.make_process_coded is None:
+            return None
+        return port.make_process_coded(self._result_columns_after(reader))
 
     def _ports(self, node: Node) -> tuple[Process | Port, ...]:
         if node not in self._built:

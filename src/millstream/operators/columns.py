@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from millstream.functions import Function
+from millstream.operators.coded import ProcessCoded
 from millstream.operators.protection import IMMUTABLE_TYPES
 from millstream.operators.runtime import Process, RecordContext, Runtime
 from millstream.plan.node import Node
@@ -161,6 +162,8 @@ class Port(NamedTuple):
     make_process_columns: Callable[[ProcessColumns | None], ProcessColumns]
     """Returns the function for column batches. Its argument takes a column batch of results, without old values; None
     if a step downstream needs single results, or could see in the state that results are forwarded late."""
+    make_process_coded: Callable[[ProcessColumns | None], ProcessCoded | None] | None = None
+    """Returns what processes records of which only key and time matter; its argument is as above."""
 
 
 @singledispatch

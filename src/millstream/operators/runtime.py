@@ -146,13 +146,17 @@ class Columns:
 
 
 class EdgeColumns(Columns):
-    """Encoded records for another stage; each distinct key is encoded once, and records refer to it by number."""
+    """Encoded records for another stage; each distinct key is encoded once, and records refer to it by number.
 
-    __slots__ = ("_numbers", "codes", "routes")
+    If only the presence of values matters, ``values`` stays empty, and ``null_rows`` are the records without one.
+    """
+
+    __slots__ = ("_numbers", "codes", "null_rows", "routes")
 
     def __init__(self) -> None:
         super().__init__()
         self.codes: list[int] = []
+        self.null_rows: list[int] = []
         self.routes: list[bytes] = []
         """The bytes that decide the partition of each key in ``keys``: the key as a topic would store it."""
         self._numbers: KeyNumbers | None = None
@@ -176,6 +180,9 @@ class KeyNumbers(dict[Any, int]):
 
     def of_all(self, handles: list[Any]) -> list[int]:
         """Return the numbers of many keys; those of new keys are assigned together, which is faster."""
+        codes = list(map(self.get, handles))
+        if None not in codes:
+            return codes  # type: ignore[return-value]  # mypy does not see what the condition says
         new = [handle for handle in dict.fromkeys(handles) if handle not in self]
         if new and _HASHED_AS_IS.issuperset(map(type, new)):
             columns, names, routes = self._columns, encode_keys(new), encode_routes(new, self._route_of)

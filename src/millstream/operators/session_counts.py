@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millstream.foundation.coded import CodedRecords
 from millstream.foundation.key_columns import encode_keys
 from millstream.operators.columns import ColumnBatch, EndOfBatch
 from millstream.operators.windows import WindowAggregator
@@ -56,7 +57,7 @@ class SessionCounter:
         now = np.maximum(np.maximum.accumulate(times), clock.time)
         if (times <= now - self._windows.grace - self._windows.gap).any() or aggregation.has_nulls(batch, batch.keys):
             return False
-        if not store.counted.add(batch.keys, batch.timestamps, KEY_LIMIT):
+        if not store.counted.add(batch.keys, times, KEY_LIMIT):
             return False
         clock.time = int(now[-1])
         aggregation.context.row = batch.rows[-1]
@@ -65,9 +66,9 @@ class SessionCounter:
     def _take(self) -> ColumnBatch | None:
         """Write what was collected and return the results; None if there are none, or they are added one by one."""
         store = self._store
-        if not store.counted.keys:
+        if not store.counted:
             return None
-        records = self._sorted_records(store.counted.keys, np.array(store.counted.timestamps, np.int64))
+        records = self._sorted_records(store.counted.records())
         is_same = records.numbers[1:] == records.numbers[:-1]
         if (is_same & (records.times[1:] < records.times[:-1])).any():
             return None
@@ -76,18 +77,16 @@ class SessionCounter:
         continued = self._continued(records, begins, key_bytes)
         if continued is None:
             return None
-        store.counted.take()
+        store.counted.clear()
         store.observed = max(store.observed, int(records.times.max()))
         return self._sessions(records, begins, key_bytes, continued)
 
-    def _sorted_records(self, keys: list[Any], times: Any) -> _SortedRecords:
-        store, distinct = self._store, sorted(set(keys))
-        number_of = dict(zip(distinct, range(len(distinct)), strict=True))
-        numbers = np.fromiter(map(number_of.__getitem__, keys), np.int64, len(keys))
+    def _sorted_records(self, records: CodedRecords) -> _SortedRecords:
+        store, (keys, numbers, times) = self._store, records.with_sorted_keys()
         observed = np.maximum.accumulate(np.concatenate(([store.observed], times[:-1])))
         reach = np.maximum(times - self._windows.gap, observed - store.retention + 1)
         rows = np.argsort(numbers, kind="stable")
-        return _SortedRecords(distinct, numbers[rows], times[rows], rows, reach[rows])
+        return _SortedRecords(keys, numbers[rows], times[rows], rows, reach[rows])
 
     def _continued(self, records: _SortedRecords, begins: Any, key_bytes: list[bytes]) -> dict[int, Entry] | None:
         """Return the stored sessions that new ones continue, by number; None if that is not always one before them."""

@@ -147,8 +147,6 @@ def encoded_column(serde: Serde, items: list[Any]) -> list[bytes | None] | Colum
 
 def encoded(serde: Serde, items: list[Any]) -> list[bytes | None]:
     """Encode a column item by item."""
-    if serde is PRESENCE_CODEC:
-        return [None if item is None else b"" for item in items]
     if serde is OBJECT_CODEC:
         return OBJECT_CODEC.encode_column(items)
     encode = serde.encode
@@ -226,7 +224,7 @@ def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Proc
     key_serde, codec = declared.key or READABLE, edge_codec(node, declared.value)
     columns, context, handle_error, drop = runtime.to_edge(node), runtime.context, runtime.handle_error, runtime.drop
     numbers, encode_value = columns.numbers(route_encoder(key_serde)), codec.encode
-    null_keys = node.null_keys
+    null_keys, has_values = node.null_keys, codec is not PRESENCE_CODEC
     codes, values, timestamps = columns.codes, columns.values, columns.timestamps
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -237,8 +235,11 @@ def _repartition(node: Repartition, _forward: Process, runtime: Runtime) -> Proc
             data = None if value is None else encode_value(value)
         except Exception as error:
             return handle_error(node, _encode_error(error, key, key_serde, value, codec), key)
+        if has_values:
+            values.append(data)
+        elif data is None:
+            columns.null_rows.append(len(codes))
         codes.append(code)
-        values.append(data)
         timestamps.append(timestamp)
         if context.has_headers:
             columns.set_headers(context.headers)
@@ -254,21 +255,34 @@ def _repartition_columns(
     declared, columns = runtime.plan.declared[node], runtime.to_edge(node)
     numbers, codec = columns.numbers(route_encoder(declared.key or READABLE)), edge_codec(node, declared.value)
     context, singly = runtime.context, record_by_record(single, runtime.context)
+    has_values = codec is not PRESENCE_CODEC
 
     def process_columns(batch: ColumnBatch) -> None:
         if context.has_headers or (not node.null_keys and type(None) in map(type, batch.keys)):
             return singly(batch)
         try:
-            values = encoded(codec, batch.values)
+            values = encoded(codec, batch.values) if has_values else None
             codes = numbers.of_all(hashable_keys(batch.keys))
         except Exception:
             return singly(batch)
+        if values is not None:
+            columns.values.extend(values)
+        elif not _are_true(batch.values):
+            first = len(columns.codes)
+            columns.null_rows.extend(first + row for row, value in enumerate(batch.values) if value is None)
         columns.codes.extend(codes)
-        columns.values.extend(values)
         columns.timestamps.extend(batch.timestamps)
         return None
 
     return process_columns
+
+
+def _are_true(values: list[Any]) -> bool:
+    """Whether all values are true, so that none is null: faster than comparing each, and mostly the case."""
+    try:
+        return all(values)
+    except Exception:  # a value that is neither true nor false, such as an array
+        return False
 
 
 def edge_codec(edge: Repartition, declared: Serde | None) -> Serde:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from millstream.foundation.coded import distinct_numbers
 from millstream.state.entries import Entry
 from millstream.state.windows import Window, WindowStore
 from millstream.windows import FOREVER, TimeWindows, UnlimitedWindows
@@ -42,49 +43,50 @@ class Spans:
             span = self._spans[since] = starts, entries, since, until
         return span
 
-    def divide(self, timestamps: list[int]) -> DividedBatch | None:
-        """Divide a column batch into spans; None if it has few records in each of many spans."""
-        times = np.array(timestamps, np.int64)
-        _, rows, span_of_row, counts = np.unique(
-            self._windows.interval_number(times), return_index=True, return_inverse=True, return_counts=True
-        )
-        if len(counts) * MIN_PREFETCH > max(len(times), MIN_PREFETCH * MIN_PREFETCH):
+    def divide(self, times: Any) -> DividedBatch | None:
+        """Divide records into spans, given an array of their timestamps; None if many spans have few records each."""
+        rows, span_of_row = distinct_numbers(np.asarray(self._windows.interval_number(times), np.int64))
+        if len(rows) * MIN_PREFETCH > max(len(times), MIN_PREFETCH * MIN_PREFETCH):
             return None
-        return DividedBatch(self._store, times, span_of_row, [self.at(timestamps[row]) for row in rows.tolist()])
+        return DividedBatch(self._store, times, span_of_row, list(map(self.at, times[rows].tolist())))
 
 
 class DividedBatch:
-    """The spans of a column batch."""
+    """The spans of some records."""
 
     def __init__(self, store: WindowStore, times: Any, span_of_row: Any, spans: list[Span]) -> None:
         self._store = store
         self._times = times
-        self._span_of_row = span_of_row
-        self._spans = spans
+        self.span_of_row = span_of_row
+        self.spans = spans
 
-    def late_rows(self, now: int, open_for: int) -> list[int]:
-        """Return the rows for which a window has closed before they arrive, if the operator's time starts at ``now``.
+    @property
+    def has_single_windows(self) -> bool:
+        """Whether each record belongs to exactly one window."""
+        return all(len(starts) == 1 for starts, _, _, _ in self.spans)
 
-        ``open_for`` is how long after its start a window closes.
+    def late_rows(self, now: int, open_for: int) -> Any:
+        """Return an array of the rows for which a window has closed before they arrive.
+
+        The operator's time starts at ``now``; ``open_for`` is how long after its start a window closes.
         """
-        firsts = np.array([starts[0] if starts else FOREVER for starts, _, _, _ in self._spans])
+        firsts = np.array([starts[0] if starts else FOREVER for starts, _, _, _ in self.spans])
         stream_times = np.maximum(np.maximum.accumulate(self._times), now)
-        late = firsts[self._span_of_row] <= stream_times - min(open_for, FOREVER)
-        rows: list[int] = np.flatnonzero(late).tolist()
-        return rows
+        late = firsts[self.span_of_row] <= stream_times - min(open_for, FOREVER)
+        return np.flatnonzero(late)
 
     def prefetch(self, handles: list[Any]) -> Iterator[Iterable[Entry]] | None:
         """Read the entries that the records need in one pass, and return those of each row.
 
         Return None if there is only one window in some spans, and several in others.
         """
-        in_order, end = np.argsort(self._span_of_row, kind="stable"), 0
-        for (starts, _, _, _), count in zip(self._spans, np.bincount(self._span_of_row).tolist(), strict=True):
+        in_order, end = np.argsort(self.span_of_row, kind="stable"), 0
+        for (starts, _, _, _), count in zip(self.spans, np.bincount(self.span_of_row).tolist(), strict=True):
             begin, end = end, end + count
             needed = handles if count == len(handles) else [handles[row] for row in in_order[begin:end].tolist()]
             for start in starts:
                 self._store.window(start).prefetch(needed)
-        is_single = {len(starts) == 1 for starts, _, _, _ in self._spans}
+        is_single = {len(starts) == 1 for starts, _, _, _ in self.spans}
         if len(is_single) > 1:
             return None
         lookups = self._lookups(handles)
@@ -92,10 +94,10 @@ class DividedBatch:
 
     def _lookups(self, handles: list[Any]) -> Iterator[Any]:
         """Yield what the spans of the rows have for them: an entry, or a list of entries."""
-        by_span = [entries for _, entries, _, _ in self._spans]
+        by_span = [entries for _, entries, _, _ in self.spans]
         if len(by_span) == 1:
             return map(by_span[0].__getitem__, handles)
-        return map(getitem, map(by_span.__getitem__, self._span_of_row.tolist()), handles)
+        return map(getitem, map(by_span.__getitem__, self.span_of_row.tolist()), handles)
 
 
 class _EntriesOfWindows(dict[Any, list[Entry]]):

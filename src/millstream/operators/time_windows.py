@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from millstream.foundation.key_columns import hashable_keys
 from millstream.foundation.object_codec import encode_key
+from millstream.operators.coded_windows import coded_counter
 from millstream.operators.columns import ChangeCollector, ColumnBatch, EndOfBatch, Port, ProcessColumns, do_nothing
 from millstream.operators.spans import MIN_PREFETCH, DividedBatch, Spans
 from millstream.operators.windows import Put, WindowAggregator, closer, windowed
@@ -33,6 +36,7 @@ _RARE = 8
 def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator) -> Port:
     spans = Spans(windows, aggregation.store)
     update = _update_loop(windows, aggregation, spans)
+    counting = _counting(windows, aggregation)
     context, put, open_for = aggregation.context, aggregation.put, windows.size + windows.grace
 
     def process(key: Any, value: Any, timestamp: int) -> None:
@@ -49,7 +53,7 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
         needs_time = has_single_results or aggregation.has_late_topic
         has_fast_path = not has_single_results and not aggregation.node.other_adders
         add = _prefetched_loop(windows, aggregation, collector) if has_fast_path else None
-        counting = _counting(windows, aggregation) if collector is None and forward is not None else None
+        can_count = collector is None and forward is not None
 
         def update_columns(batch: ColumnBatch, handles: list[Any], send: Callable[[], None]) -> None:
             stream_times = batch.stream_times if needs_time else repeat(-1)
@@ -60,10 +64,11 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
             if not batch.rows:
                 return
             handles = hashable_keys(batch.keys)
-            divided = spans.divide(batch.timestamps) if len(handles) >= MIN_PREFETCH else None
+            is_long = len(handles) >= MIN_PREFETCH
+            divided = spans.divide(np.array(batch.timestamps, np.int64)) if is_long else None
             send = do_nothing if collector is None else collector.sender(batch)
             late = None if add is None else _late_rows(aggregation, divided, batch, handles, open_for)
-            if late == [] and counting is not None and _count(aggregation, batch, counting):
+            if late == [] and can_count and counting is not None and _count(aggregation, batch, counting):
                 return
             entries = None if divided is None else divided.prefetch(handles)
             if add is None or entries is None or late is None:
@@ -79,7 +84,7 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
 
         return process_columns
 
-    return Port(process, make_process_columns)
+    return Port(process, make_process_columns, lambda forward: coded_counter(counting, aggregation, spans, forward))
 
 
 def _counting(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAggregator) -> Counting | None:
@@ -118,7 +123,7 @@ def _late_rows(
     """Return the rows that are late if the fast path can process the others; None if it cannot."""
     if divided is None or aggregation.context.has_headers or aggregation.has_nulls(batch, handles):
         return None
-    late = divided.late_rows(aggregation.clock.time, open_for)
+    late: list[int] = divided.late_rows(aggregation.clock.time, open_for).tolist()
     return late if len(late) * _RARE <= len(handles) else None
 
 

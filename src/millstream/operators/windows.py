@@ -43,7 +43,8 @@ def _port(aggregation: WindowAggregator) -> Port:
             return window_operator.make_process_columns(forward)
         return record_by_record(process, aggregation.context)
 
-    return Port(process, make_process_columns)
+    coded = window_operator.make_process_coded if isinstance(window_operator, Port) else None
+    return Port(process, make_process_columns, coded)
 
 
 class WindowAggregator:
@@ -71,7 +72,7 @@ class WindowAggregator:
         self.store: Any = store_of_windows(node, runtime)
         self.clock = self.store.clock(number)
         self.context = runtime.context
-        self._windowed_key = node.windows.window_key
+        self.windowed_key = node.windows.window_key
         self.forward = forward
         self._forward_finished = finishing(node, forward, runtime)
         self.is_deferred = runtime.caching or node.final
@@ -113,7 +114,7 @@ class WindowAggregator:
     def forwarding_put(self, receive: Process) -> Put:
         """Return what stores a new aggregate and passes it to ``receive`` as users see it."""
         forward = self.finished_to(receive)
-        mark, windowed_key, regrouped = self.store.mark, self._windowed_key, self._regrouped
+        mark, windowed_key, regrouped = self.store.mark, self.windowed_key, self._regrouped
 
         def put(entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
             if regrouped:  # groupings downstream need the stored old value, not the initial one
@@ -134,7 +135,7 @@ class WindowAggregator:
 
     def forward_final(self, entry: Entry) -> None:
         """Forward a final result."""
-        self._forward_finished(self._windowed_key(entry.key, entry.position), entry.value, None, entry.timestamp)
+        self._forward_finished(self.windowed_key(entry.key, entry.position), entry.value, None, entry.timestamp)
 
     def has_nulls(self, batch: ColumnBatch, handles: list[Any]) -> bool:
         """Whether a record has no key, or no value where a value is required; ``handles`` are those of the keys."""
@@ -142,14 +143,15 @@ class WindowAggregator:
             return True
         return self.skips_nulls and type(None) in map(type, batch.values)
 
-    def drop(self, reason: str) -> None:
-        self._drop(self.node, reason)
+    def drop(self, reason: str, count: int = 1) -> None:
+        for _ in range(count):
+            self._drop(self.node, reason)
 
     def count_late(self, key: Any, position: Position) -> None:
         """Count a window that closed before the record arrived."""
         self._drop(self.node, "late")
         if self.node.late_to is not None:
-            self._missed.append(self._windowed_key(key, position))
+            self._missed.append(self.windowed_key(key, position))
 
     def open_entries(self, key: Any, starts: list[int], closed: int) -> list[Entry]:
         """Return the entries of the windows that start after ``closed``; count the record as late for the others."""
@@ -193,7 +195,7 @@ class WindowAggregator:
         self.store.reset_changes(written)
 
     def _flush_singly(self, changed: list[Entry]) -> None:
-        forward, windowed_key, context = self._forward_finished, self._windowed_key, self.context
+        forward, windowed_key, context = self._forward_finished, self.windowed_key, self.context
         for entry in changed:
             saved = context.override_headers(entry.headers) if entry.headers else None
             forward(windowed_key(entry.key, entry.position), entry.value, entry.before, entry.timestamp)
@@ -201,7 +203,7 @@ class WindowAggregator:
                 context.restore_headers(saved)
 
     def _as_columns(self, changed: list[Entry]) -> ColumnBatch:
-        windowed_key, size = self._windowed_key, len(changed)
+        windowed_key, size = self.windowed_key, len(changed)
         keys, values = (
             [windowed_key(entry.key, entry.position) for entry in changed],
             [entry.value for entry in changed],

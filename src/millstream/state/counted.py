@@ -1,19 +1,21 @@
 """Counts of many keys, column by column: no object is created for a row.
 
-The records of a batch are only collected. At its end their keys are counted in one call, and all rows are read, changed
-and written as columns in key order.
+The records of a batch are only collected, as numbers of keys and timestamps. At its end they are counted in arrays, and
+all rows are read, changed and written as columns in key order.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
+from itertools import count
 from operator import add, itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from millstream.foundation.blocks import take_items
+from millstream.foundation.coded import CodedRecords, groups_of
 from millstream.foundation.key_columns import encode_keys
 from millstream.foundation.transactions import Cursor
 
@@ -37,29 +39,45 @@ class CountedRows(NamedTuple):
 
 
 class CountedRecords:
-    """Keys and timestamps of records that are going to be counted."""
+    """Keys and timestamps of records that are going to be counted, as arrays; keys are numbered as they arrive."""
 
-    __slots__ = ("keys", "timestamps")
+    __slots__ = ("_codes", "_numbers", "_times")
 
     def __init__(self) -> None:
-        self.keys: list[Any] = []
-        self.timestamps: list[int] = []
+        self.clear()
 
-    def add(self, keys: list[Any], timestamps: list[int], max_key_bytes: int) -> bool:
-        """Add records; return False, and do nothing, if the encoded keys may be too long or have another order."""
-        if not _can_sort(keys) or (self.keys and type(self.keys[0]) is not type(keys[0])):
+    def __bool__(self) -> bool:
+        return bool(self._codes)
+
+    def clear(self) -> None:
+        """Forget all records."""
+        self._numbers: defaultdict[Any, int] = defaultdict(count().__next__)
+        self._codes: list[Any] = []
+        self._times: list[Any] = []
+
+    def add(self, keys: list[Any], timestamps: Any, max_key_bytes: int, codes: Any = None) -> bool:
+        """Add records; return False, and do nothing, if the encoded keys may be too long or have another order.
+
+        Timestamps are a list or an array. With ``codes``, the keys are distinct, and these are their indexes.
+        """
+        if not _can_sort(keys) or (self._numbers and type(next(iter(self._numbers))) is not type(keys[0])):
             return False
         if type(keys[0]) is str and _MAX_CHARACTER_BYTES * max(map(len, keys)) >= max_key_bytes:
             return False
-        self.keys += keys
-        self.timestamps += timestamps
+        numbers = np.fromiter(map(self._numbers.__getitem__, keys), np.int64, len(keys))
+        self._codes.append(numbers if codes is None else numbers[codes])
+        self._times.append(np.asarray(timestamps, np.int64))
         return True
 
-    def take(self) -> tuple[list[Any], list[int]]:
+    def records(self) -> CodedRecords:
+        """Return all records."""
+        return CodedRecords(list(self._numbers), np.concatenate(self._codes), np.concatenate(self._times))
+
+    def take(self) -> CodedRecords:
         """Return all records and forget them."""
-        taken = self.keys, self.timestamps
-        self.keys, self.timestamps = [], []
-        return taken
+        records = self.records()
+        self.clear()
+        return records
 
 
 def _can_sort(keys: list[Any]) -> bool:
@@ -75,29 +93,20 @@ def _can_sort(keys: list[Any]) -> bool:
 class CountedKeys:
     """The number of records and the latest timestamp of each key, in the order of encoded keys."""
 
-    def __init__(self, keys: list[Any], timestamps: list[int]) -> None:
-        counts = Counter(keys)
-        self._arrived = list(counts)
+    def __init__(self, records: CodedRecords) -> None:
+        groups = groups_of(records.codes, records.times)
+        arrival = np.argsort(groups.rows)
+        self._arrived = take_items(records.keys, groups.numbers[arrival].tolist())
         encoded = encode_keys(self._arrived)
         self._order = order_of(encoded)
         self.key_bytes = take_items(encoded, self._order.tolist())
-        self.counts = np.fromiter(counts.values(), np.int64, len(counts))[self._order]
-        self.latest = np.fromiter(_latest(keys, timestamps).values(), np.int64, len(counts))[self._order]
+        self.counts, self.latest = groups.counts[arrival][self._order], groups.latest[arrival][self._order]
 
     def rows(self, values: list[Any], timestamps: Any) -> CountedRows:
         """Return rows whose values and timestamps are given in key order."""
         arrived = np.empty_like(self._order)
         arrived[self._order] = np.arange(len(arrived))
         return CountedRows(self._arrived, take_items(values, arrived.tolist()), timestamps[arrived].tolist())
-
-
-def _latest(keys: list[Any], timestamps: list[int]) -> dict[Any, int]:
-    """Return the latest timestamp of each key, keys as they arrive: a dict keeps the last of several timestamps."""
-    if sorted(timestamps) == timestamps:  # sorting what is sorted is one pass
-        return dict(zip(keys, timestamps, strict=True))
-    latest = dict.fromkeys(keys, -1)
-    latest.update(sorted(zip(keys, timestamps, strict=True), key=_second))
-    return latest
 
 
 def order_of(encoded: list[bytes]) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millstream.foundation.coded import CodedGroups, CodedRecords, distinct_numbers, groups_of
 from millstream.foundation.key_columns import encode_keys
 from millstream.windows import TimeWindows, UnlimitedWindows
 
@@ -48,43 +49,17 @@ class WindowCounts(NamedTuple):
     """The indexes of the windows in the order in which records reach them one by one."""
 
 
-def count_windows(
-    keys: list[Any], timestamps: list[int], windows: TimeWindows | UnlimitedWindows, segment_length: int
-) -> WindowCounts:
+def count_windows(records: CodedRecords, windows: TimeWindows | UnlimitedWindows, segment_length: int) -> WindowCounts:
     """Count the records of each window and key; keys must have the order of their encoded keys."""
-    distinct = sorted(set(keys))
-    number_of = dict(zip(distinct, range(len(distinct)), strict=True))
-    numbers = np.fromiter(map(number_of.__getitem__, keys), np.int64, len(keys))
-    times = np.array(timestamps, np.int64)
-    _, examples, spans = np.unique(windows.interval_number(times), return_index=True, return_inverse=True)
-    order, groups = _groups(spans * len(distinct) + numbers)
-    first = order[groups]
-    cells = _Groups(
-        counts=np.diff(groups, append=len(order)), latest=np.maximum.reduceat(times[order], groups), rows=first
-    )
-    starts_of_spans = [np.array(windows.starts(timestamps[row]), np.int64) for row in examples.tolist()]
+    keys, codes, times = records.with_sorted_keys()
+    examples, spans = distinct_numbers(np.asarray(windows.interval_number(times), np.int64))
+    cells = groups_of(spans * len(keys) + codes, times)
+    starts_of_spans = [np.array(windows.starts(time), np.int64) for time in times[examples].tolist()]
     sizes = np.array(list(map(len, starts_of_spans)))
-    repeats = sizes[spans[first]]
-    starts = _starts_of_cells(starts_of_spans, sizes, spans[first], repeats)
-    cells = _Groups(*(np.repeat(column, repeats) for column in cells))
-    numbers = np.repeat(numbers[first], repeats)
-    return _merged(distinct, numbers, starts, cells, segment_length)
-
-
-class _Groups(NamedTuple):
-    """Groups of records."""
-
-    counts: Any
-    latest: Any
-    rows: Any
-    """The first row."""
-
-
-def _groups(labels: Any) -> tuple[Any, Any]:
-    """Return the rows sorted by label, in order for equal labels, and where in them each group starts."""
-    order = np.argsort(labels, kind="stable")
-    ordered = labels[order]
-    return order, np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))) if len(order) else order
+    repeats = sizes[spans[cells.rows]]
+    starts = _starts_of_cells(starts_of_spans, sizes, spans[cells.rows], repeats)
+    cells = CodedGroups(*(np.repeat(column, repeats) for column in cells))
+    return _merged(keys, starts, cells, segment_length)
 
 
 def _starts_of_cells(starts_of_spans: list[Any], sizes: Any, spans: Any, repeats: Any) -> Any:
@@ -94,11 +69,12 @@ def _starts_of_cells(starts_of_spans: list[Any], sizes: Any, spans: Any, repeats
     return all_starts[np.repeat(offsets[spans], repeats) + within]
 
 
-def _merged(keys: list[Any], numbers: Any, starts: Any, cells: _Groups, segment_length: int) -> WindowCounts:
+def _merged(keys: list[Any], starts: Any, cells: CodedGroups, segment_length: int) -> WindowCounts:
     """Merge the cells of the same window and key, in the order of LMDB keys: by segment, key and start."""
+    numbers = cells.numbers % len(keys)
     order = np.lexsort((starts, numbers, starts // segment_length))
     numbers, starts = numbers[order], starts[order]
-    counts, latest, rows = (column[order] for column in cells)
+    counts, latest, rows = cells.counts[order], cells.latest[order], cells.rows[order]
     if len(order):
         differs = (numbers[1:] != numbers[:-1]) | (starts[1:] != starts[:-1])
         groups = np.flatnonzero(np.concatenate(([True], differs)))

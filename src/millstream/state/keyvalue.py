@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from millstream.errors import SerdeError
+from millstream.foundation.coded import CodedRecords
 from millstream.foundation.key_columns import hashable_keys, ordered_keys
 from millstream.foundation.object_codec import decode_key, encode_key
 from millstream.foundation.text import error_text, shown
@@ -109,16 +110,20 @@ class KeyValueStore:
         self._write(changed)
         return changed
 
-    def count(self, keys: list[Any], timestamps: list[int]) -> None:
-        """Add one to the row of each key; a row's timestamp never decreases."""
-        if self._rows or len(keys) < _MANY_COUNTED or not self._counted.add(keys, timestamps, _KEY_LIMIT):
-            self._count_rows(keys, timestamps)
+    def count(self, keys: list[Any], timestamps: Any, codes: Any = None) -> None:
+        """Add one to the row of each record's key; a row's timestamp never decreases.
+
+        Timestamps are a list or an array. With ``codes``, the keys are distinct, and these are their indexes.
+        """
+        if self._rows or len(timestamps) < _MANY_COUNTED or not self._counted.add(keys, timestamps, _KEY_LIMIT, codes):
+            records = (keys, timestamps) if codes is None else CodedRecords(keys, codes, timestamps).lists()
+            self._count_rows(*records)
 
     def take_counted(self) -> CountedRows | None:
         """Write what was counted and return the rows; None if there are none, or ``take_changed`` returns them."""
-        if not self._counted.keys:
+        if not self._counted:
             return None
-        counted = CountedKeys(*self._counted.take())
+        counted = CountedKeys(self._counted.take())
         key_bytes = counted.key_bytes
         with self._txn.cursor(self._database) as cursor:
             before, timestamps = read_counts(
@@ -133,8 +138,8 @@ class KeyValueStore:
 
     def _apply_counted(self) -> None:
         """Make what was counted part of rows in memory, before they are used in another way."""
-        if self._counted.keys:
-            self._count_rows(*self._counted.take())
+        if self._counted:
+            self._count_rows(*self._counted.take().lists())
 
     def _count_rows(self, keys: list[Any], timestamps: list[int]) -> None:
         for row, timestamp in zip(self.rows(keys), timestamps, strict=True):
@@ -173,7 +178,7 @@ class KeyValueStore:
         self._rows.clear()
         self._loaded.clear()
         self._changed.clear()
-        self._counted.take()
+        self._counted.clear()
 
     def write_through(self) -> None:
         """Write all changed rows; for stores whose changes are not forwarded."""
@@ -181,7 +186,7 @@ class KeyValueStore:
 
     def _load(self, key: Any) -> StoredRow:
         """Read a row into memory."""
-        if self._counted.keys:
+        if self._counted:
             self._apply_counted()
             return self.row(key)
         key_bytes, value, timestamp = encode_key(key), None, -1

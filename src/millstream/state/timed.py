@@ -147,8 +147,8 @@ class TimedStore:
 
     def apply_counted(self) -> None:
         """Make records that were counted part of entries in memory, before these are used in another way."""
-        if self.counted.keys and self.count_singly is not None:
-            for key, timestamp in zip(*self.counted.take(), strict=True):
+        if self.counted and self.count_singly is not None:
+            for key, timestamp in zip(*self.counted.take().lists(), strict=True):
                 self.count_singly(key, timestamp)
 
     def stored_since(self, key: Any, key_bytes: bytes, since: int) -> list[Entry]:
@@ -257,7 +257,7 @@ class TimedStore:
         """Release the memory; all changes must have been written."""
         self._buckets.clear()
         self._changed.clear()
-        self.counted.take()
+        self.counted.clear()
         self._cursor, self._last_stored = None, self.observed
         self._stored.clear()
 

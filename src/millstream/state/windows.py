@@ -45,24 +45,25 @@ class WindowStore(TimedStore):
     def entry(self, key: Any, position: Position) -> Entry:
         return self.window(position[0])[key if type(key) is str or type(key) is int else encode_key(key)]
 
-    def count(self, keys: list[Any], timestamps: list[int], counting: Counting) -> bool:
+    def count(self, keys: list[Any], timestamps: Any, counting: Counting, codes: Any = None) -> bool:
         """Add each record to the entries of its windows; a timestamp of an entry never decreases.
 
+        Timestamps are a list or an array. With ``codes``, the keys are distinct, and these are their indexes.
         Return False, and do nothing, if entries are in memory, or keys are long or of other types than text or numbers.
         """
-        if self._indexed or any(self._windows.values()) or not self.counted.add(keys, timestamps, KEY_LIMIT):
+        if self._indexed or any(self._windows.values()) or not self.counted.add(keys, timestamps, KEY_LIMIT, codes):
             return False
         self._counting = counting
-        starts = counting.windows.starts(max(timestamps))
+        starts = counting.windows.starts(int(np.max(timestamps)))
         self.observed = max(self.observed, starts[-1] if starts else -1)
         return True
 
     def take_counted(self) -> CountedEntries | None:
         """Write what was counted and return the entries; None if there are none, or ``take_changed`` returns them."""
-        if not self.counted.keys or self._counting is None:
+        if not self.counted or self._counting is None:
             return None
         _, begin, added = self._counting
-        counted = count_windows(*self.counted.take(), self._counting.windows, self.segment_length)
+        counted = count_windows(self.counted.take(), self._counting.windows, self.segment_length)
         segments = counted.starts // self.segment_length
         keys = self._physical_keys(counted, segments)
         with self._txn.cursor(self._database) as cursor:
@@ -112,10 +113,10 @@ class WindowStore(TimedStore):
         return decode_values(self.codec, data)
 
     def apply_counted(self) -> None:
-        if not self.counted.keys or self._counting is None:
+        if not self.counted or self._counting is None:
             return
         windows, begin, added = self._counting
-        keys, timestamps = self.counted.take()
+        keys, timestamps = self.counted.take().lists()
         by_start: defaultdict[int, list[Any]] = defaultdict(list)
         for key, timestamp in zip(keys, timestamps, strict=True):
             for start in windows.starts(timestamp):

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from millstream.foundation.blocks import LazyItems, join_objects, slices_of
 from millstream.foundation.nesting import MAX_DEPTH, MIN_DEEP_BYTES
 from millstream.foundation.object_codec import PRESENCE_CODEC
 from millstream.functions import Function
@@ -19,11 +20,13 @@ from millstream.plan.select import takes_structs
 from millstream.plan.sources import Source
 from millstream.serdes import Json, Readable, Serde, Text
 
-Column: TypeAlias = list[bytes | None]
+Column: TypeAlias = Sequence[bytes | None]
 ColumnDecoder: TypeAlias = Callable[[Column], list[Any]]
 """Keys or values → objects, None for null; raises the serde's error if one of them cannot be decoded."""
 
 _LINE_FEED = b"\n"
+_MIN_ARROW_ROWS = 2_000
+"""Fewer lines are joined by Python: to join them in Arrow, a module has to be imported."""
 
 
 def column_decoder(serde: Serde) -> ColumnDecoder:
@@ -62,6 +65,8 @@ def _join_lines(items: Column) -> bytes | None:
 
 def _decode_texts(items: Column) -> list[Any]:
     """Decode joined items: no UTF-8 character spans a line feed, so the lines are valid exactly if all items are."""
+    if isinstance(items, LazyItems) and items.are_null:
+        return [None] * len(items)
     lines = _join_lines(items)
     if lines is None:
         return [None if item is None else item.decode() for item in items]
@@ -72,6 +77,11 @@ def _json_decoder(serde: Any) -> ColumnDecoder:
     decode_singly, decode_lines, is_plain = item_by_item(serde.decode), serde.decode_lines, type(serde) is Json
 
     def decode(items: Column) -> list[Any]:
+        if isinstance(items, LazyItems) and len(items) >= _MIN_ARROW_ROWS and not _may_be_deep(serde, items):
+            buffer = join_objects(items.column)
+            if buffer is not None:
+                objects = decode_lines(buffer)
+                return objects if len(objects) == len(items) else decode_singly(items)
         lines = _join_lines(items)
         if lines is None or not (_are_objects(lines, len(items)) or (is_plain and _are_numbers(lines))):
             return decode_singly(items)
@@ -81,6 +91,11 @@ def _json_decoder(serde: Any) -> ColumnDecoder:
         return objects if len(objects) == len(items) else decode_singly(items)
 
     return decode
+
+
+def _may_be_deep(serde: Any, items: LazyItems) -> bool:
+    """Whether the depth of the JSON texts has to be checked because one of them is long."""
+    return bool(serde.has_depth_limit and slices_of(items.column)[1].max() >= MIN_DEEP_BYTES)
 
 
 def _can_be_deep(items: Column, lines: bytes) -> bool:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from millstream.errors import SerdeError
-from millstream.foundation.blocks import Rows
+from millstream.foundation.blocks import Rows, TimedRows
+from millstream.foundation.coded import CodedRecords
 from millstream.foundation.headers import InvalidHeaders
 from millstream.foundation.text import error_text
 from millstream.records import Headers
 from millstream.serdes import Serde
 from millstream.task.decoding import column_decoder
+from millstream.task.shuffle_format import ShuffleColumns
 
 
 class DecodedChunk:
@@ -40,12 +42,29 @@ class DecodedChunk:
         """Return the chunk of a record and its row there."""
         return self, row
 
+    def coded(self, _start: int, _stop: int) -> CodedRecords | None:
+        """Return the rows ``start`` to ``stop`` as arrays, if only their keys and times matter."""
+        return None
+
     @property
     def stream_times(self) -> Any:
         """For each record the latest timestamp up to it, as an array; only valid once timestamps are final."""
         if self._stream_times is None:
-            self._stream_times = np.maximum.accumulate(np.array(self.timestamps, np.int64))
+            times = self._times
+            self._stream_times = np.maximum.accumulate(np.array(self.timestamps, np.int64) if times is None else times)
         return self._stream_times
+
+    @property
+    def earliest(self) -> int:
+        """The earliest timestamp; 0 if there are no records."""
+        times = self._times
+        return min(self.timestamps, default=0) if times is None or not len(times) else int(times.min())
+
+    @property
+    def _times(self) -> Any:
+        """The timestamps as an array, if they are one already."""
+        rows = self.rows
+        return rows.times if isinstance(rows, TimedRows) and self.timestamps is rows.timestamps else None
 
     def headers(self, row: int) -> Headers:
         return () if self.rows.headers is None else self.rows.headers[row]
@@ -67,6 +86,43 @@ class DecodedChunk:
         chunk.values = [self.values[row] for row in kept]
         chunk.timestamps = [self.timestamps[row] for row in kept]
         return chunk
+
+
+_LISTS = frozenset({"rows", "keys", "values", "timestamps"})
+
+
+class CodedChunk(DecodedChunk):
+    """Records from another stage of which only key and time matter: arrays, that become lists if a step needs them."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, topic: str, partition: int, columns: ShuffleColumns, topic_serdes: TopicSerdes) -> None:
+        self._columns = columns
+        self._topic_serdes = topic_serdes
+        self._stream_times = None
+        self.topic = topic
+        self.partition = partition
+        self.offsets = range(len(columns.times))
+        self.has_headers = bool(columns.headers)
+
+    def __getattr__(self, name: str) -> Any:
+        """Make lists when the first of them is needed: their slots are empty until then."""
+        if name not in _LISTS:
+            raise AttributeError(name)
+        rows = self.rows = self._columns.rows()
+        self.keys, self.values, self.timestamps = list(rows.keys), [True] * len(rows.timestamps), rows.timestamps
+        return getattr(self, name)
+
+    @property
+    def stream_times(self) -> Any:
+        if self._stream_times is None:
+            self._stream_times = np.maximum.accumulate(self._columns.times)
+        return self._stream_times
+
+    def coded(self, start: int, stop: int) -> CodedRecords | None:
+        if self.has_headers:
+            return None
+        return CodedRecords(self._columns.keys, self._columns.codes[start:stop], self._columns.times[start:stop])
 
 
 TopicSerdes = tuple[Serde, Serde] | None
@@ -149,7 +205,7 @@ class InputDecoder:
         left_out = None if self._assign_timestamps is None else self._assign_timestamps(decoded)
         return decoded.without(left_out) if left_out else decoded
 
-    def _decode_singly(self, decoded: DecodedChunk, keys: list[Any], values: list[Any]) -> DecodedChunk:
+    def _decode_singly(self, decoded: DecodedChunk, keys: Sequence[Any], values: Sequence[Any]) -> DecodedChunk:
         decoded.keys, decoded.values = list(keys), list(values)
         bad: set[int] = set()
         for row, (raw_key, raw_value) in enumerate(zip(keys, values, strict=True)):

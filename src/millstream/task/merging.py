@@ -10,12 +10,14 @@ later time. So the order is that of the latest timestamps up to each record, and
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from millstream.foundation.blocks import take_items
+from millstream.foundation.coded import CodedRecords, join_coded
 from millstream.records import Headers
 from millstream.task.inputs import BlockFeed, DecodedChunk
 
@@ -30,22 +32,46 @@ _MIN_SLICE = 8
 class Interleaved:
     """Records of several inputs in the order in which they are processed; has the interface of a chunk."""
 
-    __slots__ = ("_order", "_part_numbers", "_parts", "has_headers", "keys", "stream_times", "timestamps", "values")
-
     def __init__(self, parts: list[ChunkSlice], times: Any, order: Any, part_numbers: Any) -> None:
         self.stream_times = times[order]
         """For each record the latest timestamp up to it, as an array."""
         self._parts = parts
         self._part_numbers = part_numbers
-        self._order: list[int] = order.tolist()
-        """For each record its index in the concatenated parts."""
-        self.keys = self._reordered([chunk.keys[start:stop] for _, chunk, start, stop in parts])
-        self.values = self._reordered([chunk.values[start:stop] for _, chunk, start, stop in parts])
-        self.timestamps = self._reordered([chunk.timestamps[start:stop] for _, chunk, start, stop in parts])
+        self._positions = order
         self.has_headers = any(chunk.has_headers for _, chunk, _, _ in parts)
+
+    def __len__(self) -> int:
+        return len(self.stream_times)
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """For each record its index in the concatenated parts."""
+        order: list[int] = self._positions.tolist()
+        return order
+
+    @cached_property
+    def keys(self) -> list[Any]:
+        return self._reordered([chunk.keys[start:stop] for _, chunk, start, stop in self._parts])
+
+    @cached_property
+    def values(self) -> list[Any]:
+        return self._reordered([chunk.values[start:stop] for _, chunk, start, stop in self._parts])
+
+    @cached_property
+    def timestamps(self) -> list[int]:
+        return self._reordered([chunk.timestamps[start:stop] for _, chunk, start, stop in self._parts])
 
     def _reordered(self, columns: list[list[Any]]) -> list[Any]:
         return take_items(list(chain.from_iterable(columns)), self._order)
+
+    def coded(self, start: int, stop: int) -> CodedRecords | None:
+        """Return the rows ``start`` to ``stop`` as arrays, if only their keys and times matter."""
+        parts = [chunk.coded(first, last) for _, chunk, first, last in self._parts]
+        coded = [part for part in parts if part is not None]
+        if len(coded) < len(parts):
+            return None
+        positions, joined = self._positions[start:stop], join_coded(coded)
+        return CodedRecords(joined.keys, joined.codes[positions], joined.times[positions])
 
     @property
     def input_numbers(self) -> list[int]:

@@ -18,6 +18,9 @@ from millstream.task.current_record import CurrentRecord
 from millstream.task.inputs import DecodedChunk
 from millstream.task.merging import ChunkSlice, Interleaved
 
+MIN_CODED = 64
+"""Fewer records are processed as lists: a dozen calls of numpy cost more."""
+
 
 class RecordLoop:
     """Processes the records of all inputs; ``entry_points`` are those of the inputs, by number.
@@ -36,38 +39,45 @@ class RecordLoop:
         """Process some records and return their number."""
         if isinstance(records, Interleaved):
             self._context.enter(records)
-            columns = records.keys, records.values, records.timestamps
             if self._only_entry_point is not None:
-                self._process_input(self._only_entry_point, records, range(len(records.keys)), *columns)
-                return len(records.keys)
+                self._process_input(self._only_entry_point, records, 0, len(records))
+                return len(records)
             processes = list(map(self._processes.__getitem__, records.input_numbers))
             loop = self._process_with_timers if self._timers.in_use else self._process_interleaved
-            loop(0, processes, *columns)
+            loop(0, processes, records.keys, records.values, records.timestamps)
             return len(processes)
         number, chunk, start, stop = records
         self._context.enter(chunk)
-        columns = chunk.keys[start:stop], chunk.values[start:stop], chunk.timestamps[start:stop]
-        self._process_input(self._entry_points[number], chunk, range(start, stop), *columns)
+        self._process_input(self._entry_points[number], chunk, start, stop)
         return stop - start
 
-    def _process_input(
-        self,
-        entry_point: EntryPoint,
-        chunk: DecodedChunk | Interleaved,
-        rows: range,
-        keys: list[Any],
-        values: list[Any],
-        timestamps: list[int],
-    ) -> None:
-        """Process records that have the same entry point."""
+    def _process_input(self, entry_point: EntryPoint, chunk: DecodedChunk | Interleaved, start: int, stop: int) -> None:
+        """Process the rows ``start`` to ``stop`` of a chunk, which have the same entry point."""
+        if self._process_coded(entry_point, chunk, start, stop):
+            return
+        keys, values, timestamps = chunk.keys[start:stop], chunk.values[start:stop], chunk.timestamps[start:stop]
         if self._timers.in_use:
-            self._process_with_timers(rows.start, [entry_point.process] * len(rows), keys, values, timestamps)
+            self._process_with_timers(start, [entry_point.process] * len(keys), keys, values, timestamps)
         elif entry_point.process_columns is None:
-            self._process_singly(rows.start, entry_point.process, keys, values, timestamps)
+            self._process_singly(start, entry_point.process, keys, values, timestamps)
         else:
-            entry_point.process_columns(ColumnBatch(chunk, rows, keys, values, timestamps))
-            latest = max(timestamps)
-            self._context.stream_time = max(self._context.stream_time, latest)
+            entry_point.process_columns(ColumnBatch(chunk, range(start, stop), keys, values, timestamps))
+            self._advance_time(chunk, stop)
+
+    def _process_coded(self, entry_point: EntryPoint, chunk: DecodedChunk | Interleaved, start: int, stop: int) -> bool:
+        """Process rows of which only key and time matter as arrays; return False if that is not possible."""
+        if entry_point.process_coded is None or stop - start < MIN_CODED or self._timers.in_use:
+            return False
+        records = chunk.coded(start, stop)
+        if records is None or not entry_point.process_coded(records, chunk, start):
+            return False
+        self._context.row = stop - 1
+        self._advance_time(chunk, stop)
+        return True
+
+    def _advance_time(self, chunk: DecodedChunk | Interleaved, stop: int) -> None:
+        """Advance stream time to the latest record before row ``stop``; the rows before these have advanced it."""
+        self._context.stream_time = max(self._context.stream_time, int(chunk.stream_times[stop - 1]))
 
     def _process_singly(
         self, start: int, process: Process, keys: list[Any], values: list[Any], timestamps: list[int]

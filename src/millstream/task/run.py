@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from millstream.errors import MillstreamError, ProcessingError, RecordTooLargeError, SerdeError
-from millstream.foundation.blocks import rows_of
+from millstream.foundation.blocks import lazy_rows_of
 from millstream.foundation.error_headers import error_headers, source_timestamp_headers
 from millstream.foundation.headers import headers_size
 from millstream.foundation.text import error_text, shown
@@ -37,14 +37,14 @@ from millstream.state.windows import WindowStore
 from millstream.task.current_record import CurrentRecord
 from millstream.task.decoding import reading_serde
 from millstream.task.environment import TaskEnvironment
-from millstream.task.inputs import BlockFeed, Decode, DecodedChunk, InputDecoder, Reject
+from millstream.task.inputs import BlockFeed, CodedChunk, Decode, DecodedChunk, InputDecoder, Reject, TopicSerdes
 from millstream.task.merging import merged
 from millstream.task.origins import line_of
 from millstream.task.outbox import Outbox
 from millstream.task.policy import FailedRecordError, OnError, late_headers
 from millstream.task.processing_log import write_processing_log
 from millstream.task.record_loop import RecordLoop
-from millstream.task.shuffle_format import shuffle_rows
+from millstream.task.shuffle_format import shuffle_columns
 from millstream.task.task_input import TaskInput
 from millstream.task.timestamp_assigner import TimestampAssigner
 
@@ -291,7 +291,7 @@ class TaskRun:
                 codec = edge_codec(head, declared.value)
                 decode = self._timed(head, InputDecoder(None, codec, None, self._reject(head), topic_serdes))
                 for sent in self._by_sender(head):
-                    yield entry_points[head], self._from_edge(head, sent, decode)
+                    yield entry_points[head], self._from_edge(head, sent, decode, topic_serdes)
 
     def _timed(self, head: Node, decoder: InputDecoder) -> Decode:
         return decoder.decode if self.probe is None else self.probe.timed(head, decoder.decode)
@@ -300,7 +300,7 @@ class TaskRun:
         for range_ in self._input.ranges:
             if range_.topic == topic:
                 for chunk in self._env.broker.read(topic, range_.partition, range_.start, range_.stop):
-                    rows = rows_of(chunk.block)
+                    rows = lazy_rows_of(chunk.block)
                     self._note_age(rows.timestamps)
                     yield decode(topic, range_.partition, rows, chunk.offsets)
 
@@ -316,10 +316,12 @@ class TaskRun:
                 sent[self._env.stage(data.sender)[1]].append(data.data)
         return sent.values()
 
-    def _from_edge(self, edge: Repartition, sent: list[bytes], decode: Decode) -> BlockFeed:
+    def _from_edge(self, edge: Repartition, sent: list[bytes], decode: Decode, topic_serdes: TopicSerdes) -> BlockFeed:
         def decode_block(data: bytes) -> DecodedChunk:
-            rows = shuffle_rows(data)
-            return decode(edge.name or "", self.partition, rows, range(len(rows.timestamps)))
+            columns = shuffle_columns(data)
+            if columns.values is None:
+                return CodedChunk(edge.name or "", self.partition, columns, topic_serdes)
+            return decode(edge.name or "", self.partition, columns.rows(), range(len(columns.times)))
 
         return BlockFeed(sent, decode_block)
 

@@ -48,7 +48,7 @@ class TimestampAssigner:
                 chunk.timestamps = self._computed(self._function, chunk)
             except Exception:
                 return self._assign_singly(chunk)
-        if min(chunk.timestamps, default=0) < 0:
+        if chunk.earliest < 0:
             return self._assign_singly(chunk)
         if self._keeps_latest and chunk.timestamps:
             partition = _partition_name(chunk)
