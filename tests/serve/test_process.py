@@ -49,7 +49,9 @@ def has_ended(pid: int, seconds: float = 30.0) -> bool:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
-    ended, _, _ = select.select([descriptor], [], [], seconds)
+    waiting = select.poll()  # select takes no descriptor beyond 1,023, and a process with many tests has more
+    waiting.register(descriptor, select.POLLIN)
+    ended = waiting.poll(seconds * 1000)
     os.close(descriptor)
     return bool(ended)
 
