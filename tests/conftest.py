@@ -54,6 +54,8 @@ STARTS = {
     "redis-server": ("server",),
 }
 """A test needs one of these markers to start the program."""
+KILLS = ("crash", "server")
+"""A test needs one of these markers to kill a process; a server that does not start is killed, too."""
 STARTED_BY = {"artifacts": "kafka", "browser": "browser", "postgres": "server", "mysql": "server"}
 """Fixtures that imply a marker."""
 LONGEST = (
@@ -166,8 +168,8 @@ def _check(event: str, arguments: tuple[Any, ...]) -> None:
         needed = STARTS.get(Path(os.fsdecode(arguments[0])).name)
         if needed is not None and _allowed.isdisjoint(needed):
             pytest.fail(f"a test that starts {arguments[0]} needs the marker {' or '.join(needed)}")
-    elif event in {"os.kill", "os.killpg"} and arguments[1] == signal.SIGKILL and "crash" not in _allowed:
-        pytest.fail("a test that kills a process needs the marker crash")
+    elif event in {"os.kill", "os.killpg"} and arguments[1] == signal.SIGKILL and _allowed.isdisjoint(KILLS):
+        pytest.fail(f"a test that kills a process needs the marker {' or '.join(KILLS)}")
 
 
 sys.addaudithook(_check)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes
+import secrets
 import signal
 import socket
 import subprocess
@@ -21,6 +23,8 @@ _META_PROPERTIES = "meta.properties"
 _START_SECONDS = 180.0
 _STOP_SECONDS = 30.0
 _PR_SET_PDEATHSIG = 1
+_FIRST_PORT = 10_000
+_FIRST_PORT_OF_CLIENTS = 32_768
 _FAST_START = ("-XX:TieredStopAtLevel=1",)
 _LOGGING = """\
 <Configuration status="ERROR">
@@ -41,11 +45,15 @@ def _die_with_parent() -> None:
 
 
 def free_port() -> int:
-    """Return a free port of the loopback interface."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a free port of the loopback interface.
+
+    It is below those that the system gives to clients: a connection could take one of them before the server listens.
+    """
+    while True:
+        port = _FIRST_PORT + secrets.randbelow(_FIRST_PORT_OF_CLIENTS - _FIRST_PORT)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def new_uuid() -> str:
