@@ -40,8 +40,10 @@ def main() -> None:
     try:
         _prepare(server, rows, options.transaction or rows)
         _measure("transport only", rows, lambda: _transport(server, rows))
+        _wait_until_free(server)
         with tempfile.TemporaryDirectory() as directory:
             _measure("decoded to keys and JSON", rows, lambda: _read(server, Path(directory), rows, lambda _: None))
+        _wait_until_free(server)
         with tempfile.TemporaryDirectory() as directory:
             log = EmbeddedLog(Path(directory))
             log.create_topic("orders", TopicConfig(partitions=_PARTITIONS))
@@ -65,6 +67,15 @@ def _prepare(server: Postgres, rows: int, transaction: int) -> None:
                 "'note ' || md5(i::text) FROM generate_series(%s::int8, %s) i",
                 (start + 1, min(start + transaction, rows)),
             )
+
+
+def _wait_until_free(server: Postgres) -> None:
+    """Wait until the server has noticed that the last reader of the slot is gone."""
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        while connection.execute("SELECT active FROM pg_replication_slots WHERE slot_name = 'bench'").fetchone() == (
+            True,
+        ):
+            time.sleep(0.01)
 
 
 def _measure(name: str, rows: int, run: Callable[[], None]) -> None:

@@ -1,12 +1,12 @@
 """Rides per zone and minute from JSON, exactly once: Millstream compared with its peers, in one run.
 
 JSON taxi rides of 85 bytes → amount > 1 → re-key by zone → 1-minute tumbling count with 1 minute of grace → out; once
-with every update, once with caching. On the embedded log the peer is plain Structured Streaming, which reads the same
-records from files. Each side runs in its own process, because a JVM that computes must not run with the flags that
-Millstream sets for a JVM that only schedules. The result is records per second over all batches except the first two,
-which start the workers; Millstream's counts are verified. With ``--broker kafka`` the peers are Kafka Streams and, with
-``--all-peers``, others on the same broker, and latency is measured too (benchmarks/peers/compare.py, which receives
-the arguments that are unknown here).
+with every update, once with caching, in Python and in SQL. On the embedded log the peer is plain Structured Streaming,
+which reads the same records from files. Each side runs in its own process, because a JVM that computes must not run
+with the flags that Millstream sets for a JVM that only schedules. The result is records per second over all batches
+except the first two, which start the workers; Millstream's counts are verified. With ``--broker kafka`` the peers are
+Kafka Streams and, with ``--all-peers``, others on the same broker, and latency is measured too
+(benchmarks/peers/compare.py, which receives the arguments that are unknown here).
 """
 
 from __future__ import annotations
@@ -39,7 +39,13 @@ BLOCK = 10_000
 ZONES = 265
 MINUTE = 60_000
 FIRST_PICKUP = 1_760_000_000_000 // MINUTE * MINUTE
-SIDES = ("millstream, every update", "millstream, caching", "structured streaming")
+SIDES = (
+    "millstream, every update",
+    "millstream, caching",
+    "millstream in SQL, every update",
+    "millstream in SQL, caching",
+    "structured streaming",
+)
 
 
 class Ride(msgspec.Struct):
@@ -75,16 +81,25 @@ app = App(
     ),
 )
 SOURCE, TARGET = os.environ.get("ZONE_COUNTS_TOPICS", "rides,zone-counts").split(",")
-(
-    app.stream(SOURCE, value=Ride)
-    .filter(lambda ride: ride.amount > 1.0)
-    .group_by(lambda ride: ride.zone)
-    .windowed_by(tumbling("1 min", grace="1 min"))
-    .count(name="zones")
-    .to_stream()
-    .map(zone_count)
-    .to(TARGET)
-)
+if os.environ.get("ZONE_COUNTS_SQL") == "1":
+    app.sql(f"""
+        CREATE STREAM rides (ride_id STRING, vendor_id INT, zone INT, amount DOUBLE, pickup BIGINT)
+            WITH (KAFKA_TOPIC = '{SOURCE}', VALUE_FORMAT = 'JSON');
+        CREATE TABLE zones WITH (KAFKA_TOPIC = '{TARGET}', VALUE_FORMAT = 'JSON') AS
+            SELECT zone AS id, AS_VALUE(zone) AS `zone`, WINDOWSTART AS `start`, COUNT(*) AS `count` FROM rides
+            WINDOW TUMBLING (SIZE 1 MINUTE, GRACE PERIOD 1 MINUTE) WHERE amount > 1.0 GROUP BY zone EMIT CHANGES;
+    """)
+else:
+    (
+        app.stream(SOURCE, value=Ride)
+        .filter(lambda ride: ride.amount > 1.0)
+        .group_by(lambda ride: ride.zone)
+        .windowed_by(tumbling("1 min", grace="1 min"))
+        .count(name="zones")
+        .to_stream()
+        .map(zone_count)
+        .to(TARGET)
+    )
 
 
 def ride_lines(count: int, seed: int = 7) -> Iterator[bytes]:
@@ -214,9 +229,9 @@ def in_own_process(side: str, records: int) -> dict[str, Any]:
     """Run one side in a new Python process with a new JVM and return its results."""
     with scratch() as directory:
         path = directory / "results.json"
-        command = [sys.executable, __file__, "--only", side, "--records", str(records), "--json", str(path)]
-        environment = {**os.environ, "ZONE_COUNTS_CACHING": str(int("caching" in side))}
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+        command = [sys.executable, __file__, "--here", side, "--records", str(records), "--json", str(path)]
+        settings = {"ZONE_COUNTS_CACHING": str(int("caching" in side)), "ZONE_COUNTS_SQL": str(int("SQL" in side))}
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **settings})
         results: dict[str, Any] = json.loads(path.read_text())[side]
         return results
 
@@ -233,11 +248,11 @@ def on_kafka(records: int | None, results: Path | None, other_arguments: list[st
 def show(results: dict[str, dict[str, Any]]) -> None:
     """Print the results as a table, with ratios to the peer if it was measured."""
     peer = results.get(SIDES[-1], {}).get("records_per_second")
-    print(f"{'side':<26}{'records/s':>12}{'from start':>12}{'batches':>9}{'ratio':>7}")
+    print(f"{'side':<34}{'records/s':>12}{'from start':>12}{'batches':>9}{'ratio':>7}")
     for side, result in results.items():
         rate = result["records_per_second"]
         ratio = "" if peer is None else f"{rate / peer:.2f}"
-        print(f"{side:<26}{rate:>12,.0f}{result['from_start']:>12,.0f}{result['batches']:>9}{ratio:>7}")
+        print(f"{side:<34}{rate:>12,.0f}{result['from_start']:>12,.0f}{result['batches']:>9}{ratio:>7}")
 
 
 def main() -> None:
@@ -246,6 +261,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, help="default: 3 million on the embedded log, 1 million on Kafka")
     parser.add_argument("--only", choices=SIDES)
     parser.add_argument("--broker", choices=["embedded", "kafka"], default="embedded")
+    parser.add_argument("--here", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, help="write the results to this file")
     arguments, other_arguments = parser.parse_known_args()
@@ -258,12 +274,13 @@ def main() -> None:
     if arguments.broker == "kafka":
         on_kafka(arguments.records, arguments.json, other_arguments)
         return
-    if arguments.only is None:
-        results = {side: in_own_process(side, records) for side in SIDES}
+    if arguments.here is None:
+        sides = SIDES if arguments.only is None else (arguments.only,)
+        results = {side: in_own_process(side, records) for side in sides}
     else:
         with scratch() as directory:
-            run_side = run_structured_streaming if arguments.only == SIDES[-1] else run_millstream
-            results = {arguments.only: run_side(records, directory)}
+            run_side = run_structured_streaming if arguments.here == SIDES[-1] else run_millstream
+            results = {arguments.here: run_side(records, directory)}
     show(results)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2))

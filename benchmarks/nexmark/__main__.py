@@ -3,7 +3,6 @@
 Each query runs in its own process with its own Spark on the same backlog of events, exactly once, with caching, on the
 embedded log; its result is compared with a batch computation in DuckDB. The rate is events of the query's topics per
 second, over all batches except the first two, which start the workers; CPU seconds include the start of Spark.
-``benchmarks.nexmark.flink`` compares it with Flink on Kafka.
 """
 
 from __future__ import annotations

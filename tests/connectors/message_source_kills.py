@@ -44,11 +44,18 @@ class SourceComparison(msgspec.Struct):
 class ConnectProcess:
     """``millstream connect run`` with some sources, each of which fills a topic of its name."""
 
-    def __init__(self, directory: Path, name: str, systems: Mapping[str, SendingSystem], broker: str | None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        systems: Mapping[str, SendingSystem],
+        broker: str | None,
+        durability: str = "os",
+    ) -> None:
         self.data, self._broker = directory / "data", broker
         self.topics = {source: f"{name}.{source}" for source in systems}
         self._file = directory / f"{name}.toml"
-        lines = [f'name = "{name}"', f'broker = "{broker}"' if broker else '[config]\ndurability = "os"']
+        lines = [f'name = "{name}"', f'broker = "{broker}"' if broker else f'[config]\ndurability = "{durability}"']
         for source, system in systems.items():
             lines += [f"[sources.{source}]", f'kind = "{system.kind}"', f'topic = "{self.topics[source]}"']
             lines += [f"{key} = {msgspec.json.encode(value).decode()}" for key, value in system.settings.items()]
