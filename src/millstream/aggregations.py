@@ -318,6 +318,19 @@ def state_signature(aggregation: Aggregation) -> str:
     return f"{kind}({', '.join(f'{name}={value}' for name, value in options.items())})" if options else kind
 
 
+def is_stable(aggregation: Aggregation) -> bool:
+    """Return whether no state is changed in place when a value is added: true unless user code computes it.
+
+    >>> is_stable(Several(("low", "best"), (Min(), Top(3)), (0, 0)))
+    True
+    """
+    if isinstance(aggregation, Several):
+        return all(map(is_stable, aggregation.parts))
+    return (
+        is_stable(aggregation.of) if isinstance(aggregation, Counted) else not isinstance(aggregation, UserAggregation)
+    )
+
+
 def finisher(ready: Aggregation, build: Callable[..., Any] | None = None) -> Callable[[Any], Any]:
     """Return the function from state to result; ``build`` creates an object from several results."""
     finish = ready.finish
@@ -339,28 +352,3 @@ def _middle(bucket: int) -> float:
         return 0.0
     size = 2 * math.exp((abs(bucket) - _ZERO) * _LOG_GAMMA) / (_GAMMA + 1)
     return size if bucket > 0 else -size
-
-
-def compiled_adder(several: Several) -> Callable[[list[Any] | None, list[Any]], list[Any]]:
-    """Return what ``add`` of several aggregations does, without a loop over them."""
-    if not several.parts:
-        return several.add
-    names: dict[str, Any] = {"empty": [None] * len(several.parts)}
-    items = []
-    for number, (part, index) in enumerate(zip(several.parts, several.indexes, strict=True)):
-        state = f"s{number}"
-        added = _ADDED.get(type(part), "a{number}({state}, v)").format(state=state, number=number)
-        names[f"a{number}"] = part.add
-        items.append(f"{state} if (v := values[{index}]) is None else {added}")
-    states = ", ".join(f"s{number}" for number in range(len(items)))
-    source = f"def add(states, values):\n    [{states}] = states or empty\n    return [{', '.join(items)}]\n"
-    exec(compile(source, "<several aggregations>", "exec"), names)  # noqa: S102  # made of numbers only
-    add: Callable[[list[Any] | None, list[Any]], list[Any]] = names["add"]
-    return add
-
-
-_ADDED: dict[type, str] = {
-    Count: "1 if {state} is None else {state} + 1",
-    Sum: "+v if {state} is None else {state} + v",
-}
-"""What these aggregations do, as code; others are called."""

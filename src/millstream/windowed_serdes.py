@@ -7,7 +7,7 @@ inner key, the end and the start of the session; times are 8 bytes, big-endian. 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import add
 from typing import Any, Generic
 
@@ -56,7 +56,7 @@ class _Windowed(Generic[TextKey]):
         inner: list[Any] = [key.key for key in keys]
         encode, encode_route = serde.encode, route_encoder(serde)
         is_text = (serde is READABLE or serde is TEXT) and set(map(type, inner)) == {str}
-        encoded = [key.encode() for key in inner] if is_text else list(map(encode, inner))
+        encoded = [key.encode() for key in inner] if is_text else _encoded(encode, inner)
         routes = encoded if encode_route == encode else list(map(encode_route, inner))
         return list(map(add, encoded, self._times(keys))), routes
 
@@ -110,7 +110,7 @@ class TimeWindowed(_Windowed[TextKey]):
         size = self.size
         if size is not None and not all(key.end == min(key.start + size, FOREVER) for key in keys):
             raise SerdeError(f"not all windows are {size} ms long", hint="encode the keys one by one")
-        return map(_START.pack, [key.start for key in keys])
+        return _encoded(_START.pack, [key.start for key in keys])
 
     def decode(self, data: bytes) -> Windowed[TextKey]:
         """Decode the inner key and the window, whose end is computed from the size."""
@@ -143,6 +143,14 @@ class SessionWindowed(_Windowed[TextKey]):
         inner, times = self._split(data, _END_START.size)
         end, start = _END_START.unpack(times)
         return Windowed(inner, start, end)
+
+
+def _encoded(encode: Callable[[Any], bytes], items: list[Any]) -> list[bytes]:
+    """Encode many items; equal ones once, if items that are equal have the same bytes."""
+    if set(map(type, items)) not in ({str}, {int}):
+        return list(map(encode, items))
+    known = {item: encode(item) for item in set(items)}
+    return [known[item] for item in items]
 
 
 _NO_SIZE = "time-windowed keys can only be read if the size of the windows is known"

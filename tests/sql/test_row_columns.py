@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.aggregations import Count, Max, Several, Sum, compiled_adder
 from millstream.foundation.object_codec import OBJECT_CODEC
 from millstream.operators.sinks import encoded_column
 from millstream.sql.rows.formats import JsonRows, KafkaRows
@@ -72,14 +71,3 @@ def test_text_keys_are_decoded_like_text() -> None:
 @given(st.lists(st.lists(st.none() | st.integers() | st.floats() | texts | st.lists(st.integers(), max_size=2))))
 def test_lists_are_encoded_together_as_one_by_one(items: list[list[Any]]) -> None:
     assert OBJECT_CODEC.encode_column(items) == [OBJECT_CODEC.encode(item) for item in items]
-
-
-@given(st.lists(st.lists(st.none() | st.integers(-9, 9), min_size=2, max_size=2)))
-def test_compiled_aggregations_add_as_aggregations_do(items: list[list[int | None]]) -> None:
-    several = Several(("n", "total", "high", "again"), (Count(), Sum(), Max(), Count()), (0, 1, 1, 1))
-    add = compiled_adder(several)
-    states: list[Any] | None = None
-    expected: list[Any] | None = None
-    for values in items:
-        states, expected = add(states, values), several.add(expected, values)
-    assert states == expected

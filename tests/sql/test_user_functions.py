@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.task.outcomes import Row, outcome, workspace
 
 from millstream import App
 from millstream.errors import DefinitionError, SqlError
@@ -102,6 +103,35 @@ def test_a_class_aggregates_streams_in_windows_too() -> None:
     app.function(Product)
     app.sql(SOURCE + "CREATE TABLE o AS SELECT k, PRODUCT(n) + 0 AS p FROM s WINDOW SESSION (1 DAY) GROUP BY k;")
     assert run(app, "O", [("", 3), ("", None), ("", 5)])[-1] == {"P": 15}
+
+
+class Sentence:
+    """Changes its state in place."""
+
+    def start(self) -> list[str]:
+        return []
+
+    def add(self, state: list[str], word: str) -> list[str]:
+        state.append(word)
+        return state
+
+    def merge(self, earlier: list[str], later: list[str]) -> list[str]:
+        return earlier + later
+
+    def finish(self, state: list[str]) -> str:
+        return " ".join(state)
+
+
+@pytest.mark.parametrize("window", ["", "WINDOW TUMBLING (SIZE 1 DAY)"])
+def test_each_record_of_a_batch_gets_its_result_though_the_state_is_changed_in_place(window: str) -> None:
+    app = App("udaf")
+    app.function(Sentence)
+    program = f"CREATE TABLE o WITH (KAFKA_TOPIC='udaf-o') AS SELECT k, SENTENCE(word) AS t FROM s {window} GROUP BY k;"
+    app.sql(SOURCE + program)
+    records: list[Row] = [(b"\0\0\0\1", b'{"WORD":"w%d"}' % number, number) for number in range(40)]
+    with workspace({"s": records}) as space:
+        results = outcome(app, space, [{"s": (0, 40)}], caching=False).outputs["o"]
+    assert [value.count(b"w") for _, value, _, _ in results] == list(range(1, 41))
 
 
 def test_a_class_that_can_remove_aggregates_tables() -> None:

@@ -80,6 +80,7 @@ AGGREGATIONS: dict[str, Callable[[Any], Any]] = {
     "reduce": lambda groups: groups.reduce(lambda old, new: old * 2 + new, name="results"),
     "aggregate with errors": lambda groups: groups.aggregate(list, failing, name="results"),
     "built-in": lambda groups: groups.agg(sum=sum_of(), mean=mean_of(), n=count_of(), name="results"),
+    "several counts": lambda groups: groups.agg(n=count_of(), m=count_of(), name="results"),
 }
 
 WINDOWS: dict[str, Windows | None] = {

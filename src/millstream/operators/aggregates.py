@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from millstream.foundation.coded import CodedRecords
 from millstream.functions import AnyFunction
-from millstream.operators.aggregation import Step, finishing, finishing_columns, with_key
+from millstream.operators.aggregation import Step, collector_of, finishing, finishing_columns, with_key
 from millstream.operators.coded import ProcessCoded
-from millstream.operators.columns import ChangeCollector, Chunk, ColumnBatch, Port, ProcessColumns, do_nothing
+from millstream.operators.columns import Chunk, ColumnBatch, Port, ProcessColumns, do_nothing
 from millstream.operators.emitting import Emitter, store_of
 from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, RecordContext, Runtime, operator
@@ -58,8 +58,8 @@ def _aggregation(
         emitter.flush_to(None if forward_columns is None else finishing_columns(node, forward_columns))
         collector = None
         if emit is not None and forward_columns is not None:
-            collector = ChangeCollector(context, forward_columns, forward)
-        emit_all = emit if collector is None else finishing(node, collector.add, runtime)
+            collector = collector_of(node, forward_columns, forward, runtime)
+        emit_all = emit if collector is None else collector.add
         needs_time = emit is not None and collector is None  # steps that get single results may read stream time
 
         def process_columns(batch: ColumnBatch) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from millstream.aggregations import Several, compiled_adder, finisher
+from millstream.aggregations import Several, finisher, is_stable
 from millstream.foundation.object_codec import value_codec
 from millstream.functions import Function
-from millstream.operators.columns import ProcessColumns
+from millstream.operators.columns import ChangeCollector, ColumnBatch, ProcessColumns
 from millstream.operators.runtime import Process, Runtime
+from millstream.operators.several import compiled_adder, compiled_counter, compiled_finisher
 from millstream.plan.stateful import Aggregate, Count, Reduce, WindowedAggregate
 from millstream.plan.tables import TableAggregate
 from millstream.state.segments import position_layout
@@ -26,9 +27,20 @@ def with_key(function: Function) -> Step:
     """Return a function of (key, old, value), whether ``function`` takes the key or not."""
     call = function.call
     owner = getattr(call, "__self__", None)
+    if isinstance(owner, Several) and call.__name__ == "count":
+        return compiled_counter(owner)
     if isinstance(owner, Several) and call.__name__ == "add":
         call = compiled_adder(owner)
     return call if function.arity == 3 else lambda _key, old, value: call(old, value)
+
+
+def collector_of(
+    node: AnyAggregate, forward_columns: ProcessColumns, forward: Process, runtime: Runtime
+) -> ChangeCollector:
+    """Return what collects stored aggregates and forwards them as users see them."""
+    columns, single = finishing_columns(node, forward_columns), finishing(node, forward, runtime)
+    ready = None if isinstance(node, Count | Reduce) else node.ready
+    return ChangeCollector(runtime.context, columns, single, is_stable=ready is not None and is_stable(ready))
 
 
 def finishing(node: AnyAggregate, forward: Process, runtime: Runtime) -> Process:
@@ -47,8 +59,15 @@ def finishing_columns(node: AnyAggregate, forward: ProcessColumns) -> ProcessCol
     """Return what forwards column batches of updates as users see them; see ``finishing``."""
     if isinstance(node, Count | Reduce) or node.ready is None:
         return forward
-    finish = finisher(node.ready, node.build)
-    return lambda batch: forward(batch.with_values(list(map(finish, batch.values))))
+    ready, build = node.ready, node.build
+    finish = compiled_finisher(ready) if build is None and isinstance(ready, Several) else None
+    with_deleted = finisher(ready, build)
+
+    def forward_finished(batch: ColumnBatch) -> None:
+        function = with_deleted if finish is None or None in batch.values else finish
+        forward(batch.with_values(list(map(function, batch.values))))
+
+    return forward_finished
 
 
 def store_of_windows(node: WindowedAggregate, runtime: Runtime) -> TimedStore:

@@ -106,10 +106,12 @@ class ChangeCollector:
     """Collects changes of a table and forwards them as a column batch, without old values.
 
     A value that the next record may change in place cannot wait: after the changes before it, it is forwarded at once
-    by ``forward_single``.
+    by ``forward_single``. With ``is_stable`` no value is changed in place.
     """
 
-    def __init__(self, context: RecordContext, forward: ProcessColumns, forward_single: Process) -> None:
+    def __init__(
+        self, context: RecordContext, forward: ProcessColumns, forward_single: Process, *, is_stable: bool
+    ) -> None:
         self._context = context
         self._forward = forward
         self._rows: list[int] = []
@@ -117,15 +119,15 @@ class ChangeCollector:
         self._values: list[Any] = []
         self._timestamps: list[int] = []
         self._send = do_nothing
-        self.add = self._adder(forward_single)
-        """Takes a change that the current record has made, in the form that readers see."""
+        self.add = self._adder(forward_single, is_stable=is_stable)
+        """Takes a change that the current record has made."""
 
-    def _adder(self, forward_single: Process) -> Process:
+    def _adder(self, forward_single: Process, *, is_stable: bool) -> Process:
         context, add_row, add_key = self._context, self._rows.append, self._keys.append
         add_value, add_timestamp = self._values.append, self._timestamps.append
 
         def add(key: Any, new: Any, old: Any, timestamp: int) -> None:
-            if type(new) not in IMMUTABLE_TYPES:
+            if not is_stable and type(new) not in IMMUTABLE_TYPES:
                 self._send()
                 return forward_single(key, new, old, timestamp)
             add_row(context.row)

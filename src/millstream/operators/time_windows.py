@@ -46,7 +46,7 @@ def _time_windows(windows: TimeWindows | UnlimitedWindows, aggregation: WindowAg
     def make_process_columns(forward: ProcessColumns | None) -> ProcessColumns:
         collector = None
         if forward is not None and not aggregation.is_deferred:
-            collector = ChangeCollector(context, forward, aggregation.forward)
+            collector = aggregation.collector(forward)
         put_all = put if collector is None else aggregation.forwarding_put(collector.add)
         # steps that get single results may read stream time
         has_single_results = aggregation.final or (collector is None and not aggregation.is_deferred)
@@ -193,7 +193,7 @@ def _prefetched_loop(
     """
     clock, context, mark = aggregation.clock, aggregation.context, aggregation.store.mark
     added, begin, windowed_key = aggregation.added, aggregation.begin, windows.window_key
-    forward = None if collector is None else aggregation.finished_to(collector.add)
+    forward = None if collector is None else collector.add
 
     def add(batch: ColumnBatch, entries_of_rows: Iterator[Iterable[Entry]], send: Callable[[], None]) -> None:
         clock.time = max(clock.time, max(batch.timestamps, default=-1))

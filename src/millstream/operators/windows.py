@@ -14,8 +14,22 @@ from typing import Any, TypeAlias
 
 from millstream.aggregations import Several
 from millstream.functions import Function
-from millstream.operators.aggregation import Step, finishing, finishing_columns, store_of_windows, with_key
-from millstream.operators.columns import ColumnBatch, EndOfBatch, Port, ProcessColumns, record_by_record
+from millstream.operators.aggregation import (
+    Step,
+    collector_of,
+    finishing,
+    finishing_columns,
+    store_of_windows,
+    with_key,
+)
+from millstream.operators.columns import (
+    ChangeCollector,
+    ColumnBatch,
+    EndOfBatch,
+    Port,
+    ProcessColumns,
+    record_by_record,
+)
 from millstream.operators.protection import protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
@@ -73,12 +87,12 @@ class WindowAggregator:
         self.clock = self.store.clock(number)
         self.context = runtime.context
         self.windowed_key = node.windows.window_key
-        self.forward = forward
+        self._forward = forward
         self._forward_finished = finishing(node, forward, runtime)
         self.is_deferred = runtime.caching or node.final
         """Whether updates are not forwarded at once."""
         self._regrouped = node in runtime.plan.regrouped
-        self.put: Put = self._deferred_put() if self.is_deferred else self.forwarding_put(forward)
+        self.put: Put = self._deferred_put() if self.is_deferred else self.forwarding_put(self._forward_finished)
         self.skips_nulls = node.ready is not None
         self.has_late_topic = node.late_to is not None
         self._drop, self._handle_error = runtime.drop, runtime.handle_error
@@ -112,8 +126,7 @@ class WindowAggregator:
         return put
 
     def forwarding_put(self, receive: Process) -> Put:
-        """Return what stores a new aggregate and passes it to ``receive`` as users see it."""
-        forward = self.finished_to(receive)
+        """Return what stores a new aggregate and passes it to ``receive``."""
         mark, windowed_key, regrouped = self.store.mark, self.windowed_key, self._regrouped
 
         def put(entry: Entry, value: Any, timestamp: int, old: Any = None) -> None:
@@ -125,13 +138,13 @@ class WindowAggregator:
             window = entry.window
             if window is None:
                 window = entry.window = windowed_key(entry.key, entry.position)
-            forward(window, value, old, timestamp)
+            receive(window, value, old, timestamp)
 
         return put
 
-    def finished_to(self, receive: Process) -> Process:
-        """Return what passes an aggregate to ``receive`` as users see it."""
-        return finishing(self.node, receive, self._runtime)
+    def collector(self, forward: ProcessColumns) -> ChangeCollector:
+        """Return what collects updates that are forwarded at once, as column batches."""
+        return collector_of(self.node, forward, self._forward, self._runtime)
 
     def forward_final(self, entry: Entry) -> None:
         """Forward a final result."""
