@@ -6,6 +6,7 @@ downloaded, as in the tests. The times include the server's work, the CPU time d
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import threading
 import time
@@ -112,6 +113,7 @@ def _sql_tables(root: Path) -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         measure("files, Parquet", Files(str(root / "parquet")), root / "a", batches=50)
