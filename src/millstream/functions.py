@@ -103,6 +103,14 @@ class Function:
             return call
         return lambda key, value: call(key, value, context)
 
+    def bind_columns(self, _context: Context) -> ComputeColumns | None:
+        """Return what computes the results of many records together, None if it is called for each of them."""
+        return None
+
+
+ComputeColumns: TypeAlias = Callable[[list[Any], list[Any], Callable[[int], tuple[str, int, int]]], list[Any]]
+"""(keys, values, the topic, partition and offset of a row) → results."""
+
 
 def _has_equal_code(call: AnyFunction, other: AnyFunction) -> bool:
     if not (isinstance(call, FunctionType) and isinstance(other, FunctionType)):

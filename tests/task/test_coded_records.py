@@ -72,6 +72,24 @@ def counting(windows: Windows | None, key: str, *, late_to: str | None = None) -
     return app
 
 
+SQL_WINDOWS = {
+    "tumbling": "TUMBLING (SIZE 20 MILLISECONDS, GRACE PERIOD 10 MILLISECONDS)",
+    "hopping": "HOPPING (SIZE 20 MILLISECONDS, ADVANCE BY 5 MILLISECONDS, GRACE PERIOD 10 MILLISECONDS)",
+}
+
+
+def counting_in_sql(windows: str) -> App:
+    """Count twice, since the state is a list then, and change the rows of the table."""
+    app = App("counts", config=Config(partitions=3))
+    app.sql(f"""
+        CREATE STREAM n (v INT) WITH (KAFKA_TOPIC = 'n', VALUE_FORMAT = 'JSON', WRAP_SINGLE_VALUE = FALSE);
+        CREATE TABLE o WITH (KAFKA_TOPIC = 'out') AS
+            SELECT v, COUNT(*) AS n, COUNT(*) * 2 AS m, AS_VALUE(v) AS again, WINDOWSTART AS start FROM n
+            WINDOW {SQL_WINDOWS[windows]} GROUP BY v;
+    """)
+    return app
+
+
 @contextmanager
 def loaded_log(sent: Sent, *, headers: bool = False) -> Iterator[tuple[EmbeddedLog, list[list[int]]]]:
     """Write records to three partitions; also return for each record the offsets after it."""
@@ -165,11 +183,24 @@ def test_coded_records_have_the_same_effects_as_single_ones(
     assert effects(app, sent, cuts, **options) == one_by_one(app, sent, cuts, **options)
 
 
+@pytest.mark.parametrize("windows", SQL_WINDOWS)
+@given(sent=SENT, cuts=st.sets(st.integers(10, 120), max_size=2), caching=st.booleans(), has_null=st.booleans())
+@settings(max_examples=12, deadline=None)
+def test_so_they_have_in_sql(windows: str, sent: Sent, cuts: set[int], caching: bool, has_null: bool) -> None:
+    sent = [(part, NULL_VALUE if has_null and number == 5 else number, delay) for part, number, delay in sent]
+    app = counting_in_sql(windows)
+    assert effects(app, sent, cuts, caching=caching) == one_by_one(app, sent, cuts, caching=caching)
+
+
 @pytest.mark.parametrize(
-    ("windows", "caching"), [("no windows", True), ("tumbling", True), ("hopping", True), ("tumbling", False)]
+    ("windows", "caching", "in_sql"),
+    [
+        *(("no windows", True, False), ("tumbling", True, False), ("hopping", True, False), ("tumbling", False, False)),
+        *(("tumbling", True, True), ("tumbling", False, True)),
+    ],
 )
 def test_the_comparison_reaches_the_counts_of_arrays(
-    windows: str, caching: bool, monkeypatch: pytest.MonkeyPatch
+    windows: str, caching: bool, in_sql: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test above could not fail for code that it never runs."""
     coded: Counter[bool] = Counter()
@@ -182,7 +213,8 @@ def test_the_comparison_reaches_the_counts_of_arrays(
 
     monkeypatch.setattr(RecordLoop, "_process_coded", counted)
     sent = [(number % 3, number % 6, 0) for number in range(150)]
-    effects(counting(WINDOWS[windows], "numbers"), sent, {70}, caching=caching)
+    app = counting_in_sql(windows) if in_sql else counting(WINDOWS[windows], "numbers")
+    effects(app, sent, {70}, caching=caching)
     assert coded == {True: 150, False: 150}  # false for those of the topic, which have values
 
 

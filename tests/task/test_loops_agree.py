@@ -75,11 +75,26 @@ def failing_downstream(value: Any) -> Any:
     return value
 
 
+def is_kept(count: int) -> bool:
+    """Drop some rows of a table: readers get tombstones."""
+    if count == 5:
+        raise ValueError(count)
+    return count % 4 != 1
+
+
+def failing_row(key: Any, count: int) -> str:
+    """Change the rows of a table, and fail for some."""
+    if count == 6:
+        raise ValueError(key)
+    return f"{count} of {key}"
+
+
 AGGREGATIONS: dict[str, Callable[[Any], Any]] = {
     "count": lambda groups: groups.count(name="results"),
     "reduce": lambda groups: groups.reduce(lambda old, new: old * 2 + new, name="results"),
     "aggregate with errors": lambda groups: groups.aggregate(list, failing, name="results"),
     "built-in": lambda groups: groups.agg(sum=sum_of(), mean=mean_of(), n=count_of(), name="results"),
+    "changed rows": lambda groups: groups.count(name="results").filter(is_kept).map_values(failing_row),
     "several counts": lambda groups: groups.agg(n=count_of(), m=count_of(), name="results"),
 }
 

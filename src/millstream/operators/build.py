@@ -44,6 +44,7 @@ from millstream.plan.sources import StreamSource, TableSource
 from millstream.plan.stages import Stage
 from millstream.plan.stateful import ToStream
 from millstream.plan.stateless import Branch, Repartition, Split
+from millstream.plan.tables import TableFilter, TableMapValues
 
 FAMILIES = (
     aggregates, alerts, batched, foreign_keys, global_joins, processors, select, sessions, sinks, sliding, stateless,
@@ -160,7 +161,8 @@ class _Wiring:
         No step on the way may read state: it is already that after the last change of the batch.
         """
         ports = self._ports_after(table)
-        return self._columns_to_exit(table) if len(ports) == 1 and isinstance(ports[0][0], ToStream) else None
+        is_plain = len(ports) == 1 and isinstance(ports[0][0], ToStream | TableMapValues | TableFilter)
+        return self._columns_to_exit(table) if is_plain else None
 
     def _columns_to_exit(self, node: Node) -> ProcessColumns | None:
         ports = self._ports_after(node)

@@ -15,6 +15,7 @@ import numpy as np
 from millstream.foundation.blocks import take_items
 from millstream.foundation.coded import CodedRecords
 from millstream.foundation.key_columns import hashable_keys
+from millstream.operators.aggregation import finishing_columns
 from millstream.operators.coded import ProcessCoded, SortedGroups
 from millstream.operators.columns import Chunk, ColumnBatch, ProcessColumns
 from millstream.operators.spans import Span, Spans
@@ -33,8 +34,7 @@ def coded_counter(
     clock, store, is_deferred = aggregation.clock, aggregation.store, aggregation.is_deferred
     if counting is None or forward is None or aggregation.final:
         return None
-    if not is_deferred and aggregation.node.ready is not None:
-        return None
+    forward_finished = finishing_columns(aggregation.node, forward)
     open_for = counting.windows.size + counting.windows.grace
 
     def process(records: CodedRecords, chunk: Chunk, first_row: int) -> bool:
@@ -55,28 +55,34 @@ def coded_counter(
         aggregation.drop("late", len(late))
         clock.time = max(clock.time, latest)
         if not is_deferred and len(rows):
-            keys, counts, times = _updated(aggregation, records, span_of_row, divided.spans)
-            forward(ColumnBatch(chunk, (rows + first_row).tolist(), keys, counts, times))
+            keys, values, times = _updated(aggregation, counting, records, span_of_row, divided.spans)
+            forward_finished(ColumnBatch(chunk, (rows + first_row).tolist(), keys, values, times))
         return True
 
     return process
 
 
 def _updated(
-    aggregation: WindowAggregator, records: CodedRecords, span_of_row: Any, spans: list[Span]
-) -> tuple[list[Any], list[int], list[int]]:
-    """Add each record to the entry of its only window; return window, count and timestamp after each record."""
+    aggregation: WindowAggregator, counting: Counting, records: CodedRecords, span_of_row: Any, spans: list[Span]
+) -> tuple[list[Any], list[Any], list[int]]:
+    """Add each record to the entry of its only window; return window, aggregate and timestamp after each record."""
     groups = SortedGroups(records.codes * len(spans) + span_of_row, records.times)
     entries = _entries(hashable_keys(records.keys), groups.numbers, spans)
-    counts, last_counts = groups.counts([entry.value or 0 for entry in entries])
     times, last_times = groups.latest([-1 if entry.value is None else entry.timestamp for entry in entries])
-    for entry, count, latest in zip(entries, last_counts, last_times, strict=True):
-        entry.value, entry.timestamp = count, latest
+    before = [counting.begin() if entry.value is None else entry.value for entry in entries]
+    if aggregation.node.ready is None:
+        values, last_values = groups.counts(before)
+    else:
+        counts, last_counts = groups.counts([0] * len(entries))
+        values = list(map(counting.added, take_items(before, groups.groups()), counts))
+        last_values = list(map(counting.added, before, last_counts))
+    for entry, value, latest in zip(entries, last_values, last_times, strict=True):
+        entry.value, entry.timestamp = value, latest
         if not entry.changed:
             aggregation.store.mark(entry)
         if entry.window is None:
             entry.window = aggregation.windowed_key(entry.key, entry.position)
-    return take_items([entry.window for entry in entries], groups.groups()), counts, times
+    return take_items([entry.window for entry in entries], groups.groups()), values, times
 
 
 def _entries(handles: list[Any], numbers: list[int], spans: list[Span]) -> list[Entry]:

@@ -66,6 +66,14 @@ class ColumnBatch:
         result: list[int] = (times[rows.start : rows.stop] if isinstance(rows, range) else times[rows]).tolist()
         return result
 
+    def locate(self, row: int) -> tuple[str, int, int]:
+        """Return topic, partition and offset of a record, or what says that they are not known: of a row below 0."""
+        locate = getattr(self.chunk, "locate", None)
+        if locate is None or row < 0:
+            return "", -1, -1
+        chunk, row_of_chunk = locate(self.rows[row])
+        return chunk.topic, chunk.partition, int(chunk.offsets[row_of_chunk])
+
     def with_keys(self, keys: list[Any]) -> ColumnBatch:
         """Return the records with other keys."""
         return ColumnBatch(self.chunk, self.rows, keys, self.values, self.timestamps)

@@ -8,7 +8,7 @@ from typing import Any
 from millstream.foundation.struct_rows import StructRow, are_structs, as_dicts
 from millstream.foundation.value_errors import Origin
 from millstream.operators.columns import ColumnBatch, ProcessColumns, column_operator
-from millstream.operators.runtime import Process, RecordContext, Runtime, operator
+from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.select import CompiledSelection, NoteError, Select, SelectRekeyed, takes_structs
 
 
@@ -82,7 +82,8 @@ def _note(node: Select, runtime: Runtime, batch: ColumnBatch | None) -> NoteErro
 
     def note(part: str, error: Exception, row: int) -> None:
         def origin() -> Origin:
-            topic, partition, offset = _position(batch, row, context)
+            current = context.topic, context.partition, context.offset
+            topic, partition, offset = current if batch is None else batch.locate(row)
             return Origin(
                 query=node.selection.query,
                 step=name,
@@ -96,14 +97,3 @@ def _note(node: Select, runtime: Runtime, batch: ColumnBatch | None) -> NoteErro
         context.errors.note(f"{name}: {part}", error, origin)
 
     return note
-
-
-def _position(batch: ColumnBatch | None, row: int, context: RecordContext) -> tuple[str, int, int]:
-    """Return topic, partition and offset of a record; a row below 0 is not known."""
-    if batch is None:
-        return context.topic, context.partition, context.offset
-    locate = getattr(batch.chunk, "locate", None)
-    if locate is None or row < 0:
-        return "", -1, -1
-    chunk, row_of_chunk = locate(batch.rows[row])
-    return chunk.topic, chunk.partition, int(chunk.offsets[row_of_chunk])

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from millstream.foundation.struct_rows import ProjectedRows
 from millstream.foundation.value_errors import Origin
-from millstream.functions import Context, Function
+from millstream.functions import ComputeColumns, Context, Function
 from millstream.plan.select import CompiledSelection, Compute, NoteError
 from millstream.sql.compiled import CONDITION, Part, Scope, clause, key_shape, list_shape, parse_type, record_shape
 
+Locate: TypeAlias = Callable[[int], tuple[str, int, int]]
+"""Returns topic, partition and offset of a row."""
 Named = tuple[tuple[str, str], ...]
 """Names and expressions."""
 
@@ -150,24 +152,41 @@ class SqlFunction(Function):
 
     def bind(self, context: Context) -> Callable[[Any, Any], Any]:
         """Return a function of key and value; errors in expressions are counted in the context."""
-        compute, errors, selection = self._compute, getattr(context, "errors", None), self.selection
+        compute, note = (
+            self._compute,
+            self._noting(context, lambda _: (context.topic, context.partition, context.offset)),
+        )
+        return lambda key, value: compute([key], [value], [0], note)[0]
 
-        def note(part: str, error: Exception, _row: int) -> None:
-            if errors is not None:
-                errors.note(
-                    part,
-                    error,
-                    lambda: Origin(
-                        query=selection.query,
-                        part=part,
-                        expression=selection.expression_of(part),
-                        topic=context.topic,
-                        partition=context.partition,
-                        offset=context.offset,
-                    ),
+    def bind_columns(self, context: Context) -> ComputeColumns:
+        """Return what computes the results of many rows together; errors in expressions are counted in the context."""
+        compute = self._compute
+
+        def compute_columns(keys: list[Any], values: list[Any], locate: Locate) -> list[Any]:
+            return list(compute(keys, values, [0] * len(keys), self._noting(context, locate)))
+
+        return compute_columns
+
+    def _noting(self, context: Context, locate: Locate) -> NoteError:
+        errors, selection = getattr(context, "errors", None), self.selection
+
+        def note(part: str, error: Exception, row: int) -> None:
+            def origin() -> Origin:
+                topic, partition, offset = locate(row)
+                expression = selection.expression_of(part)
+                return Origin(
+                    query=selection.query,
+                    part=part,
+                    expression=expression,
+                    topic=topic,
+                    partition=partition,
+                    offset=offset,
                 )
 
-        return lambda key, value: compute([key], [value], [0], note)[0]
+            if errors is not None:
+                errors.note(part, error, origin)
+
+        return note
 
 
 def _ignore(_part: str, _error: Exception, _row: int) -> None:
