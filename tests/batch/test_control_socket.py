@@ -32,3 +32,15 @@ def test_the_driver_can_ask_the_task_to_stop() -> None:
         assert not task.stop_requested.is_set()
         driver.request_stop()
         assert task.stop_requested.wait(10)
+
+
+def test_a_task_says_at_most_once_a_second_that_it_waits() -> None:
+    waits: list[int] = []
+    with DriverSocket() as driver, TaskSocket(driver.address) as task:
+        driver.on_waiting = lambda: waits.append(1)
+        for _ in range(100):
+            task.send_waiting()
+        while not waits:
+            driver.receive_report(0.1)
+        assert driver.receive_report(0.0) is None
+    assert waits == [1]

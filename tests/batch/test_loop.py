@@ -66,6 +66,25 @@ def test_stop_finishes_the_current_batch_and_plans_no_other(make: Make, log: Emb
     assert counts(log) == ALL
 
 
+def test_an_idle_loop_checks_ever_more_rarely_whether_to_stop(
+    make: Make, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "_LONG_AFTER_SECONDS", 0.01)
+    timeouts: list[float] = []
+
+    def wait(_: object, timeout: float) -> bool:
+        timeouts.append(timeout)
+        if len(timeouts) == 1_000 or timeout == loop_module._LONG_WAIT_SECONDS:
+            loop.stop()
+        return False
+
+    monkeypatch.setattr(log, "wait", wait)
+    loop = make(size=100)
+    loop.run()
+    assert timeouts[0] == loop_module._WAIT_SECONDS
+    assert timeouts[-1] == loop_module._LONG_WAIT_SECONDS
+
+
 def test_the_loop_waits_for_new_records(make: Make, log: EmbeddedLog) -> None:
     seen = threading.Event()
     loop = make(size=100, on_batch=lambda _: seen.set())

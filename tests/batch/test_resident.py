@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.batch.conftest import ALL, counts
 
+from millstream.batch import control_socket
 from millstream.batch.assembly import Assembly
 from millstream.batch.control_socket import DriverSocket
 from millstream.batch.journal import Journal
@@ -80,7 +81,10 @@ def test_it_wakes_on_records_and_reports_each_batch(start: Start, control: Drive
     assert counts(log) == [*ALL, b"11"]
 
 
-def test_it_lets_the_driver_know_that_it_waits_for_records(start: Start, control: DriverSocket) -> None:
+def test_it_lets_the_driver_know_that_it_waits_for_records(
+    start: Start, control: DriverSocket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_socket, "_WAITING_SECONDS", 0.0)
     waits: list[int] = []
     control.on_waiting = lambda: waits.append(1)
     start()

@@ -158,6 +158,15 @@ def test_closing_ends_open_streams_and_leaves_no_thread(data_dir: Path) -> None:
     stream.close()
 
 
+def test_closing_does_not_wait_for_the_next_tick(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.serve.server._TICK_SECONDS", 3600.0)
+    server = WebServer(data_dir, address=WebAddress(port=0), requires_token=False)
+    with urllib.request.urlopen(server.url + "/api/topics", timeout=30) as response:
+        assert response.headers["Date"]
+    server.close()
+    assert not server._thread.is_alive()
+
+
 def test_a_url_that_is_too_long_is_rejected(data_dir: Path) -> None:
     server = WebServer(data_dir, address=WebAddress(port=0), requires_token=False)
     with pytest.raises(urllib.error.HTTPError, match="414"):

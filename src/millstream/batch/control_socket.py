@@ -11,6 +11,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -24,6 +25,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(BatchReport).decode
 _STOP = b"stop"
 _WAITING = b""
+_WAITING_SECONDS = 1.0
 
 
 class DriverSocket:
@@ -45,6 +47,11 @@ class DriverSocket:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a resident task is connected."""
+        return self._connection is not None
 
     def receive_report(self, timeout: float) -> BatchReport | None:
         """Return the next report, or None if none arrives in time."""
@@ -100,6 +107,7 @@ class TaskSocket:
         self._socket.connect(address)
         self._connection = Connection(os.dup(self._socket.fileno()))
         self._sending = threading.Lock()
+        self._next_waiting = 0.0
         self.stop_requested = threading.Event()
         self._listener = threading.Thread(target=self._listen, name="millstream-control", daemon=True)
         self._listener.start()
@@ -124,8 +132,10 @@ class TaskSocket:
         self._send(_encode(report))
 
     def send_waiting(self) -> None:
-        """Let the driver know that the task waits for records and is not stuck."""
-        self._send(_WAITING)
+        """Let the driver know that the task waits for records and is not stuck; at most once a second."""
+        if time.monotonic() >= self._next_waiting:
+            self._next_waiting = time.monotonic() + _WAITING_SECONDS
+            self._send(_WAITING)
 
     def _send(self, message: bytes) -> None:
         try:

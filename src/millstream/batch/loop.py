@@ -33,6 +33,8 @@ from millstream.task.task_input import Range
 T = TypeVar("T")
 Until = Literal["stopped", "caught-up"]
 _WAIT_SECONDS = 0.25  # how long to wait for records before checking whether to stop
+_LONG_WAIT_SECONDS = 0.5  # the same once an app has been idle for some seconds: each check costs processor time
+_LONG_AFTER_SECONDS = 5.0
 _IDLE_SECONDS = 0.005
 _COMMIT_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.2
@@ -80,7 +82,7 @@ class LoopOptions:
     on_idle: Callable[[], None] | None = None
     """Called when no records have arrived for a few milliseconds."""
     on_waiting: Callable[[], None] = lambda: None
-    """Called several times a second while there are no records."""
+    """Called at least once a second while there are no records."""
 
 
 class BatchLoop:
@@ -278,11 +280,13 @@ class BatchLoop:
             if self._wait_at(positions, min(_IDLE_SECONDS, self._planner.seconds_to_timer(self._progress))):
                 return
             self._on_idle()
+        long_from = time.monotonic() + _LONG_AFTER_SECONDS
         while not self._is_ending() and not self._planner.has_other_topics(positions):
             if self._committed is not self._progress and time.monotonic() >= self._next_commit:
                 self._commit(self._progress)
             self._on_waiting()
-            timeout = min(_WAIT_SECONDS, self._planner.seconds_to_timer(self._progress))
+            longest = _WAIT_SECONDS if time.monotonic() < long_from else _LONG_WAIT_SECONDS
+            timeout = min(longest, self._planner.seconds_to_timer(self._progress))
             if self._wait_at(positions, timeout) or self._planner.seconds_to_timer(self._progress) == 0:
                 return
 

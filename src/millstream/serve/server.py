@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -18,6 +20,29 @@ from millstream.serve.site import Site
 from millstream.serve.web import site_app
 
 _HEADER_BYTES = 32_768
+_TICK_SECONDS = 1.0
+
+
+class _Server(uvicorn.Server):
+    """Wakes up once a second to update its date header, not ten times to check whether to exit."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._exiting = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._exiting.wait(), _TICK_SECONDS)
+
+    def exit(self) -> None:
+        """Stop serving; called by another thread."""
+        self.should_exit = True  # before the loop is looked at: a loop that starts now sees it
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._exiting.set)
 
 
 class WebServer:
@@ -38,7 +63,7 @@ class WebServer:
         self._watch = AlertWatch(self._directory)
         site = Site(self._directory, Rates(), self._watch)
         self.work = site.work
-        self._server = uvicorn.Server(
+        self._server = _Server(
             uvicorn.Config(
                 site_app(site, self._endpoint.credentials, self._endpoint.hosts),
                 access_log=False,
@@ -76,7 +101,7 @@ class WebServer:
     def close(self) -> None:
         """Stop listening, end open streams and close the broker."""
         self._watch.stop()
-        self._server.should_exit = True
+        self._server.exit()
         self._thread.join(timeout=10)
         self._endpoint.socket.close()
         self._directory.close()

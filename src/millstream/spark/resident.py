@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +27,8 @@ from millstream.spark.worker import results, run_resident
 
 _RESIDENT_SECONDS = 60.0  # the first batch of the next resident task waits a tenth of a second for its Spark job
 _POLL_SECONDS = 0.1
+_IDLE_POLL_SECONDS = 0.25  # while the task has had no records for some seconds
+_IDLE_AFTER_SECONDS = 5.0
 _running: set[ResidentTask] = set()
 """The resident tasks of all apps of this process, which share its Spark."""
 _running_lock = threading.Lock()
@@ -160,10 +163,13 @@ class _Job:
 def _pass_on_reports(
     job: _Job, control: DriverSocket, on_batch: Callable[[BatchReport], None], stopping: threading.Event
 ) -> None:
+    idle_from = time.monotonic() + _IDLE_AFTER_SECONDS
     while True:
         has_ended = not job.is_alive()
-        report = control.receive_report(0.0 if has_ended else _POLL_SECONDS)
+        is_idle = control.is_connected and time.monotonic() >= idle_from
+        report = control.receive_report(0.0 if has_ended else _IDLE_POLL_SECONDS if is_idle else _POLL_SECONDS)
         if report is not None:
+            idle_from = time.monotonic() + _IDLE_AFTER_SECONDS
             on_batch(report)
         elif has_ended:
             return
