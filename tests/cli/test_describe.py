@@ -51,7 +51,7 @@ def test_a_topology_in_other_formats(call: Call, file: Path, format: str, begin:
         ("{}/nothing.py", "there is no Python file "),
         ("no.such.module", "there is no module 'no.such.module'"),
         ("{}/shouting.py:quiet", "'{}/shouting.py:quiet' is not an App; apps in the module: loud"),
-        ("{}/empty.py", "'{}/empty.py' has 0 apps; create one at module level"),
+        ("{}/empty.py", "there is no app in '{}/empty.py'; create one at module level"),
         (":app", "':app' is neither a Python file nor a module"),
         ("", "'' is neither a Python file nor a module"),
         ("examples/app", "'examples/app' is neither a Python file nor a module"),

@@ -164,7 +164,7 @@ def test_topics_are_completed(fill: Fill, data_dir: Path) -> None:
         (["--bogus"], "no such option '--bogus'; see: millstream --help"),
         (
             ["run", "a.py", "--metrics-port", "x"],
-            "invalid value for '--metrics-port': 'x' is not a valid integer range; see: millstream run --help",
+            "invalid value for '--metrics-port': 'x' is not a valid integer; see: millstream run --help",
         ),
     ],
 )

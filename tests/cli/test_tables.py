@@ -141,6 +141,7 @@ def test_no_app_has_run(call: Call, fill: Fill) -> None:
     assert call("apps", "list").stderr.startswith("no app has run on ")
     refused = call("tables", "scan", "users")
     assert refused.exit_code == 1
+    assert refused.stderr.startswith("error: no app has run on ")
     assert refused.stderr.endswith("run one: millstream run FILE\n")
 
 

@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 import subprocess
@@ -8,12 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 
 from millstream.errors import DamagedError, FormatError, StorageError, StorageFullError
 from millstream.foundation import storage
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.storage import Environment, make_private_directory, open_environment
+from millstream.foundation.storage_errors import storage_error
 
 MEGABYTE = 1 << 20
 
@@ -70,6 +73,17 @@ def test_a_file_instead_of_a_directory_is_a_storage_error(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot use"):
         open_environment(tmp_path / "file")
+
+
+def test_a_file_system_that_is_read_only_is_reported_without_numbers_and_paths_of_the_system(tmp_path: Path) -> None:
+    error = storage_error(OSError(errno.EROFS, "Read-only file system", str(tmp_path)), tmp_path)
+    assert str(error).startswith(f"cannot use {str(tmp_path)!r}: Read-only file system; check ")
+    error = storage_error(lmdb.ReadonlyError(f"{tmp_path}: Read-only file system"), tmp_path)
+    assert str(error).startswith(f"cannot use {str(tmp_path)!r}: Read-only file system; check ")
+    error = storage_error(PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "below")), tmp_path)
+    assert str(error).startswith(
+        f"cannot use {str(tmp_path)!r}: Permission denied: {str(tmp_path / 'below')!r}; check "
+    )
 
 
 # ---- environments ----

@@ -118,6 +118,7 @@ class InvalidUsage(click.UsageError):
 
     def show(self, file: IO[Any] | None = None) -> None:
         text = self.message.rstrip(".").replace(". Did you mean", "; did you mean")
+        text = text.replace("is not a valid integer range", "is not a valid integer")
         see = "" if self.ctx is None or text.endswith("?") else f"; see: {self.ctx.command_path} --help"
         click.echo(f"error: {printable(text[:1].lower() + text[1:] + see)}", file=file, err=True)
 

@@ -63,10 +63,12 @@ class CommonOptions:
         if self.app is not None:
             return self.app.id
         apps = app_names(self.data_dir)
-        if len(apps) != 1:
+        if not apps:
+            raise DefinitionError(f"no app has run on {str(self.data_dir)!r}", hint="run one: millstream run FILE")
+        if len(apps) > 1:
             raise DefinitionError(
                 f"{len(apps)} apps have run on {str(self.data_dir)!r}",
-                hint=f"{_how_to_choose(apps[0])}: {', '.join(apps)}" if apps else "run one: millstream run FILE",
+                hint=f"{_how_to_choose(apps[0])}: {', '.join(apps)}",
             )
         return apps[0]
 

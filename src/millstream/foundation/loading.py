@@ -175,11 +175,10 @@ def _find_app(module: ModuleType, name: str | None, target: str) -> Any:
             raise DefinitionError(f"{target!r} is not an App", hint=f"apps in the module: {_names(module) or 'none'}")
         return app
     apps = {id(value): value for value in vars(module).values() if _is_app(value)}
-    if len(apps) != 1:
-        raise DefinitionError(
-            f"{target!r} has {len(apps)} apps" + (f": {_names(module)}" if apps else ""),
-            hint=f"name one: {target}:NAME" if apps else "create one at module level: app = App(...)",
-        )
+    if not apps:
+        raise DefinitionError(f"there is no app in {target!r}", hint="create one at module level: app = App(...)")
+    if len(apps) > 1:
+        raise DefinitionError(f"{target!r} has {len(apps)} apps: {_names(module)}", hint=f"name one: {target}:NAME")
     return next(iter(apps.values()))
 
 

@@ -27,10 +27,18 @@ def storage_error(error: Exception, path: Path) -> MillstreamError | None:
             f"no space left for {str(path)!r}", hint="free some disk space; nothing was lost", path=str(path)
         )
     return StorageError(
-        f"cannot use {str(path)!r}: {error}",
+        f"cannot use {str(path)!r}: {_reason(error, path)}",
         hint="check that it is a local directory that you own, or choose another with data_dir=",
         path=str(path),
     )
+
+
+def _reason(error: Exception, path: Path) -> str:
+    """Return what the system reports, without its number and without a path that the message has named already."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error).removeprefix(f"{path}: ")
+    other = "" if error.filename is None or Path(error.filename) == path else f": {str(error.filename)!r}"
+    return f"{error.strerror}{other}"
 
 
 def _is_full(error: Exception, path: Path) -> bool:
