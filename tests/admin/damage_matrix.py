@@ -3,7 +3,8 @@
 Each case runs in a forked process: a copy of a directory is damaged, read, given more records, run to the end, and read
 again. What is read must be the same as without the damage, or an error of Millstream must say what is damaged.
 
-Run it with ``python -m tests.admin.damage_matrix DIRECTORY few|all|swaps SEED``.
+Run it with ``python -m tests.admin.damage_matrix DIRECTORY few|all|swaps SEED [FIRST:LAST]``; the last argument
+selects cases by their number, so that a long matrix can be run in pieces.
 """
 
 from __future__ import annotations
@@ -432,6 +433,9 @@ def few_cases(_whole: Path, seed: int) -> list[Case]:
 CHOICES: dict[str, Choose] = {"all": all_cases, "swaps": all_swaps, "few": few_cases}
 
 if __name__ == "__main__":
-    verdicts = run_matrix(Path(sys.argv[1]), CHOICES[sys.argv[2]], int(sys.argv[3])).values()
+    first, _, last = (sys.argv[4] if len(sys.argv) > 4 else ":").partition(":")
+    piece = slice(int(first or 0), int(last) if last else None)
+    choice = CHOICES[sys.argv[2]]
+    verdicts = run_matrix(Path(sys.argv[1]), lambda whole, seed: choice(whole, seed)[piece], int(sys.argv[3])).values()
     print(f"{len(verdicts)} kinds of damage: {dict(Counter(verdict.outcome for verdict in verdicts))}")
     sys.exit(not all(verdict.is_good for verdict in verdicts))

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.kafka.certificates import Certificates
+from tests.kafka.identity_provider import IdentityProvider
 from tests.kafka.java_programs import compile_java
 from tests.kafka.secure import secure_cluster
 
@@ -56,10 +57,21 @@ def certificates(artifacts: None, tmp_path_factory: pytest.TempPathFactory) -> C
 
 
 @pytest.fixture(scope="session")
-def secure(certificates: Certificates) -> Iterator[Cluster]:
+def provider(certificates: Certificates) -> Iterator[IdentityProvider]:
+    """An identity provider that the broker trusts."""
+    with IdentityProvider(certificates) as provider:
+        yield provider
+
+
+@pytest.fixture(scope="session")
+def secure(certificates: Certificates, provider: IdentityProvider) -> Iterator[Cluster]:
     """A broker with every kind of secure listener."""
-    with secure_cluster(certificates) as cluster:
-        yield cluster
+    cluster = secure_cluster(certificates, provider)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={provider.keys_url}")
+        cluster.start()
+    yield cluster
+    cluster.stop()
 
 
 _numbers = count()

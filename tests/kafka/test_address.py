@@ -37,6 +37,7 @@ def test_a_url_round_trips(tmp_path: Path) -> None:
         ("kafka://h:1?user=me", "require sasl"),
         ("kafka://h:1?tls=true&sasl=OAUTHBEARER", "token= or token_url="),
         ("kafka://h:1?tls=true&sasl=OAUTHBEARER&token_url=http://x&client_id=a&client_secret=env:S", "not https"),
+        ("kafka://h:1?tls=true&sasl=OAUTHBEARER&token=env:T&token_ca=/etc/hostname", "token_ca requires token_url"),
         ("kafka://h:1?tls=maybe", "tls=true"),
         ("kafka://h:1?colour=red", "unknown setting 'colour'"),
         ("kafka://h:1?tls=true&ca=/not/there.pem", "not a file"),

@@ -22,13 +22,14 @@ from confluent_kafka.admin import (
 from tests.kafka.certificates import Certificates
 from tests.kafka.conftest import settle
 from tests.kafka.hosts import Host
+from tests.kafka.identity_provider import IdentityProvider
 from tests.kafka.running import run_to_end
-from tests.kafka.secure import EXPIRIES, PASSWORD, sasl_url
+from tests.kafka.secure import BAD_CERTIFICATES, EXPIRIES, PASSWORD, oidc_url, sasl_url
 
 from millstream import App, Config
 from millstream.admin.standby import Presence
 from millstream.broker import Output, TopicConfig
-from millstream.errors import AccessDeniedError, UnknownTopicError
+from millstream.errors import AccessDeniedError, BrokerUnavailableError, UnknownTopicError
 from millstream.foundation.blocks import block_of
 from millstream.foundation.kafka_acls import Acl, required_acls
 from millstream.kafka import KafkaBroker
@@ -54,11 +55,15 @@ def url(request: pytest.FixtureRequest, secure: Cluster, certificates: Certifica
         certificate, key = certificates.client("dora")
         listener = secure.addresses("MTLS")
         return f"kafka://{listener}?tls=true&ca={certificates.ca}&certificate={certificate}&private_key={key}"
+    if request.param == "OIDC":
+        return oidc_url(secure, certificates.ca, request.getfixturevalue("provider"), certificates.ca)
     secret = "call:tests.kafka.secure:token" if request.param == "OAUTHBEARER" else "env:KAFKA_SECRET"
     return sasl_url(secure, certificates.ca, request.param, secret)
 
 
-@pytest.mark.parametrize("url", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "mTLS"], indirect=True)
+@pytest.mark.parametrize(
+    "url", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "OIDC", "mTLS"], indirect=True
+)
 def test_every_mechanism_allows_all_operations(secure: Cluster, url: str, name: str) -> None:
     output = Output(name, 0, block_of([b"k"], [b"v"], [1]))
     with KafkaBroker(url) as broker:
@@ -88,7 +93,66 @@ def test_a_connection_goes_on_after_the_end_of_its_token(
         assert sum(len(chunk.offsets) for chunk in broker.read(name, 0, 0, written)) == written
 
 
-@pytest.mark.parametrize("listener", ["WRONGHOST", "EXPIRED", "STRANGER"])
+def test_a_token_of_an_identity_provider_is_requested_again_before_it_ends(
+    secure: Cluster, certificates: Certificates, provider: IdentityProvider, name: str
+) -> None:
+    before, written = len(provider.expiries), 0
+    with provider.lifetime(4), KafkaBroker(oidc_url(secure, certificates.ca, provider, certificates.ca)) as broker:
+        broker.create_topic(name, TopicConfig(partitions=1))
+        while len(provider.expiries) < before + 3 or time.time() < provider.expiries[before + 1]:
+            broker.append([Output(name, 0, block_of([b"k"], [b"v"], [1]))])
+            written += 1
+        assert broker.offsets(name)[0].end == written
+    assert provider.scopes == {"records"}
+
+
+def test_a_token_that_another_key_has_signed_is_refused(
+    secure: Cluster, certificates: Certificates, provider: IdentityProvider
+) -> None:
+    url = oidc_url(secure, certificates.ca, provider, certificates.ca)
+    with provider.forging(), KafkaBroker(url) as broker, pytest.raises(AccessDeniedError):
+        broker.topic_names()
+
+
+def test_a_wrong_client_secret_raises_an_error_and_a_corrected_one_needs_no_restart(
+    secure: Cluster, certificates: Certificates, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_SECRET", "canary-wrong-pw")
+    with KafkaBroker(oidc_url(secure, certificates.ca, provider, certificates.ca)) as broker:
+        with pytest.raises(AccessDeniedError) as caught:
+            broker.topic_names()
+        assert "canary" not in str(caught.value)
+        monkeypatch.setenv("KAFKA_SECRET", PASSWORD)
+        broker.topic_names()
+
+
+def test_an_identity_provider_that_is_down_is_waited_for(
+    secure: Cluster, certificates: Certificates, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with provider.lifetime(2), KafkaBroker(oidc_url(secure, certificates.ca, provider, certificates.ca)) as broker:
+        broker.topic_names()
+        with provider.failing(), monkeypatch.context() as patch:
+            patch.setattr("millstream.kafka.clients.REQUEST_SECONDS", 1.0)
+            while time.time() < provider.expiries[-1] + 1:  # the broker ends the connection with the token
+                with contextlib.suppress(BrokerUnavailableError):
+                    broker.topic_names()
+            with pytest.raises(BrokerUnavailableError, match="identity provider") as caught:
+                broker.topic_names()
+            assert caught.value.retryable
+        broker.topic_names()
+
+
+def test_no_secret_is_sent_to_an_identity_provider_of_an_unknown_authority(
+    secure: Cluster, certificates: Certificates, provider: IdentityProvider
+) -> None:
+    requests = provider.requests
+    url = oidc_url(secure, certificates.ca, provider, certificates.other_ca)
+    with KafkaBroker(url) as broker, pytest.raises(AccessDeniedError, match="certificate"):
+        broker.topic_names()
+    assert provider.requests == requests
+
+
+@pytest.mark.parametrize("listener", BAD_CERTIFICATES)
 def test_an_invalid_certificate_is_not_trusted(secure: Cluster, certificates: Certificates, listener: str) -> None:
     url = f"kafka://{secure.addresses(listener)}?tls=true&ca={certificates.ca}"
     with KafkaBroker(url) as broker, pytest.raises(AccessDeniedError, match="certificate"):

@@ -21,7 +21,7 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 _log = logging.getLogger(__name__)
 _FLAGS = ("tls", "insecure")
-_FILES = ("ca", "certificate", "private_key")
+_FILES = ("ca", "certificate", "private_key", "token_ca")
 _SECRETS = ("password", "private_key_password", "token", "client_secret")
 _TEXTS = ("sasl", "user", "token_url", "client_id", "scope", "files")
 _SETTINGS = (*_FLAGS, *_FILES, *_SECRETS, *_TEXTS)
@@ -43,6 +43,8 @@ class KafkaAddress(msgspec.Struct, frozen=True, kw_only=True):
     password: Secret | None = None
     token: Secret | None = None
     token_url: str | None = None
+    token_ca: str | None = None
+    """The authority of the identity provider; by default those of the system, since ``ca`` is that of the brokers."""
     client_id: str | None = None
     client_secret: Secret | None = None
     scope: str | None = None
@@ -60,6 +62,8 @@ class KafkaAddress(msgspec.Struct, frozen=True, kw_only=True):
             raise DefinitionError("certificate and private_key must be given together", hint="give both or neither")
         if not self.tls and (self.ca or self.certificate):
             raise DefinitionError("certificates are given, but tls is off", hint="add tls=true")
+        if self.token_ca and not self.token_url:
+            raise DefinitionError("token_ca requires token_url", hint="it is the authority of the identity provider")
         for name in _FILES:
             _check_file(name, getattr(self, name), self.files)
         for name in self.options:

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 from millstream.errors import BrokerUnavailableError
 from millstream.foundation.kafka_acls import READER_GROUP
 from millstream.kafka.address import KafkaAddress
-from millstream.kafka.failures import is_authentication_error, is_ended_session, to_millstream_error
+from millstream.kafka.failures import is_authentication_error, is_ended_session, reason_of, to_millstream_error
 from millstream.kafka.tokens import token_callback
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class Clients:
 
     def metadata(self, action: str) -> ClusterMetadata:
         """Return the metadata of the cluster and its topics, without creating topics."""
-        deadline = monotonic() + REQUEST_SECONDS
+        deadline, unavailable = monotonic() + REQUEST_SECONDS, self._no_response(action)
         while True:
             try:
                 metadata = self.admin.list_topics(timeout=1.0)
@@ -120,14 +120,18 @@ class Clients:
                 return metadata
             except KafkaException as error:
                 self.admin.poll(0)
-                with suppress(BrokerUnavailableError):  # the secret has changed: retry with the new value
+                try:
                     self.check_authentication(action)
+                except BrokerUnavailableError as retried:  # with the current secret
+                    unavailable = retried
                 if monotonic() > deadline:
-                    raise self._no_response(action) from error
+                    raise unavailable from error
 
     def _no_response(self, action: str) -> BrokerUnavailableError:
+        provider = "" if self.address.token_url is None else f", and the identity provider at {self.address.token_url}"
         return BrokerUnavailableError(
-            f"cannot {action}: no broker of {self.address.brokers!r} responds", hint="check that Kafka is running there"
+            f"cannot {action}: no broker of {self.address.brokers!r} responds",
+            hint=f"check that Kafka is running there{provider}",
         )
 
     def check_authentication(self, action: str) -> None:
@@ -137,11 +141,12 @@ class Clients:
         error, self._authentication_error = self._authentication_error, None
         if self._has_connected and is_ended_session(error):
             return  # the client connects again by itself, with the new token
-        secrets = _fingerprints(self.address)
-        if secrets != self._secrets:
-            self.discard_admin()
-            self._secrets = secrets
+        before, self._secrets = self._secrets, _fingerprints(self.address)
+        self.discard_admin()  # it keeps its secrets, and reports only once that it gets no token
+        if self._secrets != before:
             raise BrokerUnavailableError(f"cannot {action}: the secret has changed", hint="the request is retried")
+        if self._has_connected and self.address.token_url is not None:
+            raise BrokerUnavailableError(f"cannot {action} now: {reason_of(error)}", hint="check the identity provider")
         raise to_millstream_error(error, action)
 
     def discard_admin(self) -> None:
@@ -244,6 +249,8 @@ def _oauth(address: KafkaAddress) -> dict[str, Any]:
     }
     if address.scope is not None:
         settings["sasl.oauthbearer.scope"] = address.scope
+    if address.token_ca is not None:
+        settings["https.ca.location"] = address.token_ca
     return settings
 
 

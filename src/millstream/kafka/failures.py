@@ -103,18 +103,18 @@ def _access_error(error: KafkaError, action: str) -> MillstreamError | None:
         return AccessDeniedError(f"not authorized to {action}", hint=hint)
     if code in _AUTHENTICATION_ERRORS:
         hint = "check user, password, certificates and host name in the broker URL"
-        return AccessDeniedError(f"cannot {action}: {_reason(error)}", hint=hint)
+        return AccessDeniedError(f"cannot {action}: {reason_of(error)}", hint=hint)
     return None
 
 
 def _other_error(error: KafkaError, action: str) -> MillstreamError:
     if error.code() in _TRANSIENT or error.retriable():
         hint = "check that Kafka is running there; an app retries by itself"
-        return BrokerUnavailableError(f"cannot {action} now: {_reason(error)}", hint=hint)
-    return BrokerError(f"cannot {action}: {_reason(error)}", hint=f"Kafka's error code is {error.name()}")
+        return BrokerUnavailableError(f"cannot {action} now: {reason_of(error)}", hint=hint)
+    return BrokerError(f"cannot {action}: {reason_of(error)}", hint=f"Kafka's error code is {error.name()}")
 
 
-def _reason(error: KafkaError) -> str:
+def reason_of(error: KafkaError) -> str:
     """Return the client's message without thread names and durations."""
     text = error.str()
     return text.rsplit("]: ", 1)[-1].split(" (after ", 1)[0].rstrip(". ")

@@ -33,6 +33,8 @@ FORBIDDEN = {
     "ssl.endpoint.identification.algorithm": "use insecure=true, which is logged",
     "sasl.oauthbearer.token.endpoint.url": _HAS_SETTING,
     "sasl.oauthbearer.client.secret": _HAS_SETTING,
+    "https.ca.location": _HAS_SETTING,
+    "https.ca.pem": _HAS_SETTING,
     "sasl.password": _HAS_SETTING,
     "sasl.username": _HAS_SETTING,
     "sasl.mechanism": _HAS_SETTING,
