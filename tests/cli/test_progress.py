@@ -1,7 +1,14 @@
+import io
+import re
+import sys
+
 import pytest
+from rich.console import Console
 
 from millstream.batch.batch import Batch
 from millstream.batch.report import BatchReport
+from millstream.cli import progress
+from millstream.cli.output import show_message
 from millstream.cli.progress import RunTotals, show_progress
 from millstream.task.report import TaskReport
 from millstream.task.task_input import Range
@@ -136,3 +143,41 @@ def test_there_is_no_summary_if_the_run_was_not_started(totals: RunTotals, capsy
     with pytest.raises(ValueError, match="no"):
         fail()
     assert capsys.readouterr().out == ""
+
+
+LINK = "dashboard: http://127.0.0.1:8484/login?code=" + "x" * 43
+"""Longer than the line of a terminal with 60 columns."""
+
+
+def test_messages_of_a_run_stay_whole_above_its_progress(totals: RunTotals, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "Console", lambda: Console(file=terminal, force_terminal=True, width=60))
+    with show_progress(totals, "live") as callbacks:
+        callbacks.on_start()
+        show_message(LINK)
+        show_message("the link logs in once")
+        callbacks.on_batch(report(1, 1))
+        shown = screen(terminal.getvalue())
+        assert shown[:2] == [LINK, "the link logs in once"]
+        assert shown[2].startswith("shop")
+    lines = screen(terminal.getvalue())
+    assert lines[:2] == [LINK, "the link logs in once"]
+    assert lines[2].startswith("shop stopped after")
+    assert lines[3:] == []
+
+
+def screen(output: str) -> list[str]:
+    """Return the lines of a terminal of unlimited width after an output that moves up and erases lines."""
+    lines, row = [""], 0
+    for part in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|\n|\r|[^\x1b\n\r]+", output):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part.startswith("\x1b"):
+            row -= int(part[2:-1] or 1) if part.endswith("A") else 0
+            lines[row] = "" if part == "\x1b[2K" else lines[row]
+        elif part != "\r":
+            lines[row] += part
+    return [line.rstrip() for line in lines if line.strip()]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import click
@@ -45,7 +46,22 @@ def _cell(value: object) -> str:
 
 def show_message(message: str) -> None:
     """Print a message that is not part of the result to standard error."""
-    click.echo(printable(message), err=True)
+    with _display[-1]():
+        click.echo(printable(message), err=True)
+
+
+_display: list[Callable[[], AbstractContextManager[None]]] = [nullcontext]
+"""Hides what a terminal shows live while a message is printed; the last one applies."""
+
+
+@contextmanager
+def hidden_by(hide: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Print the messages of a block, which other threads may show too, while ``hide()`` hides a live display."""
+    _display.append(hide)
+    try:
+        yield
+    finally:
+        _display.remove(hide)
 
 
 def show_changes(changes: Iterable[StageChange]) -> None:

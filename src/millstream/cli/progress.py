@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import click
 from rich.console import Console
@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millstream.batch.report import BatchReport
+from millstream.cli.output import hidden_by
 from millstream.foundation.text import format_count, printable
 from millstream.task.report import TaskReport
 
@@ -175,7 +176,7 @@ def show_progress(totals: RunTotals, style: Style) -> Iterator[Callbacks]:
 
     try:
         if style == "live":
-            with _live(totals):
+            with _Display(totals) as display, hidden_by(display.hidden):
                 yield Callbacks(on_start, totals.add)
         else:
             with nullcontext() if style == "quiet" else _start_lines(totals):
@@ -195,6 +196,33 @@ def _live(totals: RunTotals) -> Live:
         return grid
 
     return Live(get_renderable=render, console=Console(), refresh_per_second=4, transient=True)
+
+
+class _Display:
+    """A live display that can be taken off the terminal for a moment: what is printed meanwhile stays above it."""
+
+    def __init__(self, totals: RunTotals) -> None:
+        self._totals = totals
+        self._lock = threading.Lock()
+        self._live = _live(totals)
+
+    def __enter__(self) -> Self:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Hide it during a block."""
+        with self._lock:
+            self._live.stop()
+            try:
+                yield
+            finally:
+                self._live = _live(self._totals)  # one that starts again would erase the lines where it was before
+                self._live.start(refresh=True)
 
 
 @contextmanager
