@@ -1,8 +1,9 @@
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from millstream import App
+from millstream import App, Config
 from millstream.errors import DefinitionError, InvalidNameError, UnknownTableError
 from millstream.testing import TestDriver
 
@@ -74,6 +75,17 @@ def test_an_app_that_never_ran_has_no_tables(tmp_path: Path) -> None:
     app.stream("n").group_by_key().count()
     with pytest.raises(UnknownTableError, match=r"app 'test' has not run on .*; apps there: none yet"):
         _ = app.tables
+
+
+def test_topics_can_be_created_before_the_first_run_and_keep_all_records_by_default(tmp_path: Path) -> None:
+    app = App("shop", data_dir=tmp_path, config=Config(partitions=3))
+    app.stream("orders").group_by_key().count(name="counts").to_stream().to("totals")
+    assert app.create_topics() == ["orders", "totals"]
+    assert app.create_topics() == []
+    with closing(app.broker) as broker:
+        for topic in ("orders", "totals"):
+            config = broker.topic(topic).config
+            assert (config.partitions, config.retention_ms, config.retention_bytes) == (3, None, None)
 
 
 def test_stopping_an_app_that_was_not_started_has_no_effect() -> None:

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import re
+
 from tests.serve.conftest import START, Served
+
+from millstream.broker import Output
+from millstream.foundation.blocks import block_of
 
 
 def test_topics_are_listed_with_their_groups_and_lag(served: Served) -> None:
@@ -84,3 +89,13 @@ def test_an_invalid_expression_is_reported(served: Served) -> None:
     response = served.client.get("/api/topics/rides/records", params={"where": "value.amount >"})
     assert response.status_code == 400
     assert "has the end where a number" in response.json()["error"]["message"]
+
+
+def test_quantities_have_separators_and_positions_and_keys_do_not(own: Served) -> None:
+    numbers = [b"%d" % number for number in range(70_000, 71_234)]
+    own.log().append([Output("lines", 0, block_of(numbers, numbers, [START] * len(numbers)))])
+    assert ">1,234<" in own.page("/topics")
+    page = own.page("/topics/lines")
+    assert ">1234<" in page, "the next offset"
+    assert ">71233<" in page, "the key"
+    assert not re.search(r"[0-9],[0-9]{3}", page)
