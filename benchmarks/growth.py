@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.operators import BATCH, FIRST, scratch
+from benchmarks.processes import memory_megabytes, process_tree
 
 from millstream import App, Config, Stream
 from millstream.batch.batch import Batch, Progress, progress_after
@@ -172,23 +173,7 @@ def feed(broker: Broker, stop: threading.Event) -> None:
 
 def resident_megabytes() -> float:
     """Return the private memory of this process and all its descendants, in megabytes."""
-    total = 0
-    for pid in process_tree(os.getpid()):
-        try:
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        except OSError:
-            continue  # the process has ended
-        total += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Private_Dirty"))
-    return total / 1000
-
-
-def process_tree(root: int) -> list[int]:
-    """Return the ids of a process and all its descendants."""
-    pids = [root]
-    for task in Path(f"/proc/{root}/task").glob("*/children"):
-        for child in task.read_text().split():
-            pids += process_tree(int(child))
-    return pids
+    return sum(memory_megabytes(pid, "Private_Dirty") for pid in process_tree(os.getpid()))
 
 
 def main() -> None:
