@@ -73,8 +73,11 @@ def test_the_commands_work_on_a_cluster(cluster: Cluster, name: str, tmp_path: P
     assert not (tmp_path / "none").exists()
 
 
-def test_an_unreachable_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millstream.kafka.clients.REQUEST_SECONDS", 1.0)
+def test_an_unreachable_cluster_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("millstream.kafka.clients.REQUEST_SECONDS", 1.5)
+    monkeypatch.setattr("millstream.kafka.clients._SILENT_SECONDS", 0.5)
     result = CliRunner().invoke(root, ["topics", "list", "--broker", "kafka://127.0.0.1:1"])
     assert result.exit_code != 0
     assert "no broker of '127.0.0.1:1' responds; check that Kafka is running there" in result.output
+    (warning,) = [record for record in caplog.records if record.name == "millstream.kafka.clients"]
+    assert warning.getMessage() == "no broker of '127.0.0.1:1' responds yet; trying for 0 s more"

@@ -24,6 +24,7 @@ from millstream.kafka.tokens import token_callback
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 REQUEST_SECONDS = 20.0
+_SILENT_SECONDS = 3.0
 _POLL_SECONDS = 0.2
 _RETRY_DELAY_SECONDS = 0.05
 _CONNECT_SECONDS = 5.0
@@ -39,6 +40,7 @@ class Clients:
         self._lock = threading.Lock()
         self._authentication_error: KafkaError | None = None
         self._has_connected = False
+        self._has_reported_wait = False
         self._secrets = _fingerprints(address)
         address.warn_if_insecure()
 
@@ -103,6 +105,7 @@ class Clients:
             except FutureTimeoutError:
                 self.admin.poll(0)
                 self.check_authentication(action)
+                self._report_wait(deadline)
                 if monotonic() > deadline:
                     raise self._no_response(action) from None
             except KafkaException as error:
@@ -124,8 +127,16 @@ class Clients:
                     self.check_authentication(action)
                 except BrokerUnavailableError as retried:  # with the current secret
                     unavailable = retried
+                self._report_wait(deadline)
                 if monotonic() > deadline:
                     raise unavailable from error
+
+    def _report_wait(self, deadline: float) -> None:
+        """Log once that no broker has responded so far: a wrong port would otherwise be silent until the deadline."""
+        remaining = deadline - monotonic()
+        if not self._has_connected and not self._has_reported_wait and remaining < REQUEST_SECONDS - _SILENT_SECONDS:
+            self._has_reported_wait = True
+            _log.warning("no broker of %r responds yet; trying for %.0f s more", self.address.brokers, remaining)
 
     def _no_response(self, action: str) -> BrokerUnavailableError:
         provider = "" if self.address.token_url is None else f", and the identity provider at {self.address.token_url}"
