@@ -54,7 +54,7 @@ class Start(NamedTuple):
 @contextmanager
 def running(data_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run the app until the end of the block, and wait until it has stopped."""
-    command = [Path(sys.executable).with_name("millstream"), "run", ROOT / "examples" / "word_count.py"]
+    command = [str(Path(sys.executable).with_name("millstream")), "run", str(ROOT / "examples" / "word_count.py")]
     environment = os.environ | {"MILLSTREAM_DATA_DIR": str(data_dir)}
     output = (data_dir.parent / "output").open("ab")
     with output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
