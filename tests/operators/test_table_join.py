@@ -1,8 +1,9 @@
 """Two tables joined by key; the steps of semantics that every Kafka Streams user knows."""
 
 import pytest
+from tests.task.outcomes import Row, outcome, workspace
 
-from millstream import App, tumbling
+from millstream import App, Config, tumbling
 from millstream.errors import DefinitionError
 from millstream.testing import TestDriver
 
@@ -84,3 +85,27 @@ def test_a_final_window_joined_with_itself_finds_itself() -> None:
         driver.topic("n").pipe(1, key="k", timestamp=0)
         driver.topic("n").pipe(1, key="k", timestamp=20)
         assert driver.topic("out").read_values() == ["1-1", "1-1"]
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_windows_that_expire_before_the_batch_ends_are_joined(caching: bool) -> None:
+    """
+    0      10     20        1000
+    |------|------|-- ... --|---    windows of 10 ms, kept for 20 ms
+     l r                     l r    one batch
+    """
+    app = App("windows", config=Config(output_prefix="windows-"))
+    stream = app.stream("n", value=str)
+    windows = tumbling("10 ms", grace="10 ms")
+    left, right = (
+        stream.filter(lambda value, side=side: value == side).group_by_key().windowed_by(windows).count(name=side)
+        for side in ("left", "right")
+    )
+    joined = left.join(right, lambda one, other: one + other)
+    joined.to_stream(lambda window, _: f"{window.key} {window.start}").to("out")
+    records: list[Row] = [
+        (b"k%d" % key, side, time + key) for time in (0, 1000) for side in (b"left", b"right") for key in range(3)
+    ]
+    with workspace({"n": records}) as space:
+        results = outcome(app, space, [{"n": (0, len(records))}], caching=caching).outputs["out"]
+    assert {key for key, *_ in results} == {b"k%d %d" % (key, time) for time in (0, 1000) for key in range(3)}

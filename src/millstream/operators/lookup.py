@@ -55,9 +55,14 @@ def _window(node: WindowedAggregate, runtime: Runtime) -> Lookup:
     # as in Kafka Streams, the store of final results also finds a window at the very edge of its retention
     reach = 0 if node.final and not isinstance(node.windows, SessionWindows) else 1
 
+    # with caching, results meet at the end of a batch, which may be longer in time than windows are kept: those that
+    # have expired meanwhile are found, as in the cache of Kafka Streams
+    caching = runtime.caching
+
     def look(key: Windowed) -> tuple[Any, int]:
         entry = store.entry(key.key, entry_key(key))
-        return (entry.value, entry.timestamp) if entry.position[0] >= store.expired + reach else (None, -1)
+        expired = store.expired_before if caching else store.expired
+        return (entry.value, entry.timestamp) if entry.position[0] >= expired + reach else (None, -1)
 
     return look
 

@@ -73,7 +73,7 @@ class TimedStore:
         self._next_due = -1
         self.observed = observed_time(txn, database)
         """The latest time that was written."""
-        self._last_stored = self.observed
+        self._last_stored = self._observed_before = self.observed
         self._clocks: dict[int, StreamClock] = {}
         self._counters: dict[int, Counter] = {}
         self.emitted = stored_number(txn, database, EMITTED)
@@ -104,6 +104,11 @@ class TimedStore:
     def expired(self) -> int:
         """The expiry time: entries at this time or earlier have expired."""
         return self.observed - self.retention
+
+    @property
+    def expired_before(self) -> int:
+        """The expiry time when the batch began."""
+        return self._observed_before - self.retention
 
     def is_kept(self, time: int) -> bool:
         """Whether entries of a time are still stored, even if they have expired."""
@@ -259,6 +264,7 @@ class TimedStore:
         self._changed.clear()
         self.counted.clear()
         self._cursor, self._last_stored = None, self.observed
+        self._observed_before = self.observed
         self._stored.clear()
 
     def write_through(self) -> None:
