@@ -69,7 +69,7 @@ class Mean(Aggregation, frozen=True):
         return [earlier[0] + later[0], earlier[1] + later[1]]
 
     def finish(self, state: list[Any] | None) -> Any:
-        return None if state is None else state[0] / state[1]
+        return state[0] / state[1] if state is not None and state[1] else None
 
 
 class Min(Aggregation, frozen=True):

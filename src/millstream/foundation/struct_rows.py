@@ -48,9 +48,8 @@ class ProjectedRows(list[Any]):
 
 
 def are_structs(values: list[Any]) -> bool:
-    """Whether all values are rows as Structs; values of which only some are do not exist in one chunk."""
-    kinds = set(map(type, values))
-    return bool(kinds) and all(issubclass(kind, StructRow) for kind in kinds)
+    """Whether the values are rows as Structs: all of a batch are, or none."""
+    return bool(values) and isinstance(values[0], StructRow)
 
 
 def as_dicts(values: Iterable[Any]) -> list[Any]:

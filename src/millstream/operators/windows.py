@@ -35,7 +35,7 @@ from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.records import Windowed
 from millstream.state.entries import Entry, Position
-from millstream.windows import SlidingWindows, Windows
+from millstream.windows import SlidingWindows, TimeWindows, Windows
 
 Put: TypeAlias = Callable[..., None]
 """(entry, value, timestamp, old value) → stores a new aggregate and forwards it, unless updates are deferred."""
@@ -84,6 +84,8 @@ class WindowAggregator:
         """Returns an aggregate with that many more records; None if their values matter."""
         self.merge: Step | None = None if node.merger is None else protected(with_key(node.merger), node, runtime)
         self.store: Any = store_of_windows(node, runtime)
+        if node.keeps_unemitted:
+            self.store.length_until_emitted = node.windows.size if isinstance(node.windows, TimeWindows) else 1
         self.clock = self.store.clock(number)
         self.context = runtime.context
         self.windowed_key = node.windows.window_key

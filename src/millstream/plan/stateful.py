@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from millstream.errors import DefinitionError
 from millstream.foundation.aggregation import Aggregation
@@ -53,7 +54,9 @@ class WindowedAggregate(Node):
     """Aggregate the records of each key and window; ``initial`` None takes the first value as the first result.
 
     ``merger`` merges the aggregates of two sessions. With ``final`` a window is forwarded once, when it has closed.
-    ``ready`` is as in ``Aggregate``; it gets no null values. With ``counts`` values are ignored.
+    Then ``keeps_unemitted`` keeps windows until they are forwarded; otherwise one that closes after its retention,
+    because stream time has leapt, is lost, as in Kafka Streams. ``ready`` is as in ``Aggregate``; it gets no null
+    values. With ``counts`` values are ignored.
     """
 
     source: Node
@@ -70,6 +73,7 @@ class WindowedAggregate(Node):
     build: type | None = None
     late_to: str | None = None
     counts: bool = False
+    keeps_unemitted: Literal[True] | None = None
 
     def __post_init__(self) -> None:
         if self.late_to is not None:

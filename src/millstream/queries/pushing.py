@@ -171,7 +171,8 @@ def result_so_far(query: Query, catalog: Catalog, broker: Broker, budget: Budget
     finally:
         run.close()
     if topology.is_table:
-        keys, values, times = ([row[number] for row in rows.values()] for number in range(3))
+        ordered = [rows[identity] for identity in sorted(rows)]  # as the rows of a stored table
+        keys, values, times = ([row[number] for row in ordered] for number in range(3))
     cut: list[Values] = topology.shown.cut(ShownRows(keys, values, times))
     budget.add_rows(cut)
     note = f"{run.skipped:,} records could not be read" if run.skipped else ""

@@ -26,17 +26,21 @@ def arithmetic(operator: str, left: Type, right: Type) -> Arithmetic | None:
     if result is None:
         return None
     if result == DOUBLE:
-        return _floats(operator)
+        return _floats(operator, left, right)
     if result in (INTEGER, BIGINT):
         return _whole(operator, result)
     return _decimals(operator, as_decimal(left), as_decimal(right))
 
 
-def _floats(operator: str) -> Arithmetic:
+def _floats(operator: str, left: Type, right: Type) -> Arithmetic:
     special = {"/": divide_float, "%": remainder_float}.get(operator)
     if special is not None:
         return Arithmetic(DOUBLE, lambda x, y, named: f"{named(special)}(float({x}), float({y}))")
-    return Arithmetic(DOUBLE, lambda x, y, _named: f"(float({x}) {operator} float({y}))")
+    if "DECIMAL" in (left.kind, right.kind):
+        return Arithmetic(DOUBLE, lambda x, y, _named: f"(float({x}) {operator} float({y}))")
+    if left.kind == "DOUBLE":  # one side as float makes the result one
+        return Arithmetic(DOUBLE, lambda x, y, _named: f"(float({x}) {operator} {y})")
+    return Arithmetic(DOUBLE, lambda x, y, _named: f"({x} {operator} float({y}))")
 
 
 def _whole(operator: str, type: Type) -> Arithmetic:

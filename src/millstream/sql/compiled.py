@@ -68,6 +68,8 @@ _NULLS = _Nulls()
 def _guard(note: Any, row: int, compute: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return compute(*arguments)
+    except MemoryError:
+        raise  # the process is short of memory: no row may be wrong because of that
     except Exception as error:
         note("function", error, row)
         return None
@@ -140,6 +142,8 @@ def _source(codes: list[Code], guarded: list[Code], parts: Sequence[Part], shape
     result = shape.result.format(*texts)
     needs_all = _OTHER_COLUMNS.search(result) is not None
     loop = "k, v, t in zip(keys, values, times)" if needs_all else "v in values"
+    if not has_nulls and all(_CONSTANT.fullmatch(text) for text in texts):
+        return f"def compute(keys, values, times, note):\n    return [{result}] * len(values)\n"
     if not has_nulls:
         fast, slow, rows = f"{result} for {loop}", "", "None"
     elif shape.null is None:
@@ -168,6 +172,8 @@ def _source(codes: list[Code], guarded: list[Code], parts: Sequence[Part], shape
         lines += [
             "        try:",
             f"            r{number} = {code.text}",
+            "        except MemoryError:",
+            "            raise",
             "        except Exception as error:",
             f"            r{number} = None",
             f"            note({part.name!r}, error, row)",
@@ -176,6 +182,8 @@ def _source(codes: list[Code], guarded: list[Code], parts: Sequence[Part], shape
     return "\n".join([*lines, "    return results", ""])
 
 
+_CONSTANT = re.compile(r"\(\d+\)")
+"""Code of a constant, such as the argument of COUNT(*)."""
 _OTHER_COLUMNS = re.compile(r"\b[kt]\b")
 """Code that may use the key or the time; text in it that looks so only makes it slower."""
 
@@ -195,7 +203,8 @@ def list_shape(count: int) -> Shape:
     return Shape("[" + ", ".join(f"{{{number}}}" for number in range(count)) + "]", "None")
 
 
-CONDITION = Shape("({0}) is True", "False")
+CONDITION = Shape("{0}", "False")
+"""True keeps a row; false and null do not."""
 
 
 def key_shape(count: int) -> Shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import re
 from collections.abc import Callable
@@ -79,14 +80,17 @@ def format_time(moment: Any, pattern: str) -> str:
     >>> format_time(dt.date(2020, 1, 31), "d MMM yyyy")
     '31 Jan 2020'
     """
-    return "".join(
-        element.text
-        if not element.letter
-        else ""
-        if element.letter in "[]"
-        else _FIELDS[element.letter][0](moment, element.repeats)
-        for element in elements_of(pattern)
-    )
+    try:
+        return "".join(
+            element.text
+            if not element.letter
+            else ""
+            if element.letter in "[]"
+            else _FIELDS[element.letter][0](moment, element.repeats)
+            for element in elements_of(pattern)
+        )
+    except AttributeError as error:
+        raise ValueError(f"{moment} does not have all that the pattern {pattern!r} asks for") from error
 
 
 def _number(get: Callable[[Any], int]) -> Callable[[Any, int], str]:
@@ -95,6 +99,29 @@ def _number(get: Callable[[Any], int]) -> Callable[[Any, int], str]:
 
 def _year(moment: Any, count: int) -> str:
     return f"{moment.year % 100:02}" if count == 2 else str(moment.year).rjust(count, "0")
+
+
+def _week(moment: Any) -> tuple[int, int]:
+    """Return the year and the number of a week; weeks begin on Sunday, and the first one contains January 1."""
+    date = dt.date(moment.year, moment.month, moment.day)
+    saturday = date + dt.timedelta(days=(5 - date.weekday()) % 7)
+    first = dt.date(saturday.year, 1, 1)
+    return saturday.year, (saturday - first).days // 7 + 1
+
+
+def _week_year(moment: Any, count: int) -> str:
+    year = _week(moment)[0]
+    return f"{year % 100:02}" if count == 2 else str(year).rjust(count, "0")
+
+
+def _quarter(moment: Any, count: int) -> str:
+    number = (moment.month + 2) // 3
+    return str(number).rjust(count, "0") if count < 3 else f"Q{number}"
+
+
+def _day_millis(moment: Any) -> int:
+    seconds = (moment.hour * 60 + moment.minute) * 60 + moment.second
+    return int(seconds * 1000 + moment.microsecond // 1000)
 
 
 def _month(moment: Any, count: int) -> str:
@@ -125,6 +152,19 @@ def _offset(moment: Any, count: int, zulu: bool) -> str:
 def _zone_name(moment: Any, _count: int) -> str:
     name: str | None = moment.tzname()
     return name or "UTC"
+
+
+def _zone_id(moment: Any, _count: int) -> str:
+    return str(getattr(moment.tzinfo, "key", moment.tzinfo or "UTC"))
+
+
+def _gmt_offset(moment: Any, count: int) -> str:
+    seconds = int((moment.utcoffset() or dt.timedelta()).total_seconds())
+    hours, minutes = divmod(abs(seconds) // 60, 60)
+    if seconds == 0:
+        return "GMT"
+    short = f"{hours}{f':{minutes:02}' if minutes else ''}"
+    return f"GMT{'-' if seconds < 0 else '+'}{short if count < 4 else f'{hours:02}:{minutes:02}'}"
 
 
 # Parsing
@@ -202,7 +242,13 @@ _ZONE: Callable[[int, bool], str] = lambda _count, _follows: r"Z|[+-]\d{2}(?::?\
 _FIELDS: dict[str, _Field] = {
     "y": (_year, _year_digits, _parse_year),
     "u": (_year, _year_digits, _parse_year),
-    "Y": (_year, _year_digits, _parse_year),
+    "Y": (_week_year, _year_digits, _parse_year),
+    "w": (_number(lambda moment: _week(moment)[1]), _digits, _whole),
+    "Q": (_quarter, lambda count, _follows: r"\d{1,2}" if count < 3 else r"Q[1-4]", _text),
+    "q": (_quarter, lambda count, _follows: r"\d{1,2}" if count < 3 else r"Q[1-4]", _text),
+    "e": (_number(lambda moment: (moment.weekday() + 1) % 7 + 1), _digits, _whole),
+    "A": (_number(_day_millis), _digits, _whole),
+    "O": (_gmt_offset, lambda _count, _follows: r"GMT(?:[+-]\d{1,2}(?::\d{2})?)?", _text),
     "M": (_month, _month_expression, _parse_month),
     "L": (_month, _month_expression, _parse_month),
     "d": (_number(lambda moment: moment.day), _digits, _whole),
@@ -222,7 +268,7 @@ _FIELDS: dict[str, _Field] = {
     "x": (lambda moment, count: _offset(moment, count, zulu=False), _ZONE, _text),
     "Z": (lambda moment, _count: _offset(moment, 2, zulu=False), _ZONE, _text),
     "z": (_zone_name, lambda _count, _follows: r"[A-Za-z][A-Za-z_/]*(?:[+-]\d+)?", _text),
-    "V": (_zone_name, lambda _count, _follows: r"[A-Za-z][A-Za-z_/]*(?:[+-]\d+)?", _text),
+    "V": (_zone_id, lambda _count, _follows: r"[A-Za-z][A-Za-z_/]*(?:[+-]\d+)?", _text),
 }
 
 
@@ -231,7 +277,10 @@ def date_of(fields: dict[str, Any]) -> dt.date:
     year = fields.get("y", fields.get("u", fields.get("Y", 1970)))
     if "D" in fields:
         return dt.date(year, 1, 1) + dt.timedelta(days=fields["D"] - 1)
-    return dt.date(year, fields.get("M", fields.get("L", 1)), fields.get("d", 1))
+    month, day = fields.get("M", fields.get("L", 1)), fields.get("d", 1)
+    if 28 < day <= 31:
+        day = min(day, calendar.monthrange(year, month)[1])  # February 30 is the last day of February, as in Java
+    return dt.date(year, month, day)
 
 
 def time_of(fields: dict[str, Any]) -> dt.time:
@@ -245,7 +294,7 @@ def time_of(fields: dict[str, Any]) -> dt.time:
 
 def moment_of(fields: dict[str, Any], zone: dt.tzinfo) -> dt.datetime:
     """Return the timestamp of parsed fields in UTC; ``zone`` counts if they contain none."""
-    for letter in "XxZzV":
+    for letter in "XxZzVO":
         if letter in fields:
             zone = zone_of(fields[letter])
     return dt.datetime.combine(date_of(fields), time_of(fields), zone).astimezone(dt.UTC)

@@ -63,10 +63,17 @@ def remainder_float(left: float, right: float) -> float:
 
 def scaled(number: Decimal, precision: int, scale: int) -> Decimal:
     """Round a decimal to a scale; raise if it does not fit into the precision."""
+    if not number.is_finite():
+        raise ArithmeticError(f"{number} is not a DECIMAL")
     rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, EXACT)
     if rounded.adjusted() >= precision - scale and rounded != 0:
         raise ArithmeticError(f"{number} does not fit into DECIMAL({precision}, {scale})")
-    return rounded
+    return without_negative_zero(rounded)
+
+
+def without_negative_zero(number: Decimal) -> Decimal:
+    """Return a decimal; Java's have no negative zero."""
+    return number or number.copy_abs()
 
 
 # Text

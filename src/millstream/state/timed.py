@@ -78,6 +78,8 @@ class TimedStore:
         self._counters: dict[int, Counter] = {}
         self.emitted = stored_number(txn, database, EMITTED)
         """The time up to which the operator has emitted final results."""
+        self.length_until_emitted: int | None = None
+        """If given, no entry expires before it is emitted, which is the case that long after its time."""
         self.counted = CountedRecords()
         """Records that are not yet part of any entry; there are none while entries are in memory."""
         self.count_singly: Callable[[Any, int], None] | None = None
@@ -103,7 +105,8 @@ class TimedStore:
     @property
     def expired(self) -> int:
         """The expiry time: entries at this time or earlier have expired."""
-        return self.observed - self.retention
+        expired = self.observed - self.retention
+        return expired if self.length_until_emitted is None else min(expired, self.emitted - self.length_until_emitted)
 
     @property
     def expired_before(self) -> int:

@@ -34,7 +34,8 @@ def _coalesce(*values: Any) -> Any:
 
 
 @function("IFNULL NVL", "T, T -> T", nulls=True)
-def _ifnull(value: Any, otherwise: Any) -> Any:
+def if_null(value: Any, otherwise: Any) -> Any:
+    """Return a value, another one if it is null."""
     return otherwise if value is None else value
 
 

@@ -14,7 +14,13 @@ from millstream.sql.values import as_text
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\*)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 _MISSING: Any = object()
-_DECODER = json.JSONDecoder(parse_float=Decimal)
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant)
 
 
 def _parsed(text: str) -> Any:
@@ -65,7 +71,7 @@ def _extract(text: str, path: str) -> str | None:
 def _is_json(text: str | None) -> bool:
     try:
         return text is not None and (_parsed(text), True)[1]
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -81,7 +87,7 @@ def _json_array_contains(text: str | None, value: Any) -> bool:
         return False
     try:
         values = _parsed(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(values, list) and any(
         item == value and isinstance(item, bool) == isinstance(value, bool) for item in values

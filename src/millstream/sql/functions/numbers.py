@@ -9,9 +9,7 @@ from typing import Any
 
 from millstream.sql.functions.registry import function
 from millstream.sql.types import Type, decimal
-from millstream.sql.values import EXACT, float_to_int
-
-_EACH = ("INTEGER -> INTEGER", "BIGINT -> BIGINT", "DECIMAL -> DECIMAL", "DOUBLE -> DOUBLE")
+from millstream.sql.values import EXACT, float_to_int, without_negative_zero, wrap32, wrap64
 
 
 def _whole_decimal(types: tuple[Type, ...]) -> Type:
@@ -19,17 +17,27 @@ def _whole_decimal(types: tuple[Type, ...]) -> Type:
 
 
 def _quantized(number: Decimal, digits: int, rounding: str) -> Decimal:
-    return number.quantize(Decimal(1).scaleb(-digits), rounding, EXACT)
+    return without_negative_zero(number.quantize(Decimal(1).scaleb(-digits), rounding, EXACT))
 
 
-@function("ABS", *_EACH)
+@function("ABS", "DECIMAL -> DECIMAL", "DOUBLE -> DOUBLE")
 def _abs(number: Any) -> Any:
     return abs(number)
 
 
+@function("ABS", "INTEGER -> INTEGER")
+def _abs_integer(number: int) -> int:
+    return wrap32(abs(number))
+
+
+@function("ABS", "BIGINT -> BIGINT")
+def _abs_bigint(number: int) -> int:
+    return wrap64(abs(number))
+
+
 @function("CEIL CEILING", "INTEGER -> INTEGER", "BIGINT -> BIGINT", "DOUBLE -> DOUBLE")
 def _ceil(number: Any) -> Any:
-    return float(math.ceil(number)) if isinstance(number, float) else number
+    return float(math.ceil(number)) if isinstance(number, float) and math.isfinite(number) else number
 
 
 @function("CEIL CEILING", "DECIMAL -> DECIMAL")
@@ -39,7 +47,7 @@ def _ceil_decimal(number: Decimal) -> Decimal:
 
 @function("FLOOR", "INTEGER -> INTEGER", "BIGINT -> BIGINT", "DOUBLE -> DOUBLE")
 def _floor(number: Any) -> Any:
-    return float(math.floor(number)) if isinstance(number, float) else number
+    return float(math.floor(number)) if isinstance(number, float) and math.isfinite(number) else number
 
 
 @function("FLOOR", "DECIMAL -> DECIMAL")
@@ -110,6 +118,13 @@ def _sign(number: Any) -> int:
     return int(number > 0) - int(number < 0)
 
 
+def _cube_root(number: float) -> float:
+    root = math.cbrt(number)
+    if math.isfinite(root) and round(root) ** 3 == number:  # the library may be off by the last bit
+        return float(round(root))
+    return root
+
+
 def _quiet(call: Any) -> Any:
     """Return a function of floats whose result is NaN where Python raises."""
 
@@ -126,7 +141,7 @@ def _quiet(call: Any) -> Any:
 
 for _name, _call in {
     "ACOS": math.acos, "ASIN": math.asin, "ATAN": math.atan, "COS": math.cos, "COSH": math.cosh, "SIN": math.sin,
-    "SINH": math.sinh, "TAN": math.tan, "TANH": math.tanh, "SQRT": math.sqrt, "CBRT": math.cbrt,
+    "SINH": math.sinh, "TAN": math.tan, "TANH": math.tanh, "SQRT": math.sqrt, "CBRT": _cube_root,
     "DEGREES": math.degrees, "RADIANS": math.radians, "EXP": math.exp,
     "COT": lambda number: 1 / math.tan(number) if number else math.inf,
 }.items():  # fmt: skip
@@ -202,7 +217,10 @@ def _geo_distance(*arguments: Any) -> float | None:
     phi1, phi2 = math.radians(lat1), math.radians(lat2)
     d_phi, d_lambda = phi2 - phi1, math.radians(lon2 - lon1)
     a = math.sin(d_phi / 2) ** 2 + math.sin(d_lambda / 2) ** 2 * math.cos(phi1) * math.cos(phi2)
-    return 2 * math.asin(math.sqrt(a)) * _RADIUS[unit.strip().upper()]
+    radius = _RADIUS.get(unit.strip().upper())
+    if radius is None:
+        raise ValueError(f"unit {unit!r} is unknown: use KM or MI")
+    return 2 * math.asin(math.sqrt(a)) * radius
 
 
 @function("GENERATE_SERIES", "INTEGER, INTEGER -> ARRAY<INTEGER>", "BIGINT, BIGINT -> ARRAY<BIGINT>")

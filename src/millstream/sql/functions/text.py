@@ -6,12 +6,10 @@ import binascii
 import hashlib
 import re
 import uuid
-from functools import lru_cache
 from typing import Any
 
 from millstream.sql.functions.registry import function
-
-_SAFE_LENGTH = 10_000_000
+from millstream.sql.java_patterns import MAX_LENGTH, java_expression, replaced
 
 
 @function("UCASE UPPER", "STRING -> STRING")
@@ -77,21 +75,29 @@ def _rpad(text: Any, length: int, padding: Any) -> Any:
 
 
 def _missing(text: Any, length: int, padding: Any) -> int:
-    if not padding or not 0 <= length <= _SAFE_LENGTH:
+    if not padding or not 0 <= length <= MAX_LENGTH:
         raise ValueError(f"a text cannot be padded to {length} with {padding!r}")
     return max(0, length - len(text))
 
 
 @function("REPEAT", "STRING, INTEGER -> STRING")
 def _repeat(text: str, count: int) -> str:
-    if len(text) * count > _SAFE_LENGTH:
-        raise ValueError(f"the result would have more than {_SAFE_LENGTH:,} characters")
+    _check_length(len(text) * count)
     return text * count
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_LENGTH:
+        raise ValueError(f"the result would have more than {MAX_LENGTH:,} characters")
 
 
 @function("REPLACE", "STRING, STRING, STRING -> STRING")
 def _replace(text: str, old: str, new: str) -> str:
-    return text.replace(old, new) if old else text
+    if not old:
+        return text
+    if len(text) * len(new) > MAX_LENGTH:
+        _check_length(len(text) + text.count(old) * (len(new) - len(old)))
+    return text.replace(old, new)
 
 
 @function("INSTR", "STRING, STRING -> INTEGER", "STRING, STRING, INTEGER -> INTEGER")
@@ -124,6 +130,8 @@ def _split_to_map(text: str, entries: str, pairs: str) -> dict[str, str] | None:
 
 @function("CHR CHAR", "INTEGER -> STRING")
 def _chr(code: int) -> str:
+    if 0xD800 <= code < 0xE000:
+        raise ValueError(f"{code} is half of a character, which UTF-8 cannot represent")
     return chr(code)
 
 
@@ -181,21 +189,15 @@ def _bytes(data: str | bytes) -> bytes:
 # Regular expressions
 
 
-@lru_cache(1000)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression in the syntax of Java."""
-    return re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern))
-
-
 @function("REGEXP_EXTRACT", "STRING, STRING -> STRING", "STRING, STRING, INTEGER -> STRING")
 def _regexp_extract(pattern: str, text: str, group: int = 0) -> str | None:
-    match = compiled(pattern).search(text)
+    match = java_expression(pattern).search(text)
     return None if match is None or group > len(match.groups()) else match[group]
 
 
 @function("REGEXP_EXTRACT_ALL", "STRING, STRING -> ARRAY<STRING>", "STRING, STRING, INTEGER -> ARRAY<STRING>")
 def _regexp_extract_all(pattern: str, text: str, group: int = 0) -> list[str] | None:
-    expression = compiled(pattern)
+    expression = java_expression(pattern)
     if group > expression.groups:
         return None
     return [match[group] for match in expression.finditer(text)]
@@ -203,8 +205,7 @@ def _regexp_extract_all(pattern: str, text: str, group: int = 0) -> list[str] | 
 
 @function("REGEXP_REPLACE", "STRING, STRING, STRING -> STRING")
 def _regexp_replace(text: str, pattern: str, new: str) -> str:
-    template = re.sub(r"\$(\d)", r"\\g<\1>", new.replace("\\", "\\\\"))
-    return compiled(pattern).sub(template, text)
+    return replaced(pattern, new, text)
 
 
 @function("REGEXP_SPLIT_TO_ARRAY", "STRING, STRING -> ARRAY<STRING>")
@@ -212,7 +213,7 @@ def _regexp_split(text: str, pattern: str) -> list[str]:
     if not pattern:
         return list(text)
     parts, start = [], 0
-    for match in compiled(pattern).finditer(text):
+    for match in java_expression(pattern).finditer(text):
         if match.end() > match.start():
             parts.append(text[start : match.start()])
             start = match.end()
@@ -244,32 +245,45 @@ def _first(text: str | None) -> str | None:
     return text[0] if text else None
 
 
+def _split_at(text: str, count: int, *, from_end: bool) -> tuple[str, str]:
+    if count < 0:
+        raise ValueError(f"{count} characters cannot be masked or kept")
+    position = max(0, len(text) - count) if from_end else count
+    return text[:position], text[position:]
+
+
 @function("MASK", "STRING -> STRING", f"STRING, {_FOUR} -> STRING", nulls=True)
 def _mask(text: str | None, *masks: str | None) -> str | None:
     return None if text is None else _masked(text, *map(_first, masks or _MASKS))
 
 
 @function("MASK_LEFT", "STRING, INTEGER -> STRING", f"STRING, INTEGER, {_FOUR} -> STRING", nulls=True)
-def _mask_left(text: str | None, count: int, *masks: str | None) -> str | None:
-    return None if text is None else _masked(text[:count], *map(_first, masks or _MASKS)) + text[count:]
+def _mask_left(text: str | None, count: int | None, *masks: str | None) -> str | None:
+    if text is None or count is None:
+        return None
+    left, right = _split_at(text, count, from_end=False)
+    return _masked(left, *map(_first, masks or _MASKS)) + right
 
 
 @function("MASK_RIGHT", "STRING, INTEGER -> STRING", f"STRING, INTEGER, {_FOUR} -> STRING", nulls=True)
-def _mask_right(text: str | None, count: int, *masks: str | None) -> str | None:
-    if text is None:
+def _mask_right(text: str | None, count: int | None, *masks: str | None) -> str | None:
+    if text is None or count is None:
         return None
-    kept = max(0, len(text) - count)
-    return text[:kept] + _masked(text[kept:], *map(_first, masks or _MASKS))
+    left, right = _split_at(text, count, from_end=True)
+    return left + _masked(right, *map(_first, masks or _MASKS))
 
 
 @function("MASK_KEEP_LEFT", "STRING, INTEGER -> STRING", f"STRING, INTEGER, {_FOUR} -> STRING", nulls=True)
-def _mask_keep_left(text: str | None, count: int, *masks: str | None) -> str | None:
-    return None if text is None else text[:count] + _masked(text[count:], *map(_first, masks or _MASKS))
+def _mask_keep_left(text: str | None, count: int | None, *masks: str | None) -> str | None:
+    if text is None or count is None:
+        return None
+    left, right = _split_at(text, count, from_end=False)
+    return left + _masked(right, *map(_first, masks or _MASKS))
 
 
 @function("MASK_KEEP_RIGHT", "STRING, INTEGER -> STRING", f"STRING, INTEGER, {_FOUR} -> STRING", nulls=True)
-def _mask_keep_right(text: str | None, count: int, *masks: str | None) -> str | None:
-    if text is None:
+def _mask_keep_right(text: str | None, count: int | None, *masks: str | None) -> str | None:
+    if text is None or count is None:
         return None
-    kept = max(0, len(text) - count)
-    return _masked(text[:kept], *map(_first, masks or _MASKS)) + text[kept:]
+    left, right = _split_at(text, count, from_end=True)
+    return _masked(left, *map(_first, masks or _MASKS)) + right

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from millstream.sql.coercion import (
     can_pass,
 )
+from millstream.sql.functions.arrays import if_null
 from millstream.sql.functions.registry import Overload, bind, similar_names, substitute
 from millstream.sql.functions.user import overloads_of
 from millstream.sql.generate.code import Code, Generator, code_of
@@ -23,6 +26,8 @@ from millstream.sql.types import (
     Type,
 )
 
+_CONSTANT = re.compile(r"\(-?\d+\)|c\d+")
+"""Code of a constant."""
 UNITS = frozenset(["MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR"])
 
 
@@ -86,6 +91,9 @@ def _call_text(generator: Generator, overload: Overload, texts: list[str], check
 
 def _unguarded_text(generator: Generator, overload: Overload, texts: list[str], checked: list[bool]) -> str:
     call = generator.constant(overload.call)
+    if overload.call is if_null and _CONSTANT.fullmatch(texts[1]):
+        name = generator.variable()  # no call for what every SUM contains
+        return f"({texts[1]} if ({name} := {texts[0]}) is None else {name})"
     if overload.takes_nulls:
         return f"{call}({', '.join(texts)})"
     strict = [text for text, check in zip(texts, checked, strict=True) if check]

@@ -13,6 +13,7 @@ from millstream.schemas.framing import add_schema_id, split_schema_id
 from millstream.schemas.messages import Messages
 from millstream.schemas.protobuf import message_index, message_path
 from millstream.schemas.registry import Schema, SchemaRegistry
+from millstream.sql.rows.avro_fields import fitting
 from millstream.sql.rows.formats import Columns, JsonRows, RowSerde
 from millstream.sql.rows.plain import from_plain, object_reader
 from millstream.sql.rows.schemas import AVRO_NAME, PROTOBUF_NAME, avro_record, avro_type, json_schema, proto_text
@@ -65,7 +66,7 @@ class AvroRows(RowSerde):
         text = where.text(lambda: msgspec.json.encode(own).decode())
         registry: Any = _FixedId(where)
         self._inner: Avro[Any] = Avro(text, registry, subject=where.subject, as_written=True)
-        self._names_of_fields = _field_names(text, self._names)
+        self._fit = None if where.id is None else fitting(msgspec.json.decode(text))
         self._read = object_reader(dict(columns)) if is_wrapped else from_plain(only)
 
     def encode(self, row: Any, /) -> bytes:
@@ -73,7 +74,8 @@ class AvroRows(RowSerde):
         items = self._items(row)
         if not self._is_wrapped:
             return None if items[0] is None else self._inner.encode(items[0])  # type: ignore[return-value]  # null
-        return self._inner.encode(dict(zip(self._names_of_fields, items, strict=True)))
+        value = dict(zip(self._names, items, strict=True))
+        return self._inner.encode(value if self._fit is None else self._fit(value))
 
     def decode(self, data: bytes, /) -> Any:
         """Decode a row as its writer's schema describes it."""
@@ -81,14 +83,6 @@ class AvroRows(RowSerde):
         if not self._is_wrapped:
             return self._row({self._names[0]: self._read(value)})
         return None if value is None else self._row(self._read(value))
-
-
-def _field_names(text: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names that the fields of a schema have for columns, which may be written in another case."""
-    schema = msgspec.json.decode(text)
-    fields = [field["name"] for field in schema.get("fields", ())] if isinstance(schema, dict) else []
-    upper = {field.upper(): field for field in fields}
-    return tuple(name if name in fields else upper.get(name.upper(), name) for name in names)
 
 
 class JsonSchemaRows(JsonRows):

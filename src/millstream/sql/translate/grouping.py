@@ -158,6 +158,7 @@ class Grouping:
             counts=counts,
             merger=Function(lambda earlier, later: later if earlier is None else ready.merge(earlier, later), 2),
             final=is_final,
+            keeps_unemitted=True if is_final and self.window.retention is not None else None,
             retention=None if kept == windows.retention else kept,
             ready=ready,
             name=name,

@@ -109,7 +109,8 @@ class QueryNames:
         """Yield the columns that a star stands for."""
         inputs = self.inputs if star.source is None else [self.source(star.source, star.offset)]
         for each in inputs:
-            bounds = BOUNDS if self._shows_bounds and each.relation.window is not None else {}
+            shows_bounds = self._shows_bounds or self.is_joined  # a join of windows keeps both bounds as columns
+            bounds = BOUNDS if shows_bounds and each.relation.window is not None else {}
             names = dict.fromkeys((*each.relation.keys, *bounds, *each.columns))
             yield from ((each, name) for name in names)
 

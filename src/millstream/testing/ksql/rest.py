@@ -26,6 +26,8 @@ from millstream.testing.ksql.registry import MemoryRegistry, schemas_of
 from millstream.testing.ksql.running import Outcome, judged
 
 _ENCODER = msgspec.json.Encoder(enc_hook=repr, decimal_format="number")
+_PARTITIONS = 4
+"""The number of partitions in ksqlDB's tests, unless a case gives another one."""
 _IDLE = 5
 """How often a push query may have nothing before it is taken to be at its end."""
 
@@ -62,15 +64,20 @@ class _RestRun:
                     self._app.sql(text)
         return executed
 
+    @property
+    def _partitions(self) -> int:
+        """How many partitions topics have: ROWPARTITION and LIMIT without ORDER BY show it."""
+        return max((topic.get("partitions") or 0 for topic in self._case.topics), default=0) or _PARTITIONS
+
     def outcome(self) -> Outcome:
         """Run the case and compare what it answers and writes."""
-        with TestDriver(self._app) as driver:
+        with TestDriver(self._app, partitions=self._partitions) as driver:
             published = self._app.published_sql
             session = Session(lambda: driver.broker, published=published, tables=lambda: driver.tables)
             session.catalog.settings.update({EARLIEST: "earliest", **self._settings})
             for each in published.relations:
                 if each.relation.topic not in driver.topics:
-                    driver.broker.create_topic(each.relation.topic, TopicConfig(partitions=1))
+                    driver.broker.create_topic(each.relation.topic, TopicConfig(partitions=self._partitions))
             problem = self._run(driver, session)
             if self._case.is_refusal:
                 reason = EXTENSIONS.get(self._case.id)
