@@ -141,6 +141,8 @@ class TokenCursor:
     def unexpected(self, wanted: str, words: list[str] | None = None) -> NoReturn:
         """Refuse the current token; ``words`` are those it might have been meant to be."""
         token, hint = self.token, None
+        if token.kind == "variable":
+            refuse(self.text, token.start, f"the variable {token.text} is not defined", "use DEFINE before it")
         if words and token.kind == "name":
             similar = difflib.get_close_matches(token.text, words, 1, 0.7)
             hint = f"did you mean {similar[0]}?" if similar else None

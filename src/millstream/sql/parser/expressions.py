@@ -300,8 +300,6 @@ class ExpressionParser(TokenCursor):
 
     def _column(self) -> AnyExpression:
         offset = self.token.start
-        if self.token.kind == "variable":
-            refuse(self.text, offset, f"the variable {self.token.text} is not defined", "use DEFINE before it")
         name = self.name("an expression")
         if not self.take_symbol("."):
             return Column(name=name, offset=offset)
