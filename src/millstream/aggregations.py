@@ -152,6 +152,13 @@ class CollectSet(Aggregation, frozen=True):
             state = {}
         return state if identity in state else {**state, identity: None if identity is value else value}
 
+    def add_in_place(self, state: dict[Any, Any] | None, value: Any, /) -> dict[Any, Any]:
+        """Add a value to a state that nobody else has: a copy for each new value would take longer and longer."""
+        identity = _identity(value)
+        state = {} if state is None else state
+        state.setdefault(identity, None if identity is value else value)
+        return state
+
     def merge(self, earlier: dict[Any, Any], later: dict[Any, Any], /) -> dict[Any, Any]:
         return earlier | {identity: value for identity, value in later.items() if identity not in earlier}
 
@@ -169,6 +176,12 @@ class CountDistinct(Aggregation, frozen=True):
         if state is None:
             return {identity: None}
         return state if identity in state else {**state, identity: None}
+
+    def add_in_place(self, state: dict[Any, Any] | None, value: Any, /) -> dict[Any, Any]:
+        """Add a value to a state that nobody else has, as ``CollectSet`` does."""
+        state = {} if state is None else state
+        state[_identity(value)] = None
+        return state
 
     def merge(self, earlier: dict[Any, Any], later: dict[Any, Any], /) -> dict[Any, Any]:
         return earlier | later
@@ -319,16 +332,16 @@ def state_signature(aggregation: Aggregation) -> str:
 
 
 def is_stable(aggregation: Aggregation) -> bool:
-    """Return whether no state is changed in place when a value is added: true unless user code computes it.
+    """Return whether no state is changed in place when a value is added: user code may do so, and sets that grow do.
 
     >>> is_stable(Several(("low", "best"), (Min(), Top(3)), (0, 0)))
     True
     """
     if isinstance(aggregation, Several):
         return all(map(is_stable, aggregation.parts))
-    return (
-        is_stable(aggregation.of) if isinstance(aggregation, Counted) else not isinstance(aggregation, UserAggregation)
-    )
+    if isinstance(aggregation, Counted):
+        return is_stable(aggregation.of)
+    return not isinstance(aggregation, UserAggregation | CollectSet | CountDistinct)
 
 
 def finisher(ready: Aggregation, build: Callable[..., Any] | None = None) -> Callable[[Any], Any]:

@@ -12,7 +12,7 @@ from millstream.operators.aggregation import Step, collector_of, finishing, fini
 from millstream.operators.coded import ProcessCoded
 from millstream.operators.columns import Chunk, ColumnBatch, Port, ProcessColumns, do_nothing
 from millstream.operators.emitting import Emitter, store_of
-from millstream.operators.protection import protected
+from millstream.operators.protection import may_change_in_place, protected
 from millstream.operators.runtime import Process, RecordContext, Runtime, operator
 from millstream.plan.stateful import Aggregate, Count, Reduce
 from millstream.state.keyvalue import KeyValueStore, StoredRow
@@ -38,7 +38,9 @@ def _reduce(node: Reduce, forward: Process, runtime: Runtime) -> Port:
 
 @operator.register(Aggregate)
 def _aggregate(node: Aggregate, forward: Process, runtime: Runtime) -> tuple[Port, ...]:
-    steps = (protected(with_key(adder), node, runtime) for adder in (node.adder, *node.other_adders))
+    in_place = may_change_in_place(node, runtime)
+    adders = (with_key(adder, in_place=in_place) for adder in (node.adder, *node.other_adders))
+    steps = (protected(adder, node, runtime) for adder in adders)
     return tuple(_aggregation(node, forward, runtime, node.initial, step) for step in steps)
 
 

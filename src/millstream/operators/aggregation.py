@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from millstream.aggregations import Several, finisher, is_stable
+from millstream.aggregations import Aggregation, Several, finisher, is_stable
 from millstream.foundation.object_codec import value_codec
 from millstream.functions import Function
 from millstream.operators.columns import ChangeCollector, ColumnBatch, ProcessColumns
 from millstream.operators.runtime import Process, Runtime
-from millstream.operators.several import compiled_adder, compiled_counter, compiled_finisher
+from millstream.operators.several import adder_of, compiled_adder, compiled_counter, compiled_finisher
 from millstream.plan.stateful import Aggregate, Count, Reduce, WindowedAggregate
 from millstream.plan.tables import TableAggregate
 from millstream.state.segments import position_layout
@@ -23,14 +23,19 @@ Step: TypeAlias = Callable[[Any, Any, Any], Any]
 """(key, old value or None, value) → new value, None to delete the row."""
 
 
-def with_key(function: Function) -> Step:
-    """Return a function of (key, old, value), whether ``function`` takes the key or not."""
+def with_key(function: Function, *, in_place: bool = False) -> Step:
+    """Return a function of (key, old, value), whether ``function`` takes the key or not.
+
+    With ``in_place``, it may change the old value if it is the state of a built-in aggregation.
+    """
     call = function.call
     owner = getattr(call, "__self__", None)
     if isinstance(owner, Several) and call.__name__ == "count":
         return compiled_counter(owner)
     if isinstance(owner, Several) and call.__name__ == "add":
-        call = compiled_adder(owner)
+        call = compiled_adder(owner, in_place=in_place)
+    elif isinstance(owner, Aggregation) and call.__name__ == "add":
+        call = adder_of(owner, in_place=in_place)
     return call if function.arity == 3 else lambda _key, old, value: call(old, value)
 
 

@@ -20,13 +20,18 @@ IMMUTABLE_TYPES = frozenset(
 """Types whose objects cannot be changed in place."""
 
 
+def may_change_in_place(node: Node, runtime: Runtime) -> bool:
+    """Whether nobody needs an aggregate as it was: the app ends at an error, and no reader gets old values."""
+    return not (runtime.continues_on_error or node in runtime.plan.sending_old)
+
+
 def protected(step: Step, node: Node, runtime: Runtime, *, always: bool = False) -> Step:
     """Return ``step``, with a copy of the aggregate if a change in place could be observed.
 
     That is the case if the app continues after an error, if readers get old values, or with ``always``.
     """
     is_ready = getattr(node, "ready", None) is not None
-    if is_ready or not (always or runtime.continues_on_error or node in runtime.plan.sending_old):
+    if is_ready or (may_change_in_place(node, runtime) and not always):
         return step
     codec = value_codec(runtime.plan.declared[node].value)
     encode, decode = codec.encode, codec.decode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.aggregations import Aggregation, Count, Several, Sum
+from millstream.aggregations import Aggregation, CollectSet, Count, CountDistinct, Several, Sum
 
 _FINISHED: dict[type, str] = {Count: "{state} or 0"}
 _ADDED: dict[type, str] = {
@@ -15,7 +15,12 @@ _ADDED: dict[type, str] = {
 """What these aggregations do with a state, and with a value, as code; others are called."""
 
 
-def compiled_adder(several: Several) -> Callable[[list[Any] | None, list[Any]], list[Any]]:
+def adder_of(part: Aggregation, *, in_place: bool) -> Callable[[Any, Any], Any]:
+    """Return what adds a value to a state; with ``in_place``, nobody else has the state."""
+    return part.add_in_place if in_place and isinstance(part, CollectSet | CountDistinct) else part.add
+
+
+def compiled_adder(several: Several, *, in_place: bool) -> Callable[[list[Any] | None, list[Any]], list[Any]]:
     """Return what ``add`` of several aggregations does."""
     if not several.parts:
         return several.add
@@ -24,7 +29,7 @@ def compiled_adder(several: Several) -> Callable[[list[Any] | None, list[Any]], 
     for number, (part, index) in enumerate(zip(several.parts, several.indexes, strict=True)):
         state = f"s{number}"
         added = _ADDED.get(type(part), "a{number}({state}, v)").format(state=state, number=number)
-        names[f"a{number}"] = part.add
+        names[f"a{number}"] = adder_of(part, in_place=in_place)
         items.append(f"{state} if (v := values[{index}]) is None else {added}")
     states = _states(several)
     return _compiled(f"[{states}] = states or empty\n    return [{', '.join(items)}]", "states, values", names)

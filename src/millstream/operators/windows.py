@@ -30,7 +30,7 @@ from millstream.operators.columns import (
     ProcessColumns,
     record_by_record,
 )
-from millstream.operators.protection import protected
+from millstream.operators.protection import may_change_in_place, protected
 from millstream.operators.runtime import Process, Runtime, operator
 from millstream.plan.stateful import WindowedAggregate
 from millstream.records import Windowed
@@ -77,7 +77,8 @@ class WindowAggregator:
         self.begin: Callable[[], Any] = _nothing if node.initial is None else node.initial
         """Returns the aggregate before its first record."""
         shares = isinstance(node.windows, SlidingWindows)  # a new window starts with the aggregate of another one
-        step = protected(with_key(adder), node, runtime, always=shares)
+        in_place = may_change_in_place(node, runtime) and not shares
+        step = protected(with_key(adder, in_place=in_place), node, runtime, always=shares)
         self.added: Step = step if node.initial is not None else _or_first(step)
         """Returns the aggregate with one more value."""
         self.added_several = _counting(node)
