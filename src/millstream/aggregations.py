@@ -153,7 +153,7 @@ class CollectSet(Aggregation, frozen=True):
         return state if identity in state else {**state, identity: None if identity is value else value}
 
     def add_in_place(self, state: dict[Any, Any] | None, value: Any, /) -> dict[Any, Any]:
-        """Add a value to a state that nobody else has: a copy for each new value would take longer and longer."""
+        """Add a value to a state that is not used elsewhere: copies for new values would take longer and longer."""
         identity = _identity(value)
         state = {} if state is None else state
         state.setdefault(identity, None if identity is value else value)
@@ -178,7 +178,7 @@ class CountDistinct(Aggregation, frozen=True):
         return state if identity in state else {**state, identity: None}
 
     def add_in_place(self, state: dict[Any, Any] | None, value: Any, /) -> dict[Any, Any]:
-        """Add a value to a state that nobody else has, as ``CollectSet`` does."""
+        """Add a value to a state that is not used elsewhere, as ``CollectSet`` does."""
         state = {} if state is None else state
         state[_identity(value)] = None
         return state

@@ -101,7 +101,7 @@ def test_windows_that_expire_before_the_batch_ends_are_joined(caching: bool) -> 
         stream.filter(lambda value, side=side: value == side).group_by_key().windowed_by(windows).count(name=side)
         for side in ("left", "right")
     )
-    joined = left.join(right, lambda one, other: one + other)
+    joined = left.join(right, lambda n, m: n + m)
     joined.to_stream(lambda window, _: f"{window.key} {window.start}").to("out")
     records: list[Row] = [
         (b"k%d" % key, side, time + key) for time in (0, 1000) for side in (b"left", b"right") for key in range(3)

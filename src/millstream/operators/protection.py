@@ -21,7 +21,7 @@ IMMUTABLE_TYPES = frozenset(
 
 
 def may_change_in_place(node: Node, runtime: Runtime) -> bool:
-    """Whether nobody needs an aggregate as it was: the app ends at an error, and no reader gets old values."""
+    """Whether an aggregate is not needed as it was: the app ends at an error, and no reader gets old values."""
     return not (runtime.continues_on_error or node in runtime.plan.sending_old)
 
 

@@ -16,7 +16,7 @@ _ADDED: dict[type, str] = {
 
 
 def adder_of(part: Aggregation, *, in_place: bool) -> Callable[[Any, Any], Any]:
-    """Return what adds a value to a state; with ``in_place``, nobody else has the state."""
+    """Return what adds a value to a state; with ``in_place``, the state is not used elsewhere."""
     return part.add_in_place if in_place and isinstance(part, CollectSet | CountDistinct) else part.add
 
 
