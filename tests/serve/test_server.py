@@ -133,7 +133,7 @@ def test_a_used_port_is_an_error_or_the_next_one_is_used(data_dir: Path) -> None
     second = WebServer(data_dir, requires_token=False)
     assert first.url != second.url
     taken = int(first.url.rpartition(":")[2])
-    with pytest.raises(StateError, match=f"cannot listen on 127.0.0.1:{taken}"):
+    with pytest.raises(StateError, match=f"cannot listen on 127.0.0.1:{taken}: Address already in use; choose"):
         WebServer(data_dir, address=WebAddress(port=taken), requires_token=False)
     first.close()
     second.close()

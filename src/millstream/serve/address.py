@@ -64,7 +64,7 @@ class WebAddress(NamedTuple):
 def bind(address: WebAddress) -> socket.socket:
     """Return a socket that listens on an address."""
     ports = [address.port] if address.port is not None else range(FIRST_PORT, FIRST_PORT + _PORT_ATTEMPTS)
-    last_error: OSError | None = None
+    last_error = OSError()
     for port in ports:
         try:
             family = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM)[0][0]
@@ -82,7 +82,8 @@ def bind(address: WebAddress) -> socket.socket:
             last_error = error
     name = f"{address.host}:{address.port}" if address.port is not None else f"any port of {address.host}"
     raise StateError(
-        f"cannot listen on {name}: {last_error}", hint="choose another address with --web HOST:PORT"
+        f"cannot listen on {name}: {last_error.strerror or last_error}",
+        hint="choose another address with --web HOST:PORT",
     ) from last_error
 
 

@@ -105,7 +105,8 @@ class HttpEndpoint:
         except ConnectorError as error:
             return [str(error)]
         except OSError as error:
-            return [f"cannot listen on {self._address[0]}:{self._address[1]}: {error}; choose another address"]
+            host, port = self._address[:2]
+            return [f"cannot listen on {host}:{port}: {error.strerror or error}; choose another address"]
         return []
 
     def open(self, position: bytes | None, context: ConnectorContext, /) -> HttpEndpointReader:
