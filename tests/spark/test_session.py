@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import py4j.java_gateway
 import pytest
+from pyspark import SparkContext
 from tests.spark.rpc import requires_authentication
 
 from millstream import Config
 from millstream.broker import TopicConfig
 from millstream.errors import DefinitionError
 from millstream.log import EmbeddedLog
+from millstream.spark import session
 from millstream.spark.run import stop_spark
 from millstream.spark.session import spark_context, spark_session
 
@@ -89,6 +94,22 @@ def test_the_rpc_port_deserializes_nothing_without_authentication() -> None:
     port = int(context.getConf().get("spark.driver.port") or 0)
     assert requires_authentication("127.0.0.1", port)
     assert context.parallelize(range(10), 2).map(lambda number: number + 1).sum() == 55  # workers are not affected
+
+
+def test_a_start_that_is_interrupted_prints_no_stack_trace(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway: Any = py4j.java_gateway
+    monkeypatch.setattr(gateway, "logging", logging)  # as before the first start in a process
+
+    def interrupt(*_: object, **__: object) -> None:
+        gateway.logging.error("KeyboardInterrupt while sending command.")  # as its client does
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        session._prepare(Config())
+    assert "root" not in {record.name for record in caplog.records}
 
 
 def test_a_running_spark_is_returned_without_reading_its_settings_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ is referenced must exist.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -22,6 +23,34 @@ from millstream.foundation.page_walk import PageWalk, read_metas
 
 _SMALL_BYTES = 1 << 20  # following 256 pages lasts some milliseconds
 _CREATION_SECONDS = 1.0
+_LOCK_BYTES = 8192
+"""What an environment uses of its lock file: a header, and the entries of up to 125 readers."""
+_NEW_BYTES = 65_536
+"""More than LMDB writes to create an environment."""
+
+
+def reserve_space(directory: Path) -> None:
+    """Raise before LMDB creates the files of an environment on a full disk.
+
+    LMDB maps its lock file and writes to the map: a page for which there is no space ends the process with SIGBUS. And
+    it would leave a data file without a header, which could not be told from a damaged one.
+    """
+    _reserve_lock(directory / "lock.mdb")
+    if not (directory / "data.mdb").exists():
+        status = os.statvfs(directory)
+        if status.f_bavail * status.f_frsize < _NEW_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
+
+
+def _reserve_lock(path: Path) -> None:
+    """Allocate a lock file that is empty; closing one that is used would release the locks that LMDB holds on it."""
+    if (path.exists() and path.stat().st_size > 0) or not hasattr(os, "posix_fallocate"):
+        return
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(file, 0, _LOCK_BYTES)
+    finally:
+        os.close(file)
 
 
 def check_header(directory: Path) -> None:

@@ -28,7 +28,7 @@ from millstream.foundation.checked import (
 )
 from millstream.foundation.content import check_content, read_content, write_content
 from millstream.foundation.damage import damaged
-from millstream.foundation.data_file import check_file, check_header, file_bytes, file_id, read_format
+from millstream.foundation.data_file import check_file, check_header, file_bytes, file_id, read_format, reserve_space
 from millstream.foundation.storage_errors import storage_error
 from millstream.foundation.transactions import Transaction, WriteTransaction
 
@@ -68,11 +68,11 @@ class Environment:
         self.readonly = readonly
         self._pid = os.getpid()
         self._write_lock = threading.RLock()
-        self._readers = 0
-        self._map_changed = threading.Condition()
+        self._readers, self._map_changed = 0, threading.Condition()
         with translate_storage_errors(path):
             if not readonly:
                 make_private_directory(path)
+                reserve_space(path)
             check_header(path)
             self._lmdb: Any = lmdb.open(
                 str(path),

@@ -22,7 +22,7 @@ from millstream.errors import DefinitionError, EngineError
 from millstream.foundation.open_files import raise_open_file_limit
 from millstream.spark.datasource import FORMAT, register
 from millstream.spark.java import check_java
-from millstream.spark.quiet import silence_lost_connections
+from millstream.spark.quiet import silence_lost_connections, silence_py4j
 from millstream.spark.settings import is_local, master_of, open_ports, public_settings, session_settings
 from millstream.spark.stderr_filter import filtered_stderr
 
@@ -83,6 +83,7 @@ def _prepare(config: Config) -> SparkContext:
     try:
         with filtered_stderr():
             _import_while_java_starts()
+            silence_py4j()
             # the JVM gets its settings as arguments, which `ps` shows; secrets follow over its socket
             SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=True).setAll(list(public.items())))
             conf = SparkConf(loadDefaults=True).setAll(list(settings.items()))
