@@ -12,7 +12,7 @@ import argparse
 import os
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from benchmarks.peers.running import cpu_seconds
@@ -56,7 +56,7 @@ def _backlog(directory: Path, name: str, system: SendingSystem) -> tuple[float, 
     for number in range(MESSAGES[name]):
         system.send(number, message(number))
     seconds, cpu = _catch_up(process)
-    with process.open() as log:
+    with closing(process.open()) as log:
         stored = sum(part.end for part in log.offsets(process.topics[name]))
     assert stored == MESSAGES[name], f"{stored} messages are stored"
     without_messages = _catch_up(process)
