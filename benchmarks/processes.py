@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -12,9 +14,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def process_tree(root: int) -> list[int]:
     """Return the ids of a process and all its descendants."""
     pids = [root]
-    for task in Path(f"/proc/{root}/task").glob("*/children"):
-        for child in task.read_text().split():
-            pids += process_tree(int(child))
+    with suppress(OSError):  # it ends meanwhile
+        for task in Path(f"/proc/{root}/task").glob("*/children"):
+            for child in task.read_text().split():
+                pids += process_tree(int(child))
     return pids
 
 
@@ -28,7 +31,12 @@ def memory_megabytes(pid: int, field: Literal["Pss", "Private_Dirty"]) -> float:
     return kibibytes * 1024 / 1e6
 
 
-def cpu_seconds(pid: int) -> float:
+def cpu_seconds(roots: Sequence[int]) -> float:
+    """Return the processor time of processes and their descendants, including those that have ended."""
+    return sum(process_cpu_seconds(pid) for root in roots for pid in process_tree(root))
+
+
+def process_cpu_seconds(pid: int) -> float:
     """Return the processor time of a process and of its children that have ended, 0 if it has ended itself."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

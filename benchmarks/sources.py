@@ -15,7 +15,7 @@ import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from benchmarks.peers.running import cpu_seconds
+from benchmarks.processes import cpu_seconds
 from tests.connectors.message_source_kills import ConnectProcess
 from tests.connectors.sending_systems import SERVERS, SYSTEMS, SendingSystem, message, sending_system
 from tests.servers.debian import NoServerError

@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.processes import cpu_seconds, kind_of, memory_megabytes, process_tree
+from benchmarks.processes import cpu_seconds, kind_of, memory_megabytes, process_cpu_seconds, process_tree
 
 from millstream.broker import Output, TopicConfig
 from millstream.foundation.blocks import block_of
@@ -89,7 +89,7 @@ def start_once(data_dir: Path, number: int) -> Start:
         with running(data_dir) as process:
             await_result(log, positions, data_dir)
             clock = time.perf_counter() - started_at
-            cpu = sum(map(cpu_seconds, process_tree(process.pid)))
+            cpu = cpu_seconds([process.pid])
             stopped_at = time.perf_counter()
     return Start(clock, cpu, time.perf_counter() - stopped_at)
 
@@ -110,9 +110,9 @@ def measure_idle(data_dir: Path, seconds: float) -> dict[str, Any]:
             await_result(log, positions, data_dir)
             time.sleep(SETTLE_SECONDS)
             pids = process_tree(process.pid)
-            before = {pid: cpu_seconds(pid) for pid in pids}
+            before = {pid: process_cpu_seconds(pid) for pid in pids}
             time.sleep(seconds)
-            cpu = by_kind(pids, lambda pid: 100 * (cpu_seconds(pid) - before[pid]) / seconds)
+            cpu = by_kind(pids, lambda pid: 100 * (process_cpu_seconds(pid) - before[pid]) / seconds)
             memory = by_kind(pids, lambda pid: memory_megabytes(pid, "Pss"))
             private = by_kind(pids, lambda pid: memory_megabytes(pid, "Private_Dirty"))
     return {"seconds": seconds, "% of a core": cpu, "MB": memory, "MB, private": private}

@@ -25,7 +25,7 @@ from benchmarks.nexmark.load import TOPICS, create_topics, load
 from benchmarks.nexmark.model import events
 from benchmarks.nexmark.reference import database, difference
 from benchmarks.nexmark.results import TARGET, rows_of
-from benchmarks.peers.running import cpu_seconds
+from benchmarks.processes import cpu_seconds
 
 from millstream.batch.report import BatchReport
 from millstream.broker import Broker

@@ -6,15 +6,15 @@ import os
 import signal
 import subprocess
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.processes import cpu_seconds
+
 _STOP_SECONDS = 20.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class SideFailedError(Exception):
@@ -116,23 +116,3 @@ def running(side: Side, task: Task) -> Iterator[Run]:
         yield run
     finally:
         run.stop()
-
-
-def cpu_seconds(roots: Sequence[int]) -> float:
-    """Return the CPU time used by processes and their descendants, including those that have exited."""
-    children: dict[int, list[int]] = defaultdict(list)
-    used: dict[int, float] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # the process has just exited
-            children[int(fields[1])].append(int(entry.name))
-            used[int(entry.name)] = sum(map(int, fields[11:15])) / _TICKS
-    pending, total = [*roots], 0.0
-    while pending:
-        pid = pending.pop()
-        total += used.get(pid, 0.0)
-        pending += children[pid]
-    return total
