@@ -33,7 +33,7 @@ def reserve_space(directory: Path) -> None:
     """Raise before LMDB creates the files of an environment on a full disk.
 
     LMDB maps its lock file and writes to the map: a page for which there is no space ends the process with SIGBUS. And
-    it would leave a data file without a header, which could not be told from a damaged one.
+    it would leave a data file without a header, which looks like a damaged one.
     """
     _reserve_lock(directory / "lock.mdb")
     if not (directory / "data.mdb").exists():
