@@ -20,7 +20,7 @@ from tests.connectors.message_source_kills import ConnectProcess
 from tests.connectors.sending_systems import SERVERS, SYSTEMS, SendingSystem, message, sending_system
 from tests.servers.debian import NoServerError
 
-MESSAGES = {"files": 500_000, "webhooks": 5_000, "polling": 20_000, "mqtt": 5_000, "rabbitmq": 50_000, "sqs": 3_000}
+MESSAGES = {"files": 500_000, "webhooks": 5_000, "polling": 20_000, "mqtt": 2_000, "rabbitmq": 50_000, "sqs": 3_000}
 """As many as take some seconds."""
 WARM_UP = 100
 
