@@ -179,3 +179,23 @@ def test_the_tables_of_an_app_that_has_run_are_read_without_its_code(call: Call,
     assert "ZONES" in call("sql", "--app", "taxi", "-c", "SHOW QUERIES;").stdout
     explained = call("sql", "-c", "EXPLAIN SELECT * FROM zones WHERE zone = 'Mitte';").stdout
     assert "read 1 key of the stored table ZONES" in explained
+
+
+def test_tables_show_decimals_bytes_times_and_nan_without_quotes(call: Call, file: Path) -> None:
+    columns = "CAST(km AS DECIMAL(4, 2)) AS d, TO_BYTES(zone, 'utf8') AS b, FROM_UNIXTIME(0) AS t, SQRT(-km) AS n"
+    statements = f"INSERT INTO rides VALUES (7, 'Mitte', 3.5); SELECT {columns} FROM rides;"
+    lines = call("sql", str(file), "-c", statements).output.splitlines()
+    assert lines[-1].split() == ["3.50", "TWl0dGU=", "1970-01-01T00:00:00.000", "NaN"]
+
+
+def test_run_script_executes_the_statements_of_a_file(call: Call, file: Path, tmp_path: Path) -> None:
+    script = tmp_path / "statements.sql"
+    script.write_text("INSERT INTO rides VALUES (7, 'Mitte', 3.5);\nSELECT zone FROM rides;\n")
+    assert call("sql", str(file), "-c", f"RUN SCRIPT '{script}';").output.splitlines()[-1] == "Mitte"
+    result = call("sql", str(file), "-c", "run script missing.sql")
+    assert "the script 'missing.sql' cannot be read" in result.stderr
+
+
+def test_a_table_whose_app_has_not_run_says_so(call: Call, file: Path) -> None:
+    result = call("sql", str(file), "-c", "SELECT * FROM zones;")
+    assert "ZONES has no rows yet" in result.stderr

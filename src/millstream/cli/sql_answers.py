@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
+import math
 import sys
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -12,6 +16,7 @@ from millstream.cli.output import show_message
 from millstream.foundation.text import format_value, json_line, printable
 from millstream.queries.answers import Answer, Change, Changes, Message, Result, rows_of
 from millstream.sql.showing import ShownColumn
+from millstream.sql.values import as_text
 
 _MIN_WIDTH = 12
 """How wide a column of a growing table is at least: its rows are not known yet."""
@@ -66,6 +71,11 @@ def _changed_line(change: Change, widths: list[int]) -> str:
 
 
 def _cell(value: Any) -> str:
+    """Return a value for a table: a DECIMAL, a time, bytes in base64 and NaN without quotes, the rest as JSON."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Decimal | dt.date | dt.time) or (isinstance(value, float) and not math.isfinite(value)):
+        return as_text(value)
     return "null" if value is None else format_value(value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import click
 from millstream.cli.output import show_message
 from millstream.cli.sql_answers import show_answer
 from millstream.cli.sql_completion import last_word, suggestions
-from millstream.errors import MillstreamError, SqlError
+from millstream.errors import DefinitionError, MillstreamError, SqlError
 from millstream.foundation.text import printable
 from millstream.queries.session import Session
 from millstream.sql.tokens import tokens_of
@@ -26,15 +27,29 @@ _HELP = """Statements end with a semicolon. For example:
   SELECT * FROM zones WHERE zone = 'Mitte';  the rows of a table now
   SELECT * FROM rides EMIT CHANGES;          rows as they arrive, until Ctrl-C
   SET 'auto.offset.reset' = 'earliest';      the next EMIT CHANGES starts at the beginning
+  RUN SCRIPT 'statements.sql';               the statements of a file
 Ctrl-C ends a query, Ctrl-D or exit the shell."""
 
 ReadLine = Callable[[str], str]
+_RUN_SCRIPT = re.compile(r"\s*RUN\s+SCRIPT\s+(?:'(?P<quoted>[^']+)'|(?P<bare>[^\s';]+))\s*;?\s*", re.IGNORECASE)
 
 
 def run_text(session: Session, text: str, *, as_json: bool) -> None:
-    """Execute the statements of a text and print their answers."""
-    for executed in session.execute(text):
+    """Execute the statements of a text, or of the file that RUN SCRIPT names, and print their answers."""
+    for executed in session.execute(_script(text)):
         show_answer(executed.answer, as_json=as_json)
+
+
+def _script(text: str) -> str:
+    """Return the content of the file if a text is ``RUN SCRIPT 'file'``, otherwise the text."""
+    match = _RUN_SCRIPT.fullmatch(text)
+    if match is None:
+        return text
+    path = Path(match["quoted"] or match["bare"])
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefinitionError(f"the script {str(path)!r} cannot be read: {error}", hint="give a file of SQL") from error
 
 
 def is_complete(text: str) -> bool:

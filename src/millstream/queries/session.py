@@ -169,7 +169,21 @@ class Session:
 
     @_answer.register
     def _select(self, statement: Select) -> Answer:
-        query = statement.query
+        try:
+            return self._selected(statement.query)
+        except UnknownTopicError as error:
+            known = self._broker.topic_names()
+            results = (each for each in self.catalog.relations.values() if each.query and each.topic not in known)
+            missing = next((each for each in results if repr(each.topic) in str(error)), None)
+            if missing is None:
+                raise
+            raise Problem(
+                statement.query.offset,
+                f"{missing.name} has no rows yet: the query that computes it has not run here",
+                "run its app: millstream run FILE.sql; or choose its data directory with --data-dir",
+            ) from error
+
+    def _selected(self, query: Query) -> Answer:
         if query.emit is not None:
             start = self.catalog.settings.get(EARLIEST, "latest").lower()
             return PushQuery(query, self.catalog, self._broker, from_beginning=start == "earliest")
