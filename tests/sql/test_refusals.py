@@ -27,6 +27,12 @@ T = "CREATE TABLE t (id INT PRIMARY KEY, x STRING, m MAP<STRING, INT>) WITH (KAF
         ("CREATE STREAM x (k MAP<STRING, INT> KEY) WITH (KAFKA_TOPIC='x', FORMAT='JSON');", "MAP"),
         ("CREATE STREAM x (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON', TIMESTAMP='z');", "does not exist"),
         ("CREATE STREAM x AS SELECT * FROM nowhere;", "nowhere".upper()),
+        ("CREATE STREAM x AS SELECT id, '\ud800' AS h FROM s;", "half of a character"),
+        ("CREATE TABLE x AS SELECT a, COUNT(*) AS n FROM s WINDOW SESSION (0 SECONDS) GROUP BY a;", "0 ms"),
+        (
+            "CREATE TABLE x AS SELECT a, MAX(b) FROM s WINDOW HOPPING (SIZE 9 DAYS, ADVANCE BY 1 MILLISECOND) GROUP BY a;",
+            "777,600,000 windows",
+        ),
         ("CREATE STREAM x AS SELECT id, c FROM s;", "column C of SELECT is unknown"),
         ("CREATE STREAM x AS SELECT a FROM s;", "ID is missing in SELECT"),
         ("CREATE STREAM x AS SELECT id, id AS id2, a FROM s;", "more than once"),

@@ -43,12 +43,17 @@ _PATTERN = re.compile(
 )
 
 
+_HALF = re.compile("[\ud800-\udfff]")
+
+
 def tokens_of(text: str) -> list[Token]:
     """Return the tokens of a text, the last one of kind ``end``."""
     if len(text) > MAX_TEXT:
         raise SqlError(
             f"a SQL text of {len(text):,} characters is too long", hint=f"use at most {MAX_TEXT:,}, or several files"
         )
+    if (half := _HALF.search(text)) is not None:
+        refuse(text, half.start(), "half of a character, which UTF-8 cannot represent", "write the whole character")
     tokens: list[Token] = []
     position = 0
     while position < len(text):

@@ -12,6 +12,9 @@ from millstream.sql.parser.expressions import ExpressionParser
 from millstream.sql.tokens import refuse
 from millstream.sql.types import Type
 
+MAX_WINDOWS = 100_000
+"""To how many HOPPING windows a record may belong."""
+
 
 class QueryParser(ExpressionParser):
     """Parses queries."""
@@ -239,7 +242,16 @@ class QueryParser(ExpressionParser):
             refuse(self.text, offset, "a HOPPING window needs an advance", "add: ADVANCE BY 1 MINUTE")
         if kind != "HOPPING" and "advance" in options:
             refuse(self.text, offset, f"a {kind} window has no advance", "use HOPPING, or remove ADVANCE BY")
+        self._check_window(options, offset)
         return Window(kind=kind, offset=offset, **options)  # type: ignore[arg-type]
+
+    def _check_window(self, options: dict[str, int], offset: int) -> None:
+        size, advance = options["size"], options.get("advance", options["size"])
+        if not size or not advance:
+            refuse(self.text, offset, "a window of 0 ms contains nothing", "use 1 MILLISECOND or more")
+        if size // advance > MAX_WINDOWS:
+            message = f"each record would belong to {size // advance:,} windows"
+            refuse(self.text, offset, message, f"use at most {MAX_WINDOWS:,}: a larger ADVANCE BY")
 
     def _window_option(self, options: dict[str, int]) -> None:
         if self.take_word("ADVANCE", "BY"):
