@@ -47,6 +47,12 @@ def test_a_topic_is_created_for_the_first_inserted_row() -> None:
         ("EXPLAIN CREATE STREAM x (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON');", "only queries"),
         ("PRINT rides INTERVAL 0;", "prints nothing"),
         ("PRINT 7;", "expected a topic"),
+        ("INSERT INTO rides VALUES ('no', 'x', 1);", "'no' is not a valid INTEGER"),
+        (
+            "CREATE STREAM p (d DECIMAL(4, 2)) WITH (KAFKA_TOPIC='p', VALUE_FORMAT='JSON'); INSERT INTO p VALUES (999);",
+            "does not fit",
+        ),
+        ("SELECT * FROM (SELECT zone FROM rides) x;", "a query in FROM is for queries of an app"),
     ],
 )
 def test_a_statement_is_refused_with_what_to_do(statement: str, message: str) -> None:
@@ -124,3 +130,23 @@ def test_print_of_large_records_reads_a_bounded_number_of_bytes_at_once(monkeypa
         changes = taxi.changes("PRINT 'rides' FROM BEGINNING LIMIT 10;")
         taken = [len(changes.take(0.01) or []) for _ in range(10)]
         assert (sum(taken), max(taken)) == (10, 3)
+
+
+def test_records_without_a_partner_are_not_reported_as_unreadable() -> None:
+    with bound() as app:
+        app.ride("Mitte")
+        app.message("INSERT INTO drivers VALUES ('ann', 'Tegel');")
+        result = app.result("SELECT r.id, d.zone FROM rides r JOIN drivers d ON r.zone = d.name;")
+        assert (result.rows, result.note) == ([], "")
+
+
+def test_rows_of_a_declared_table_are_in_the_order_of_its_keys() -> None:
+    with bound() as app:
+        for name in ("cem", "ann", "bob"):
+            app.message(f"INSERT INTO drivers VALUES ('{name}', 'Tegel');")
+        assert app.rows("SELECT name FROM drivers LIMIT 2;") == [["ann"], ["bob"]]
+
+
+def test_limits_are_shown_as_numbers_that_can_be_read() -> None:
+    with bound() as app:
+        assert dict(app.rows("SHOW PROPERTIES;"))["limit.read"] == "10,000,000"

@@ -91,7 +91,10 @@ class Listing:
         return Result(text_columns("NAME", "KIND"), [[*item] for item in function_kinds().items()])
 
     def _properties(self) -> Result:
-        limits = {f"limit.{name}": f"{value:g}" for name, value in msgspec.structs.asdict(self._limits).items()}
+        numbers = msgspec.structs.asdict(self._limits)
+        limits = {
+            f"limit.{name}": f"{value:,}" if isinstance(value, int) else f"{value:g}" for name, value in numbers.items()
+        }
         return Result(text_columns("NAME", "VALUE"), [[*item] for item in {**limits, **self._catalog.settings}.items()])
 
     def _types(self) -> Result:

@@ -203,6 +203,8 @@ class Session:
 
     def _stored(self, query: Query) -> tuple[Lookup, PublishedRelation, TableReader] | None:
         """Return how a query reads a stored table; None if it has to read topics."""
+        if query.source.query is not None:
+            return None
         if query.joins or query.group_by is not None or query.partition_by is not None or uses_aggregates(query):
             return None
         relation = self.catalog.find(query.source.name, query.source.offset)

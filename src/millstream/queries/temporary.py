@@ -30,6 +30,8 @@ from millstream.task.policy import Policies
 _FIRST_RECORDS, _MAX_RECORDS = 64, 10_000
 _BATCH_BYTES = 32 << 20
 """A batch is held in memory: the first ones are small, and the next ones as large as the size of records allows."""
+_MEANT = (": no_row", ": null_key", ": null_value")
+"""Records that a join or a group leaves out by definition; others could not be read, or were too late."""
 _CONFIG = Config(on_error="skip", on_decode_error="skip")
 
 
@@ -97,7 +99,8 @@ class TemporaryRun:
         self._progress = progress_after(self._progress, batch, task_names(self._assembly.layout), reports)
         self.records += batch.records
         self._adapt(batch.records, self._meter.bytes - before)
-        self.skipped += sum(sum(report.dropped.values()) for report in reports)
+        dropped = [(reason, count) for report in reports for reason, count in report.dropped.items()]
+        self.skipped += sum(count for reason, count in dropped if not reason.endswith(_MEANT))
         return True
 
     def wait(self, timeout: float) -> None:

@@ -88,7 +88,7 @@ class Generator:
                 constant = converter(code.literal)
             except (ValueError, ArithmeticError):
                 number = literal_type(code.literal)
-                if number is None or not target.is_number:
+                if number is None or not (target.is_number and number.is_number):
                     raise ValueError(f"{code.literal!r} is not a valid {target}") from None
                 constant = cast(number, target)
                 parsed = cast(STRING, number)

@@ -63,4 +63,7 @@ def _inserted(node: AnyExpression, type: Type) -> Any:
             return base64.b64decode(value, validate=True)
         except ValueError as error:
             raise Problem(node.offset, f"{value!r} is not base64", "write bytes as base64, or use TO_BYTES") from error
-    return constant_value(node, type)
+    try:
+        return constant_value(node, type)
+    except (ValueError, ArithmeticError) as error:
+        raise Problem(node.offset, str(error), f"the column is {type}") from error
