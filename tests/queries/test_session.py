@@ -49,7 +49,7 @@ def test_a_topic_is_created_for_the_first_inserted_row() -> None:
         ("PRINT 7;", "expected a topic"),
         ("INSERT INTO rides VALUES ('no', 'x', 1);", "'no' is not a valid INTEGER"),
         (
-            "CREATE STREAM p (d DECIMAL(4, 2)) WITH (KAFKA_TOPIC='p', VALUE_FORMAT='JSON'); INSERT INTO p VALUES (999);",
+            "CREATE STREAM p (d DECIMAL(4, 2)) WITH (KAFKA_TOPIC='p', FORMAT='JSON'); INSERT INTO p VALUES (999);",
             "does not fit",
         ),
         ("SELECT * FROM (SELECT zone FROM rides) x;", "a query in FROM is for queries of an app"),
