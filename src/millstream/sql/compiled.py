@@ -36,6 +36,7 @@ def scope_codes(scope: Scope, *, structs: bool = False) -> dict[str, Code]:
             f"v.{attribute_of(name)}" if structs and where == "value" else _location(name, where),
             parse_type(type),
             is_safe=True,
+            is_float=structs and where == "value" and type == "DOUBLE",
         )
         for name, type, where in scope
     }

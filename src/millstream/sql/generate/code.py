@@ -35,6 +35,8 @@ class Code(NamedTuple):
     literal: str | None = None
     is_safe: bool = False
     """Whether it cannot raise."""
+    is_float: bool = False
+    """Whether it certainly is a float, or null; a DOUBLE of a Python handle can be an int."""
 
 
 class Generator:

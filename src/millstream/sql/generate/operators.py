@@ -114,9 +114,16 @@ def _arithmetic(generator: Generator, node: Binary, left: Code, right: Code) -> 
     if result is None:
         raise Problem(node.offset, f"{left.type} {node.operator} {right.type} is not possible", "use numbers, or CAST")
     operands = [left.text, right.text]
+    if (left.is_float or right.is_float) and node.operator in ("+", "-", "*") and _are_plain(left, right):
+        return Code(generator.strict(operands, lambda x, y: f"({x} {node.operator} {y})"), DOUBLE, is_float=True)
     if generator.lambdas:  # here null is an error of the function that calls the lambda, as in ksqlDB
         return Code(result.code(left.text, right.text, generator.constant), result.type)
     return Code(generator.strict(operands, lambda x, y: result.code(x, y, generator.constant)), result.type)
+
+
+def _are_plain(*codes: Code) -> bool:
+    """Whether Python combines these numbers as they are, with a float among them."""
+    return all(code.type in (DOUBLE, INTEGER, BIGINT) for code in codes)
 
 
 def _comparison(generator: Generator, offset: int, operator: str, left: Code, right: Code) -> Code:
