@@ -111,3 +111,12 @@ def test_decimals_of_topics_have_no_negative_zero() -> None:
         driver.topic("m").pipe_raw(b'{"P": -0.00}', key=b"\0\0\0\1")
         assert [record.value for record in driver.topic("O").read_raw()] == [b"0.000"]
     assert Decimal("-0.000") == 0  # which Python would write as -0.000
+
+
+def test_not_of_a_condition_with_null_is_true_however_it_is_written() -> None:
+    conditions = ["n IN (1, 2)", "n BETWEEN 1 AND 2", "a LIKE 'x%'", "n > 5"]
+    negated = ["n NOT IN (1, 2)", "n NOT BETWEEN 1 AND 2", "a NOT LIKE 'x%'"]
+    columns = [*conditions, *(f"NOT ({each})" for each in conditions), *negated]
+    items = ", ".join(f"{each} AS c{number}" for number, each in enumerate(columns))
+    [(_, value)] = rows(f"{S} CREATE STREAM o AS SELECT id, {items} FROM s;", "O", [("s", 1, {"A": None, "N": None})])
+    assert list(value.values()) == [False] * 4 + [True] * 7

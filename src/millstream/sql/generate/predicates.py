@@ -36,10 +36,12 @@ def _between(node: Between, generator: Generator) -> Code:
     low = Binary(operator=">=", left=node.operand, right=node.low, offset=node.offset)
     high = Binary(operator="<=", left=node.operand, right=node.high, offset=node.offset)
     inside = f"({generator.code(low).text} and {generator.code(high).text})"
-    if not node.negated:
-        return Code(inside, BOOLEAN)
-    operand = generator.code(node.operand)
-    return Code(f"(({generator.variable()} := {operand.text}) is not None and not {inside})", BOOLEAN)
+    return Code(_negated(inside) if node.negated else inside, BOOLEAN)
+
+
+def _negated(text: str) -> str:
+    """Return NOT of a condition: with null the condition is false, so that this is true, as NOT (x IN (1)) is."""
+    return f"(not {text})"
 
 
 @code_of.register
@@ -51,8 +53,8 @@ def _in(node: In, generator: Generator) -> Code:
     texts = [_typed(generator, item, target).text for item in node.items]
     name = generator.variable()
     value = generator.converted(operand, target, node.offset).text
-    test = "not in" if node.negated else "in"
-    return Code(f"(({name} := {value}) is not None and {name} {test} ({', '.join(texts)},))", BOOLEAN)
+    inside = f"(({name} := {value}) is not None and {name} in ({', '.join(texts)},))"
+    return Code(_negated(inside) if node.negated else inside, BOOLEAN)
 
 
 def _typed(generator: Generator, node: AnyExpression, target: Type) -> Code:
@@ -103,7 +105,8 @@ def _like(node: Like, generator: Generator) -> Code:
     matcher = generator.constant(like_matcher(pattern.literal, node.escape))
     x, y = generator.variable(), generator.variable()
     checks = f"({x} := {operand.text}) is not None and ({y} := {pattern.text}) is not None"
-    return Code(f"({checks} and {'not ' if node.negated else ''}{matcher}({x}, {y}))", BOOLEAN)
+    matches = f"({checks} and {matcher}({x}, {y}))"
+    return Code(_negated(matches) if node.negated else matches, BOOLEAN)
 
 
 @code_of.register
