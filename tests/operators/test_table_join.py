@@ -97,10 +97,8 @@ def test_windows_that_expire_before_the_batch_ends_are_joined(caching: bool) -> 
     app = App("windows", config=Config(output_prefix="windows-"))
     stream = app.stream("n", value=str)
     windows = tumbling("10 ms", grace="10 ms")
-    left, right = (
-        stream.filter(lambda value, side=side: value == side).group_by_key().windowed_by(windows).count(name=side)
-        for side in ("left", "right")
-    )
+    left = stream.filter(lambda value: value == "left").group_by_key().windowed_by(windows).count(name="left")
+    right = stream.filter(lambda value: value == "right").group_by_key().windowed_by(windows).count(name="right")
     joined = left.join(right, lambda n, m: n + m)
     joined.to_stream(lambda window, _: f"{window.key} {window.start}").to("out")
     records: list[Row] = [
