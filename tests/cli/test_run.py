@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
 from functools import partial
@@ -98,6 +99,16 @@ def test_an_empty_topology_starts_nothing(call: Call, tmp_path: Path, data_dir: 
 
 def test_an_invalid_option_of_run(call: Call, file: Path) -> None:
     assert call("run", str(file), "--until", "tomorrow").exit_code == 2
+
+
+def test_an_address_that_is_used_is_reported_before_spark_starts(call: Call, file: Path, data_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        refused = call("run", str(file), "--web", f"127.0.0.1:{port}", "--data-dir", str(data_dir))
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(
+        f"error: cannot listen on 127.0.0.1:{port}: Address already in use; choose another"
+    )
 
 
 @pytest.mark.spark

@@ -30,7 +30,7 @@ from millstream.foundation.paths import activity_file, app_names, lock_file
 from millstream.foundation.storage import make_private_directory, translate_storage_errors
 from millstream.foundation.text import format_count
 from millstream.plan.changes import is_unchanged
-from millstream.serve.address import WebAddress
+from millstream.serve.address import WebAddress, bind
 from millstream.serve.process import WebProcess
 from millstream.task.policy import Policies
 
@@ -152,6 +152,7 @@ def _check_options(trigger: TriggerMode, every: str | None, address: WebAddress 
     Trigger.of(trigger, every)
     if address is not None:
         address.check_access(requires_token=not no_token)
+        bind(address).close()
 
 
 def _replace_settings(app: App, **options: Any) -> None:
