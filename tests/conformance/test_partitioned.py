@@ -12,7 +12,7 @@ from tests.conformance.test_cases import DEVIATIONS, LINES
 from millstream.testing.batch_driver import MODES
 from millstream.testing.conformance.cases import Case, Expectation
 from millstream.testing.conformance.guarantees import Guarantee, guarantee_of
-from millstream.testing.conformance.partitioned import PARTITIONS, Setting, replay_partitioned, settings_of
+from millstream.testing.conformance.partitioned import PARTITIONS, Setting, draw, replay_partitioned, settings_of
 
 EACH = 75
 """One of so many cases is replayed here; ``python -m millstream.testing.conformance --partitions`` replays all."""
@@ -119,3 +119,14 @@ def test_a_topic_that_tasks_write_with_changed_keys_has_no_order() -> None:
     guarantee = guarantee_of(msgspec.structs.replace(counted(), topology=nodes), 3, large=True)
     assert isinstance(guarantee, Guarantee)
     assert not guarantee.is_ordered("out", frozenset(["out"]))
+
+
+def test_cases_are_drawn_until_enough_of_them_are_comparable() -> None:
+    cases = [
+        msgspec.structs.replace(counted(in_order=number % 3 != 0), id=f"case {number}") for number in range(30)
+    ]  # on several partitions, equal timestamps have no order
+    drawn = draw(cases, 3, 8, seed=1)
+    comparable = [isinstance(guarantee_of(case, 3, large=True), Guarantee) for case in drawn]
+    assert (sum(comparable), comparable[-1]) == (8, True)
+    assert drawn == draw(cases, 3, 8, seed=1) != draw(cases, 3, 8, seed=2)
+    assert len(draw(cases, 3, 100, seed=1)) == len(cases)

@@ -2,16 +2,20 @@
 
 Every change of a left row has an increasing version. An answer has the version of the left row that it is for, so that
 an answer for an older left row, which another task may send later in the same batch, is ignored.
+
+If one record changes a left row several times, only answers for the row that remains are wanted: Kafka Streams ignores
+the others when they arrive, since the left row is another one by then. Here they are not requested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 from millstream.foundation.object_codec import decode_key, encode_key, value_codec
 from millstream.operators.aggregation import with_key
 from millstream.operators.emitting import Emitter, store_of
+from millstream.operators.held_changes import HeldChange, HeldChanges
 from millstream.operators.histories import newest_only
 from millstream.operators.missing import checked_lookup
 from millstream.operators.runtime import Process, Runtime, operator
@@ -26,12 +30,35 @@ Answer: TypeAlias = list[Any]
 _SUBSCRIBE, _SUBSCRIBE_AND_ALWAYS_ANSWER, _UNSUBSCRIBE, _UNSUBSCRIBE_AND_ANSWER = range(4)
 
 
+class _Requests(NamedTuple):
+    """The requests of one change of a left row, by foreign key."""
+
+    requests: list[tuple[Any, int]]
+    now: Any
+    """The foreign key of the new left row."""
+    version: list[int]
+    timestamp: int
+
+
 @operator.register(ForeignKeySubscribe)
 def _subscribe(node: ForeignKeySubscribe, forward: Process, runtime: Runtime) -> Process:
     codec, key_of = value_codec(runtime.plan.declared[node.source].value), node.foreign_key.bind(runtime.context)
     requests_of = _requests_of_kept_rows if node.keeps_left else _requests
     handle_error, drop, next_version = runtime.handle_error, runtime.drop, runtime.next_version
     last_seen = forwarded_before(node.source, runtime) if isinstance(node.source, Suppress) else None
+
+    def send(left_key: bytes, row: bytes | None, change: _Requests) -> None:
+        for foreign_key, request in change.requests:
+            data = row if foreign_key is change.now else None
+            forward(foreign_key, [request, left_key, data, change.version], change.timestamp)
+
+    def send_wanted(changes: list[HeldChange[_Requests]]) -> None:
+        for bookmark, left_key, row, change in _wanted(changes):
+            runtime.context.return_to(bookmark)
+            send(left_key, row, change)
+
+    is_repeating = node.source in runtime.plan.repeating
+    submit = HeldChanges(node, runtime, send_wanted).add if is_repeating else send
 
     def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
         if new is None and old is None:
@@ -45,16 +72,39 @@ def _subscribe(node: ForeignKeySubscribe, forward: Process, runtime: Runtime) ->
             return handle_error(node, error, key, timestamp)
         if new is not None and now is None and not node.keeps_left:
             drop(node, "null_foreign_key")
-        version, left_key = next_version(), encode_key(key)
+        requests = requests_of(before, now)
         if subscribed is not None and subscribed not in (before, now):
             # Kafka Streams keeps this subscription, and ignores its answers since they are for another left row
-            forward(subscribed, [_UNSUBSCRIBE, left_key, None, version], timestamp)
-        for foreign_key, request in requests_of(before, now):
-            row = None if new is None or foreign_key is not now else codec.encode(new)
-            forward(foreign_key, [request, left_key, row, version], timestamp)
-        return None
+            requests.insert(0, (subscribed, _UNSUBSCRIBE))
+        row = None if new is None else codec.encode(new)
+        change = _Requests(requests, now, next_version(), timestamp)
+        return submit(encode_key(key), row, change)
 
     return newest_only(node.source, process, runtime, node, counted=True)
+
+
+def _wanted(changes: list[HeldChange[_Requests]]) -> Iterator[HeldChange[_Requests]]:
+    """Yield what to request: no answer for a left row that has changed again, unless it has the same value again.
+
+    The last request of a row is always answered if an earlier one would have been. Kafka Streams does not do that, and
+    so leaves a joined row behind (docs/adr/0071-order-of-equal-timestamps.md).
+    """
+    newest = {change.key: change.row for change in changes}
+    last = {held.key: number for number, held in enumerate(changes) if held.change.requests}
+    unanswered: set[bytes] = set()
+    for number, held in enumerate(changes):
+        requests, is_last = held.change.requests, last.get(held.key) == number
+        if is_last and held.key in unanswered:
+            requests = [(key, _SUBSCRIBE_AND_ALWAYS_ANSWER if req == _SUBSCRIBE else req) for key, req in requests]
+        elif not is_last and held.row != newest[held.key]:
+            if any(request in _ALWAYS_ANSWERED for _, request in requests):
+                unanswered.add(held.key)
+            requests = [(key, _UNSUBSCRIBE) for key, request in requests if request in _UNSUBSCRIBES]
+        yield held._replace(change=held.change._replace(requests=requests))
+
+
+_UNSUBSCRIBES = (_UNSUBSCRIBE, _UNSUBSCRIBE_AND_ANSWER)
+_ALWAYS_ANSWERED = (_SUBSCRIBE_AND_ALWAYS_ANSWER, _UNSUBSCRIBE_AND_ANSWER)
 
 
 def _requests(before: Any, now: Any) -> list[tuple[Any, int]]:
@@ -80,12 +130,10 @@ def _requests_of_kept_rows(before: Any, now: Any) -> list[tuple[Any, int]]:
 
 @operator.register(ForeignKeyMissing)
 def _missing(node: ForeignKeyMissing, forward: Process, runtime: Runtime) -> Process:
-    key_of, join = node.foreign_key.bind(runtime.context), _joiner(node)
+    key_of, join, context = node.foreign_key.bind(runtime.context), _joiner(node), runtime.context
     handle_error, next_version = runtime.handle_error, runtime.next_version
 
-    def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
-        if new is None and old is None:
-            return None
+    def answer(key: Any, new: Any, timestamp: int) -> None:
         try:
             if new is not None and key_of(key, new) is not None:
                 return None
@@ -93,6 +141,23 @@ def _missing(node: ForeignKeyMissing, forward: Process, runtime: Runtime) -> Pro
         except Exception as error:
             return handle_error(node, error, key, timestamp)
         return forward(key, [next_version(), row], timestamp)
+
+    def answer_newest(changes: list[HeldChange[tuple[Any, Any, int]]]) -> None:
+        newest = {held.key: held.row for held in changes}
+        for bookmark, left_key, row, change in changes:
+            if row == newest[left_key]:
+                context.return_to(bookmark)
+                answer(*change)
+
+    hold = HeldChanges(node, runtime, answer_newest).add if node.source in runtime.plan.repeating else None
+    encode = value_codec(runtime.plan.declared[node.source].value).encode
+
+    def process(key: Any, new: Any, old: Any, timestamp: int) -> None:
+        if new is None and old is None:
+            return None
+        if hold is None:
+            return answer(key, new, timestamp)
+        return hold(encode_key(key), None if new is None else encode(new), (key, new, timestamp))
 
     return newest_only(node.source, process, runtime, node, counted=False)
 
@@ -125,7 +190,7 @@ def _answer(node: ForeignKeyAnswer, forward: Process, runtime: Runtime) -> tuple
 
     def from_left(foreign_key: Any, message: list[Any], timestamp: int) -> None:
         request, left_key, row, version = message
-        unsubscribes = request in (_UNSUBSCRIBE, _UNSUBSCRIBE_AND_ANSWER)
+        unsubscribes = request in _UNSUBSCRIBES
         subscribers.put(foreign_key, left_key, None if unsubscribes else [row, version])
         if request == _UNSUBSCRIBE:
             return None

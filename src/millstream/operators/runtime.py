@@ -69,6 +69,9 @@ class RecordContext(Context, Protocol):
     def return_to(self, bookmark: Any) -> None:
         """Continue as if an earlier record of the batch were the current one."""
 
+    def is_still_at(self, bookmark: Any) -> bool:
+        """Whether no other record has become the current one; timers and the end of the batch are not records."""
+
 
 class Columns:
     """Encoded records for a topic, as columns; the topic accepts records of up to ``max_record_bytes``."""

@@ -13,6 +13,7 @@ from millstream.plan.declared import Declared, declared_serdes
 from millstream.plan.key_types import KeyType, key_types
 from millstream.plan.node import Node, Nodes, consumers, inputs
 from millstream.plan.old_values import regrouped_tables, sending_old_values
+from millstream.plan.repeats import repeating_nodes
 from millstream.plan.rules import RULES
 from millstream.plan.sinks import Sink
 from millstream.plan.sources import GlobalTableSource, Source
@@ -118,6 +119,11 @@ class Plan:
     def waiting(self) -> frozenset[Node]:
         """The nodes downstream of nodes that hold records back."""
         return waiting_nodes(self.nodes)
+
+    @cached_property
+    def repeating(self) -> frozenset[Node]:
+        """The nodes that may forward several records with the same key for one record."""
+        return repeating_nodes(self.nodes)
 
     @cached_property
     def declared(self) -> dict[Node, Declared]:

@@ -88,6 +88,11 @@ class CurrentRecord:
         here, self.row, self.stream_time = bookmark
         self.resume(here)
 
+    def is_still_at(self, bookmark: Bookmark) -> bool:
+        """Whether no other record has become the current one; timers and the end of the batch are not records."""
+        (chunk, *_), row, _ = bookmark
+        return self.chunk is None or (self.chunk is chunk and self.row == row)
+
     def record(self, key: Any, value: Any, timestamp: int) -> Record:
         """Return a record with this key, value and timestamp, and the topic, offset and headers of the current one."""
         headers = self.headers if self.has_headers else ()

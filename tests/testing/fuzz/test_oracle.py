@@ -94,6 +94,24 @@ def test_a_row_that_changes_twice_leaves_no_joined_row_behind(kafka: Oracle) -> 
         assert driver.table("s").get("a") is None
 
 
+@pytest.mark.parametrize("verb", ["join", "left_join"])
+def test_only_the_row_that_remains_is_joined_if_a_record_changes_it_several_times(kafka: Oracle, verb: str) -> None:
+    nodes: list[dict[str, Any]] = [
+        {"id": "n0", "op": "stream", "topic": "in"},
+        {"id": "n1", "op": "table", "topic": "right"},
+        {"id": "n2", "op": "flat_map_values", "in": "n0", "fn": "split_fields"},
+        {"id": "n3", "op": "to_table", "in": "n2", "store": "left"},
+        {"id": "n4", "op": verb, "in": ["n3", "n1"], "joiner": "concat", "foreign_key": "first_char", "store": "s"},
+        {"id": "n5", "op": "to_stream", "in": "n4"},
+        {"id": "n6", "op": "to", "in": "n5", "topic": "out"},
+    ]
+    values = ["b|c|d|e|f|g|a", "g|f|e|d|c", "d|b", "a|a", "b|a|b", "b||a", "a|", "||", "a"]
+    steps = [{"pipe": ["right", key, f"r{key}", 1]} for key in "ab"]
+    steps += [{"pipe": ["in", "k", value, time]} for time, value in enumerate(values, start=5)]
+    outcome = kafka.outcome(Case(id="repeated", group="", topology=nodes, steps=steps, expect=Expectation()))
+    assert (outcome.status, outcome.differences) == ("passed", ())
+
+
 def edges_of(case: Case) -> int:
     """Return the number of shuffles; with many of them the answers take long."""
     return sum(isinstance(node, Repartition) for node in Topology(case.topology, {}).app.plan.nodes)

@@ -40,6 +40,18 @@ def test_the_generator_uses_all_verbs() -> None:
     }  # fmt: skip
 
 
+def test_a_merge_has_the_type_of_values_that_its_streams_have() -> None:
+    """With seed 40001379 a stream of text was merged with the numbers of a timer, which text cannot encode."""
+    merges = [node for node in random_case(40001379).topology if node["op"] == "merge"]
+    assert merges
+    assert failure_of(40001379) is None
+
+
+def test_a_record_that_changes_a_row_twice_before_a_foreign_key_join_has_one_result() -> None:
+    """On three partitions the answers for both rows arrived in an order that depended on the partitions."""
+    assert failure_of(40002489) is None
+
+
 def test_a_case_follows_from_its_seed() -> None:
     assert random_case(7) == random_case(7)
     assert random_case(7).topology != random_case(8).topology

@@ -13,7 +13,7 @@ import msgspec
 from millstream.testing.batch_driver import MODES
 from millstream.testing.conformance.cases import Case, read_cases
 from millstream.testing.conformance.on_spark import replay_on_spark, replay_whole, sample
-from millstream.testing.conformance.partitioned import replay_partitioned, settings_of
+from millstream.testing.conformance.partitioned import draw, replay_partitioned, settings_of
 from millstream.testing.conformance.replay import Outcome, replay
 
 
@@ -35,7 +35,13 @@ def main() -> None:
         metavar="N",
         help="compare by key on N partitions what Kafka Streams guarantees there; on Spark each case is one batch",
     )
-    parser.add_argument("--mode", choices=MODES, default="single", help="the execution mode on Spark with --partitions")
+    parser.add_argument(
+        "--mode", choices=MODES, nargs="+", default=["single"], help="the execution modes on Spark with --partitions"
+    )
+    parser.add_argument(
+        "--random", type=int, metavar="N", help="with --partitions: only N cases, drawn from those that are comparable"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the seed of --random")
     parser.add_argument("--json", action="store_true", help="print one JSON object per case")
     arguments = parser.parse_args()
     cases = [
@@ -45,6 +51,8 @@ def main() -> None:
         if case.group.startswith(arguments.group or "") and arguments.case in (None, case.id)
     ]
     cases = sample(cases) if arguments.sample else cases
+    if arguments.random is not None:
+        print(f"{arguments.random} of {len(cases)} cases, seed {arguments.seed}", file=sys.stderr)
     outcomes = list(_outcomes(cases, arguments))
     if arguments.json:
         for outcome in outcomes:
@@ -59,10 +67,12 @@ def _outcomes(cases: list[Case], arguments: argparse.Namespace) -> Iterator[Outc
     if not arguments.partitions:
         yield from (replay_on_spark(case) if arguments.engine == "spark" else replay(case) for case in cases)
     for partitions in arguments.partitions:
+        chosen = cases if arguments.random is None else draw(cases, partitions, arguments.random, arguments.seed)
         if arguments.engine == "spark":
-            yield from replay_whole(cases, partitions, arguments.mode)
+            for mode in arguments.mode:
+                yield from replay_whole(chosen, partitions, mode)
         else:
-            settings = ((case, setting) for case in cases for setting in settings_of(case, partitions))
+            settings = ((case, setting) for case in chosen for setting in settings_of(case, partitions))
             yield from (replay_partitioned(case, setting) for case, setting in settings)
 
 
@@ -80,6 +90,9 @@ def _print_table(outcomes: list[Outcome]) -> None:
         total.update(counts)
         print(_line(group, counts))
     print(_line("all", total))
+    reasons = Counter(outcome.differences[0] for outcome in outcomes if outcome.status == "not comparable")
+    for reason, count in reasons.most_common():
+        print(f"{count} not comparable: {reason}")
 
 
 def _line(name: str, counts: Counter[str]) -> str:

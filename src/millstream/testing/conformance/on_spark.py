@@ -17,7 +17,7 @@ from millstream.tables.rows import TableReader
 from millstream.testing.batch_driver import Mode
 from millstream.testing.conformance.cases import Case
 from millstream.testing.conformance.guarantees import Guarantee, guarantee_of
-from millstream.testing.conformance.partitioned import partitioned_differences
+from millstream.testing.conformance.partitioned import Setting, outcome_at, partitioned_differences
 from millstream.testing.conformance.replay import Outcome, do_step, replay
 from millstream.testing.conformance.topology import Topology
 from millstream.testing.driver import TestDriver
@@ -70,14 +70,16 @@ def _plan_of(case: Case) -> Plan | None:
 
 
 def replay_whole(cases: Iterable[Case], partitions: int = 1, mode: Mode = "single") -> Iterator[Outcome]:
-    """Replay cases, each as one batch, many of them in one app; those that are not comparable are left out."""
+    """Replay cases, each as one batch, many of them in one app, after the outcomes of those that are not comparable."""
     guarantees: dict[str, Guarantee] = {}
     comparable: list[Case] = []
     for case in cases:
         guarantee = guarantee_of(case, partitions, large=True)
-        if isinstance(guarantee, Guarantee):
-            guarantees[case.id] = guarantee
-            comparable.append(case)
+        if isinstance(guarantee, str):
+            yield Outcome(case.id, case.group, "not comparable", (guarantee,))
+            continue
+        guarantees[case.id] = guarantee
+        comparable.append(case)
     for group in _grouped(comparable):
         yield from _replay_together(group, guarantees, partitions, mode)
 
@@ -109,7 +111,8 @@ def _replay_together(
                 for case in cases:
                     _pipe(case, prefixes[case.id], driver)
             outputs = {case.id: CaseOutputs(driver, prefixes[case.id]) for case in cases}
-            return [_outcome(case, partitions, guarantees[case.id], outputs[case.id]) for case in cases]
+            setting = Setting(partitions, True, mode)
+            return [_outcome(case, setting, guarantees[case.id], outputs[case.id]) for case in cases]
     except MillstreamError as error:
         if len(cases) > 1:
             return [outcome for case in cases for outcome in _replay_together([case], guarantees, partitions, mode)]
@@ -154,6 +157,6 @@ class CaseOutputs:
         return self._driver.table(self._prefix + name)
 
 
-def _outcome(case: Case, partitions: int, guarantee: Guarantee, outputs: CaseOutputs) -> Outcome:
-    differences = partitioned_differences(case, partitions, guarantee, outputs)
-    return Outcome(case.id, case.group, "failed" if differences else "passed", tuple(differences))
+def _outcome(case: Case, setting: Setting, guarantee: Guarantee, outputs: CaseOutputs) -> Outcome:
+    differences = partitioned_differences(case, setting.partitions, guarantee, outputs)
+    return outcome_at(setting, case, differences)

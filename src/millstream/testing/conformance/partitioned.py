@@ -5,8 +5,9 @@ The results are compared by key with those of the case, as far as Kafka Streams 
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -68,9 +69,25 @@ def replay_partitioned(case: Case, setting: Setting) -> Outcome:
             differences = partitioned_differences(case, setting.partitions, guarantee, driver)
     except MillstreamError as error:
         differences = [f"{type(error).__name__}: {error}"]
-    return Outcome(
-        case.id, case.group, "failed" if differences else "passed", tuple(f"{setting}: {text}" for text in differences)
-    )
+    return outcome_at(setting, case, differences)
+
+
+def outcome_at(setting: Setting, case: Case, differences: list[str]) -> Outcome:
+    """Return the outcome of a case that was compared; its differences name the setting."""
+    texts = tuple(f"{setting}: {text}" for text in differences)
+    return Outcome(case.id, case.group, "failed" if texts else "passed", texts)
+
+
+def draw(cases: Iterable[Case], partitions: int, count: int, seed: int) -> list[Case]:
+    """Draw cases until ``count`` of them are comparable as one batch; the others that were drawn are returned too."""
+    drawn: list[Case] = []
+    comparable = 0
+    for case in random.Random(seed).sample(pool := list(cases), len(pool)):
+        if comparable == count:
+            break
+        drawn.append(case)
+        comparable += isinstance(guarantee_of(case, partitions, large=True), Guarantee)
+    return drawn
 
 
 def pipe_all(case: Case, driver: TestDriver, *, large: bool) -> None:

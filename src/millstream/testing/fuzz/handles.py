@@ -7,6 +7,13 @@ from typing import Any, NamedTuple
 
 Node = dict[str, Any]
 
+_SOURCES = ("stream", "table", "global_table")
+_KEEPS_TYPE = (
+    "filter", "filter_not", "select_key", "merge", "split", "repartition", "to_table", "to_stream", "suppress",
+    "group_by", "group_by_key", "windowed_by", "emit", "reduce",
+)  # fmt: skip
+"""Verbs whose results have the declared type of their input."""
+
 
 class Handle(NamedTuple):
     """A node that other nodes can read."""
@@ -38,6 +45,8 @@ class Draft:
         """The nodes that another node reads."""
         self.origins: dict[str, frozenset[str]] = {}
         """The topics that each node depends on."""
+        self.texts: set[str] = set()
+        """The nodes whose values are declared as text, as those of sources are."""
         self.has_wall_clock = False
 
     def add(self, op: str, source: str | list[str] | None = None, **parameters: Any) -> str:
@@ -49,8 +58,11 @@ class Draft:
         self.read.update(sources)
         self.nodes.append({**node, **parameters})
         topics = [self.origins[name] for name in sources] or [frozenset([parameters["topic"]])]
-        names = [node["id"], parameters.get("default"), *(branch["id"] for branch in parameters.get("branches", ()))]
-        self.origins.update(dict.fromkeys(filter(None, names), frozenset().union(*topics)))
+        branches = [parameters.get("default"), *(branch["id"] for branch in parameters.get("branches", ()))]
+        names = [node["id"], *filter(None, branches)]
+        self.origins.update(dict.fromkeys(names, frozenset().union(*topics)))
+        if op in _SOURCES or (op in _KEEPS_TYPE and self.texts.issuperset(sources)):
+            self.texts.update(names)
         return str(node["id"])
 
     def chance(self, probability: float) -> bool:

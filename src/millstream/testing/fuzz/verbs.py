@@ -52,10 +52,11 @@ def rekey(draft: Draft) -> None:
 
 
 def merge(draft: Draft) -> None:
-    """Two streams as one."""
+    """Two streams as one; it has the declared type of the first, so a stream declared as text comes after others."""
     left = draft.stream()
     same = [handle for handle in draft.streams if handle.is_windowed == left.is_windowed]
-    draft.streams.append(left._replace(id=draft.add("merge", [left.id, draft.pick.choice(same).id])))
+    sources = sorted([left.id, draft.pick.choice(same).id], key=draft.texts.__contains__)
+    draft.streams.append(left._replace(id=draft.add("merge", sources)))
 
 
 def split(draft: Draft) -> None:
