@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from pyiceberg.catalog import load_catalog
 from tests.connectors.batches import batch, context, numbered
 from tests.connectors.killed_writer import write_with_kills
 
+from millstream.connect.protocols import Sink
 from millstream.connectors.iceberg import Iceberg
 from millstream.errors import ConnectorError, DefinitionError
+from millstream.testing.connectors import SINK_CASES, SinkTarget, check_sink
 
 SEED = 15
 
@@ -23,6 +26,24 @@ def catalog(path: Path) -> dict[str, str]:
 def rows(path: Path) -> list[dict[str, Any]]:
     table = load_catalog("default", **catalog(path)).load_table("shop.out").scan().to_arrow()
     return list(table.sort_by([("_key", "ascending"), ("_offset", "ascending")]).to_pylist())
+
+
+class IcebergTarget(SinkTarget):
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self.directory = directory
+
+    def sink(self) -> Sink:
+        return Iceberg("shop.out", catalog=catalog(self.directory), mode="upsert")
+
+    def rows(self) -> list[tuple[Any, Any]]:
+        return [(row["_key"], {"n": row["n"]}) for row in rows(self.directory)]
+
+
+@pytest.mark.parametrize("case", SINK_CASES)
+def test_it_passes_the_kit(case: str, tmp_path: Path) -> None:
+    numbers = itertools.count()
+    check_sink(case, lambda: IcebergTarget(tmp_path / str(next(numbers))), tmp_path / "log")
 
 
 def test_appended_rows_are_written_once(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from tests.servers.opensearch import OpenSearchServer
 from tests.servers.receiver import receiver
 
 from millstream import Secret
+from millstream.connect.protocols import Sink
 from millstream.connectors.http_requests import send
 from millstream.connectors.opensearch import OpenSearch
 from millstream.errors import ConnectorError, DefinitionError, TargetUnavailableError
+from millstream.testing.connectors import SINK_CASES, SinkTarget, check_sink
 
 SEED = 13
 SETTINGS = {
@@ -40,6 +43,27 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSearchServe
 def document(server: OpenSearchServer, index: str, id: str) -> Any:
     answer = send("search", f"{server.url}/{index}/_doc/{id}", None, {}, method="GET")
     return msgspec.json.decode(answer.body).get("_source")
+
+
+class OpenSearchTarget(SinkTarget):
+    poison = {"n": "many"}
+
+    def __init__(self, server: OpenSearchServer) -> None:
+        self.server, self.index = server, f"kit-{uuid.uuid4().hex[:8]}"
+
+    def sink(self) -> Sink:
+        return OpenSearch(self.server.url, index=self.index, settings=SETTINGS)
+
+    def rows(self) -> list[tuple[Any, Any]]:
+        send("search", f"{self.server.url}/{self.index}/_refresh", b"", {})
+        answer = send("search", f"{self.server.url}/{self.index}/_search?size=100", None, {}, method="GET")
+        return [(hit["_id"], hit["_source"]) for hit in msgspec.json.decode(answer.body)["hits"]["hits"]]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("case", SINK_CASES)
+def test_it_passes_the_kit(server: OpenSearchServer, case: str, tmp_path: Path) -> None:
+    check_sink(case, lambda: OpenSearchTarget(server), tmp_path)
 
 
 @pytest.mark.server
