@@ -1,9 +1,12 @@
 from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import ANY
 
 import msgspec
 import pytest
 from tests.cli.conftest import Call
 
+from millstream.log import EmbeddedLog
 from millstream.records import Record
 from millstream.testing.datagen import KINDS
 
@@ -32,3 +35,15 @@ def test_some_records_are_late(call: Call, stored: Stored) -> None:
     call("datagen", "clicks", "--rate", "100000", "--max", "500", "--partitions", "1")
     times = [record.timestamp for record in stored("clicks")]
     assert times != sorted(times)
+
+
+def test_only_records_that_are_stored_are_counted(call: Call, small_disk: Path) -> None:
+    directory = small_disk / "data"
+    (small_disk / "ballast").write_bytes(b"x" * 3_000_000)
+    refused = call("datagen", "orders", "--rate", "1000000", "--max", "200000", "--data-dir", str(directory))
+    assert refused.exit_code == 1
+    with EmbeddedLog(directory) as log:
+        count = sum(bounds.end for bounds in log.offsets("orders"))
+    assert count
+    assert refused.stderr.splitlines() == [f"wrote {count:,} records to orders", ANY]
+    assert "error: no space left for" in refused.stderr

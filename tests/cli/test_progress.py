@@ -5,6 +5,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from millstream.batch.activity import Activity
 from millstream.batch.batch import Batch
 from millstream.batch.report import BatchReport
 from millstream.cli import progress
@@ -45,6 +46,20 @@ def test_before_the_first_batch(totals: RunTotals) -> None:
     totals.waiting_records = 4_211
     assert totals.line() == "shop: running the first batch; 4,211 records waiting"
     assert totals.summary() == "shop stopped after 0.0 s: 0 batches, 0 records in, 0 out"
+
+
+def test_what_keeps_a_run_from_progress_is_shown(totals: RunTotals) -> None:
+    totals.is_started = True
+    activity = Activity()
+    totals.obstacle = lambda: activity.obstacle
+    activity.set("planning a batch")
+    assert totals.line() == "shop: waiting for records"
+    activity.set("waiting to retry after an error: no space left")
+    assert totals.line() == "shop: waiting to retry after an error: no space left"
+    totals.add(report(1, 1))
+    assert totals.line().startswith("shop: state waiting to retry after an error: no space left; records 1 in")
+    activity.set("running batch 2", "working")
+    assert totals.line().startswith("shop: records 1 in")
 
 
 def test_batches_add_up(totals: RunTotals, clock: Clock) -> None:

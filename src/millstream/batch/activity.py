@@ -18,6 +18,9 @@ Effort = Literal["idle", "waiting", "working"]
 """idle: there is nothing to do; waiting: something prevents progress; working: a batch is running."""
 
 
+_LONG_SECONDS = 2.0
+
+
 class ActivityState(msgspec.Struct, frozen=True, kw_only=True):
     """What a run is doing, and since which wall-clock time in milliseconds."""
 
@@ -49,6 +52,13 @@ class Activity:
     def set(self, what: str, effort: Effort = "waiting") -> None:
         """Replace the current activity."""
         self.now = ActivityState(what=what, since=_now(), effort=effort)
+
+    @property
+    def obstacle(self) -> str:
+        """What keeps the run from making progress: an error after which it retries, or a long wait; else empty."""
+        now = self.now
+        is_obstacle = now.effort == "waiting" and ("error" in now.what or now.seconds >= _LONG_SECONDS)
+        return now.what if is_obstacle else ""
 
     def restart_timer(self) -> None:
         """Count the time of the current activity from now, because it has made progress."""

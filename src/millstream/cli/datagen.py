@@ -15,7 +15,7 @@ from millstream.cli.output import show_message
 from millstream.cli.settings import CommonOptions, pass_settings
 from millstream.errors import TopicExistsError
 from millstream.foundation.text import format_count
-from millstream.producer import Producer
+from millstream.producer import Delivery, Producer
 from millstream.testing.datagen import KINDS, encode_value, generate
 
 _TICK_SECONDS = 0.05
@@ -47,13 +47,17 @@ def datagen(
         try:
             _send(broker, kind, target, rate, limit, seed, counter)
         finally:
-            show_message(f"wrote {format_count(counter.sent, 'record')} to {target}")
+            show_message(f"wrote {format_count(counter.stored, 'record')} to {target}")
 
 
 class SentCounter:
-    """The number of sent records; it is available after Ctrl-C too."""
+    """The number of records that were sent and stored; it is available after Ctrl-C and after an error too."""
 
-    sent = 0
+    sent = stored = 0
+
+    def on_delivery(self, delivery: Delivery) -> None:
+        """Count a record that is stored."""
+        self.stored += delivery.error is None
 
 
 def _send(broker: Broker, kind: str, topic: str, rate: int, limit: int | None, seed: int, counter: SentCounter) -> None:
@@ -61,7 +65,13 @@ def _send(broker: Broker, kind: str, topic: str, rate: int, limit: int | None, s
     with Producer(broker, key=bytes, value=bytes) as producer:
         for record in islice(generate(kind, seed), limit):
             now = int(time.time() * 1000)
-            producer.send(topic, encode_value(record), key=record.key.encode(), timestamp=now - record.delay)
+            producer.send(
+                topic,
+                encode_value(record),
+                key=record.key.encode(),
+                timestamp=now - record.delay,
+                on_delivery=counter.on_delivery,
+            )
             counter.sent += 1
             ahead = started + counter.sent / rate - time.monotonic()
             if ahead > _TICK_SECONDS:

@@ -49,6 +49,8 @@ class RunTotals:
         self.is_started = False
         self.waiting_records = 0
         """The number of records that were waiting when the run started."""
+        self.obstacle: Callable[[], str] = lambda: ""
+        """Returns what keeps the run from making progress, if anything does."""
         self._has_past = has_past
         self._dead_letter_topic = dead_letter_topic or f"{app}.dead-letters"
         self.batches = self.records_in = self.records_out = self.dead_letters = 0
@@ -96,10 +98,12 @@ class RunTotals:
 
     def details(self) -> list[tuple[str, str]]:
         """Return the totals as names and texts."""
+        obstacle = printable(self.obstacle())
         if not self.batches:
-            return [("", self._first_activity)]
+            return [("", obstacle or self._first_activity)]
         least = "at least " if self._has_past else ""
         items = [
+            ("state", obstacle),
             ("records", f"{self.records_in:,} in, {self.records_out:,} out, {self.rate:,.0f}/s"),
             ("batches", f"{self.batches:,}, the last in {self.batch_seconds:.2f} s"),
             ("lag", _counts(self.lag) or "none"),

@@ -137,7 +137,7 @@ def run(
         _show_expired(running.expired, fill)
         if not is_unchanged(running.changes):
             show_changes(running.changes)
-        totals.waiting_records = running.waiting_records
+        totals.waiting_records, totals.obstacle = running.waiting_records, lambda: running.obstacle
         callbacks.on_start()
         if running.metrics_url is not None and style != "quiet":
             show_message(f"metrics for Prometheus: {running.metrics_url}")

@@ -173,6 +173,11 @@ class SparkRun:
         return f"<run of app {self.app}, {state}>"
 
     @property
+    def obstacle(self) -> str:
+        """What keeps the run from making progress, such as an error after which it retries; else empty."""
+        return self._options.activity.obstacle
+
+    @property
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
