@@ -195,3 +195,13 @@ def written(app: App, records: list[Input], topic: str) -> list[tuple[bytes | No
             if record.topic in app.plan.source_topics:
                 pipe(driver, record.topic, record.value, record.key, record.timestamp)
         return [(record.key, rounded(lower(decode(record.value)))) for record in driver.topic(topic).read_raw()]
+
+
+def test_every_example_has_a_twin_or_a_reason_why_not() -> None:
+    page = (EXAMPLES.parent / "docs" / "examples" / "README.md").read_text().lower()
+    table = page[page.index("## in sql") :]
+    helpers = {"__init__", "harness", "demo_data", "company_run"}
+    names = {path.stem for path in EXAMPLES.glob("*.py")} - helpers
+    twins = {path.stem for path in EXAMPLES.glob("*.sql")}
+    assert twins <= names
+    assert [name for name in sorted(names - twins) if f"{name.replace('_', ' ')}" not in table] == []

@@ -33,6 +33,8 @@ from millstream.sql.problems import Problem
         ("CAST(NULL AS INT) IS NULL", True, "BOOLEAN"),
         ("CAST(NULL AS INT) IS DISTINCT FROM 1", True, "BOOLEAN"),
         ("1 IS NOT DISTINCT FROM 1", True, "BOOLEAN"),
+        ("1 IS DISTINCT FROM NULL", True, "BOOLEAN"),
+        ("NULL IS NOT DISTINCT FROM 'a'", False, "BOOLEAN"),
         ("5 BETWEEN 1 AND 9", True, "BOOLEAN"),
         ("5 NOT BETWEEN 1 AND 9", False, "BOOLEAN"),
         ("2 IN (1, '2', 3)", True, "BOOLEAN"),

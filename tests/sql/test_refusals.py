@@ -28,6 +28,7 @@ T = "CREATE TABLE t (id INT PRIMARY KEY, x STRING, m MAP<STRING, INT>) WITH (KAF
         ("CREATE STREAM x (a INT) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON', TIMESTAMP='z');", "does not exist"),
         ("CREATE STREAM x AS SELECT * FROM nowhere;", "nowhere".upper()),
         ("CREATE STREAM x AS SELECT id, '\ud800' AS h FROM s;", "half of a character"),
+        ("CREATE TABLE x AS SELECT a, COUNT(*) AS n FROM s WHERE COUNT(*) > 1 GROUP BY a;", "use HAVING"),
         ("CREATE TABLE x AS SELECT a, COUNT(*) AS n FROM s WINDOW SESSION (0 SECONDS) GROUP BY a;", "0 ms"),
         (
             "CREATE TABLE x AS SELECT a, MAX(b) FROM s WINDOW HOPPING (SIZE 9 DAYS, ADVANCE BY 1 SECOND) GROUP BY a;",
@@ -50,7 +51,7 @@ T = "CREATE TABLE t (id INT PRIMARY KEY, x STRING, m MAP<STRING, INT>) WITH (KAF
         ("CREATE TABLE x AS SELECT a, SUMM(b) AS n FROM s GROUP BY a;", "did you mean SUM?"),
         ("CREATE STREAM x AS SELECT id, RANKED(b) AS n FROM s;", "did you mean RAND?"),
         ("CREATE TABLE x AS SELECT x, MAX(id) AS n FROM t GROUP BY x;", "cannot be applied to a table"),
-        ("CREATE STREAM x AS SELECT * FROM s WHERE COUNT(*) > 1;", "without GROUP BY"),
+        ("CREATE STREAM x AS SELECT * FROM s WHERE COUNT(*) > 1;", "needs GROUP BY"),
         ("CREATE STREAM x AS SELECT * FROM s WHERE a;", "must be BOOLEAN"),
         ("CREATE STREAM x AS SELECT * FROM s WINDOW TUMBLING (SIZE 1 DAY);", "WINDOW needs GROUP BY"),
         ("CREATE TABLE x AS SELECT a, COUNT(*) AS n FROM s GROUP BY a EMIT FINAL;", "EMIT FINAL needs a window"),

@@ -40,9 +40,10 @@ from millstream.task.policy import Policies
 def describe(settings: CommonOptions, format: Format, changes: bool, acls: bool, target: str | None = None) -> None:
     """Show the topology of an app: its stages, what each reads and writes, and its tables.
 
-    TARGET is a Python file or a module, with ":NAME" if it defines several apps. The app is not run, and no data
-    directory is needed. With --changes, each stage is compared with the topology that ran last on the data directory:
-    reused, new, dropped or incompatible. With --acls, the ACLs that the app's Kafka user needs are listed.
+    TARGET is a file of Python or SQL, or a module, with ":NAME" if it defines several apps. The app is not run, and
+    no data directory is needed. With --changes, each stage is compared with the topology that ran last on the data
+    directory: reused, new, dropped or incompatible. With --acls, the ACLs that the app's Kafka user needs are
+    listed.
     """
     app = settings.load(target)
     if acls:

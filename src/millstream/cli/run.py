@@ -108,9 +108,9 @@ def run(
 ) -> None:
     """Run an app on Spark and show its progress.
 
-    TARGET is a Python file or a module, with ":NAME" if it defines several apps. Missing topics are created. Ctrl-C or
-    SIGTERM stops the run after the current batch, with exit code 0; a second Ctrl-C interrupts it. However a run ends,
-    the next one continues exactly where it stopped.
+    TARGET is a file of Python or SQL, or a module, with ":NAME" if it defines several apps. Missing topics are
+    created. Ctrl-C or SIGTERM stops the run after the current batch, with exit code 0; a second Ctrl-C interrupts
+    it. However a run ends, the next one continues exactly where it stopped.
     """
     app = settings.load(target)
     app.id = app.id if name is None else check_name("app", name)

@@ -53,6 +53,9 @@ def _check_kinds(query: Query, names: QueryNames) -> None:
 def check_scalar(node: AnyExpression, clause: str) -> None:
     """Reject aggregate functions where there are no groups."""
     for part in walk(node):
+        if is_aggregate(part) and clause == "WHERE":
+            problem = f"{part.name} cannot be used in WHERE: it has no rows yet"
+            raise Problem(part.offset, problem, "use HAVING, which needs GROUP BY")
         if is_aggregate(part):
             raise Problem(part.offset, f"{part.name} cannot be used in {clause} without GROUP BY", "add GROUP BY")
 

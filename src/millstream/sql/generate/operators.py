@@ -128,7 +128,8 @@ def _are_plain(*codes: Code) -> bool:
 
 def _comparison(generator: Generator, offset: int, operator: str, left: Code, right: Code) -> Code:
     if operator in ("IS DISTINCT FROM", "IS NOT DISTINCT FROM"):
-        left, right = _comparable(generator, offset, "=", left, right)
+        if NULL not in (left.type, right.type):
+            left, right = _comparable(generator, offset, "=", left, right)
         sign = "!=" if operator == "IS DISTINCT FROM" else "=="
         return Code(f"({left.text} {sign} {right.text})", BOOLEAN)
     if NULL in (left.type, right.type):
