@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import py4j.java_gateway
 import pytest
-from pyspark import SparkContext
+from pyspark import SparkContext, java_gateway
 from tests.spark.rpc import requires_authentication
 
 from millstream import Config
@@ -110,6 +111,24 @@ def test_a_start_that_is_interrupted_prints_no_stack_trace(
     with pytest.raises(KeyboardInterrupt):
         session._prepare(Config())
     assert "root" not in {record.name for record in caplog.records}
+
+
+@pytest.mark.crash
+def test_a_jvm_whose_start_is_interrupted_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    gateway: Any = java_gateway
+    before: Any = gateway.Popen
+    processes: list[Any] = []
+
+    def start_and_interrupt() -> None:
+        with session.ending_interrupted_jvm():
+            processes.append(gateway.Popen(["sleep", "600"]))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        start_and_interrupt()
+    assert [process.returncode for process in processes] == [-signal.SIGKILL]
+    assert gateway.Popen is before
 
 
 def test_a_running_spark_is_returned_without_reading_its_settings_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,10 @@ import re
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
@@ -66,6 +67,34 @@ def check_same_cluster(wanted: str | None, running: str | None) -> None:
     )
 
 
+@contextlib.contextmanager
+def ending_interrupted_jvm() -> Iterator[None]:
+    """End a JVM that is starting when an exception such as Ctrl-C ends the block.
+
+    PySpark removes the directory in which the JVM is to write its port, and a JVM that cannot do that stays forever.
+    Once it is connected, it ends with this process.
+    """
+    gateway: Any = java_gateway
+    original: Any = gateway.Popen
+    started: list[Any] = []
+
+    def start(*arguments: Any, **settings: Any) -> Any:
+        started.append(original(*arguments, **settings))
+        return started[-1]
+
+    gateway.Popen = start
+    try:
+        yield
+    except BaseException:
+        if SparkContext._gateway is None:
+            for process in started:
+                process.kill()
+                process.wait()
+        raise
+    finally:
+        gateway.Popen = original
+
+
 def _prepare(config: Config) -> SparkContext:
     """Start Spark, unless another program in this process has, and silence it."""
     master = master_of(config.master)
@@ -81,7 +110,7 @@ def _prepare(config: Config) -> SparkContext:
         check_java()
     public = public_settings(settings, config.spark)
     try:
-        with filtered_stderr():
+        with filtered_stderr(), ending_interrupted_jvm():
             _import_while_java_starts()
             silence_py4j()
             # the JVM gets its settings as arguments, which `ps` shows; secrets follow over its socket
