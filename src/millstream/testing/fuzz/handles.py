@@ -47,6 +47,8 @@ class Draft:
         """The topics that each node depends on."""
         self.texts: set[str] = set()
         """The nodes whose values are declared as text, as those of sources are."""
+        self.numbers: set[str] = set()
+        """The nodes whose values are declared as numbers, as counts are."""
         self.has_wall_clock = False
 
     def add(self, op: str, source: str | list[str] | None = None, **parameters: Any) -> str:
@@ -63,6 +65,8 @@ class Draft:
         self.origins.update(dict.fromkeys(names, frozenset().union(*topics)))
         if op in _SOURCES or (op in _KEEPS_TYPE and self.texts.issuperset(sources)):
             self.texts.update(names)
+        if op == "count" or (op in _KEEPS_TYPE and self.numbers.intersection(sources)):
+            self.numbers.update(names)
         return str(node["id"])
 
     def chance(self, probability: float) -> bool:

@@ -52,9 +52,13 @@ def rekey(draft: Draft) -> None:
 
 
 def merge(draft: Draft) -> None:
-    """Two streams as one; it has the declared type of the first, so a stream declared as text comes after others."""
-    left = draft.stream()
-    same = [handle for handle in draft.streams if handle.is_windowed == left.is_windowed]
+    """Two streams as one; it has the declared type of the first, so a stream declared as text comes after others.
+
+    Counts are declared as numbers, so these are merged with counts only.
+    """
+    left, counts = draft.stream(), draft.numbers
+    streams = [handle for handle in draft.streams if (handle.id in counts) == (left.id in counts)]
+    same = [handle for handle in streams if handle.is_windowed == left.is_windowed]
     sources = sorted([left.id, draft.pick.choice(same).id], key=draft.texts.__contains__)
     draft.streams.append(left._replace(id=draft.add("merge", sources)))
 
