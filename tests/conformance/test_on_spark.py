@@ -52,5 +52,5 @@ def test_cases_of_all_groups_record_by_record(part: int) -> None:
 def test_cases_as_one_batch_have_the_guaranteed_results(setting: tuple[int, Mode]) -> None:
     chosen = cases()[SETTINGS.index(setting) :: 2 * len(SETTINGS)]
     outcomes = list(replay_whole(chosen, *setting))
-    assert [outcome for outcome in outcomes if outcome.status == "failed"] == []
+    assert [outcome for outcome in outcomes if outcome.status not in {"passed", "not comparable"}] == []
     assert sum(outcome.status == "passed" for outcome in outcomes) >= MIN_COMPARABLE

@@ -28,5 +28,7 @@ def test_spark_gives_the_same_results_as_the_test_driver(setting: tuple[int, Mod
     seeds = range(FIRST_SEED, FIRST_SEED + TOPOLOGIES)
     cases = [with_expectation(random_case(seed, in_order=True)) for seed in seeds]
     outcomes = list(replay_whole(cases, *setting))
-    assert [outcome for outcome in outcomes if outcome.status != "passed"] == [], f"seeds {seeds}"
-    assert len(outcomes) >= MIN_COMPARABLE
+    assert [outcome for outcome in outcomes if outcome.status not in {"passed", "not comparable"}] == [], (
+        f"seeds {seeds}"
+    )
+    assert sum(outcome.status == "passed" for outcome in outcomes) >= MIN_COMPARABLE
