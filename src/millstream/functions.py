@@ -108,8 +108,10 @@ class Function:
         return None
 
 
-ComputeColumns: TypeAlias = Callable[[list[Any], list[Any], Callable[[int], tuple[str, int, int]]], list[Any]]
-"""(keys, values, the topic, partition and offset of a row) → results."""
+Locate: TypeAlias = Callable[[int], tuple[str, int, int]]
+"""Returns topic, partition and offset of a row."""
+ComputeColumns: TypeAlias = Callable[[list[Any], list[Any], Locate], list[Any]]
+"""(keys, values, where a row is from) → results."""
 
 
 def _has_equal_code(call: AnyFunction, other: AnyFunction) -> bool:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from millstream.foundation.struct_rows import ProjectedRows
 from millstream.foundation.value_errors import Origin
-from millstream.functions import ComputeColumns, Context, Function
+from millstream.functions import ComputeColumns, Context, Function, Locate
 from millstream.plan.select import CompiledSelection, Compute, NoteError
 from millstream.sql.compiled import CONDITION, Part, Scope, clause, key_shape, list_shape, parse_type, record_shape
 
-Locate: TypeAlias = Callable[[int], tuple[str, int, int]]
-"""Returns topic, partition and offset of a row."""
 Named = tuple[tuple[str, str], ...]
 """Names and expressions."""
 
