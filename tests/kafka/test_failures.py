@@ -17,6 +17,8 @@ from millstream.kafka.failures import to_millstream_error
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.NOT_CONTROLLER,
     ],
 )
 def test_the_loss_of_a_broker_or_of_its_disk_is_an_outage(code: int) -> None:

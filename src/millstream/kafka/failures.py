@@ -42,6 +42,10 @@ _TRANSIENT = {
     *(KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.REQUEST_TIMED_OUT),
     *(KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.NETWORK_EXCEPTION),
     *(KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+    *(KafkaError.NOT_CONTROLLER, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.LISTENER_NOT_FOUND),
+    *(KafkaError.PREFERRED_LEADER_NOT_AVAILABLE, KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    KafkaError.OFFSET_NOT_AVAILABLE,  # the leader is new and does not know yet how far its replicas are
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
     KafkaError._UNKNOWN_PARTITION,  # the client's metadata is older than the partition
     *(KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH),  # the topic was just created again
     *(KafkaError.UNSTABLE_OFFSET_COMMIT, KafkaError.BROKER_NOT_AVAILABLE, KafkaError.CONCURRENT_TRANSACTIONS),
