@@ -77,7 +77,10 @@ app = App(
         caching=os.environ.get("ZONE_COUNTS_CACHING", "1") == "1",
         changelogs=os.environ.get("ZONE_COUNTS_CHANGELOGS", "1") == "1",
         guarantee="at_least_once" if os.environ.get("ZONE_COUNTS_GUARANTEE") == "at_least_once" else "exactly_once",
-        partitions=PARTITIONS,
+        partitions=int(os.environ.get("ZONE_COUNTS_PARTITIONS", PARTITIONS)),
+        master=os.environ.get("ZONE_COUNTS_MASTER"),
+        # executors import this module too
+        spark={f"spark.executorEnv.{name}": os.environ[name] for name in os.environ if name.startswith("ZONE_COUNTS_")},
     ),
 )
 SOURCE, TARGET = os.environ.get("ZONE_COUNTS_TOPICS", "rides,zone-counts").split(",")
@@ -118,13 +121,13 @@ def ride_timestamp(number: int) -> int:
     return FIRST_PICKUP + number * 10
 
 
-def load(broker: Broker, lines: list[bytes], topic: str) -> None:
+def load(broker: Broker, lines: list[bytes], topic: str, partitions: int = PARTITIONS) -> None:
     """Write rides to a new topic, alternating between its partitions."""
-    broker.create_topic(topic, TopicConfig(partitions=PARTITIONS))
+    broker.create_topic(topic, TopicConfig(partitions=partitions))
     for start in range(0, len(lines), BLOCK):
         outputs = []
-        for partition in range(PARTITIONS):
-            numbers = range(start + partition, min(start + BLOCK, len(lines)), PARTITIONS)
+        for partition in range(partitions):
+            numbers = range(start + partition, min(start + BLOCK, len(lines)), partitions)
             block = block_of(
                 [None] * len(numbers), [lines[number] for number in numbers], [*map(ride_timestamp, numbers)]
             )
