@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import cpu_seconds, memory_megabytes, process_tree
+from benchmarks.processes import memory_megabytes, process_tree
 from benchmarks.zone_counts import SOURCE, ZoneCount, app, expected_counts, load, read_counts, ride_lines
 from tests.spark.standalone import LoopbackMachine, Standalone, standalone
 
@@ -78,14 +78,12 @@ def run_side(workers: int, directory: Path, url: str, expected: Counter[tuple[in
             "ZONE_COUNTS_PARTITIONS": str(PARTITIONS),
             **({} if spark is None else {"ZONE_COUNTS_MASTER": spark.url}),
         }
-        began = cpu_seconds([os.getpid()])
         command = [sys.executable, "-m", "benchmarks.workers", "--run"]
         output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
-        used = cpu_seconds([os.getpid()]) - began
         counts = {(count.zone, count.start): count.count for _, _, count in read_counts(broker, target, ZoneCount)}
     assert counts == expected, "the counts are wrong"
     result: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return {**result, "CPU s, with the broker": used}
+    return result
 
 
 @contextlib.contextmanager

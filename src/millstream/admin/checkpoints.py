@@ -14,8 +14,6 @@ from millstream.state.checkpoint import Checkpoint
 from millstream.state.task import TaskState
 from millstream.task.changelog import CatchUp
 
-_PARTS = 1_000
-
 
 def checkpoint_for_journal(app: AppSettings, broker: Broker) -> str | None:
     """Return the checkpoint in which the journal of an app is kept too, or None if it is elsewhere."""
@@ -37,11 +35,11 @@ def restore_from_checkpoint(
     restoring.start(len(missing), "the checkpoint")
     for name, state in missing.items():
         restoring.begin(name)
-        last = CatchUp(0, 0, 0, 0, _PARTS)
+        last = CatchUp.of_part(0, 0, 0.0)
 
         def update(rows: int, size: int, part: float) -> None:
             nonlocal last
-            last = CatchUp(rows, size, int(part * _PARTS), 0, _PARTS)
+            last = CatchUp.of_part(rows, size, part)
             restoring.update(last)
 
         checkpoint.of_task(name).restore(state, progress.versions[name], batch, update)

@@ -28,7 +28,7 @@ from millstream.durations import milliseconds
 from millstream.foundation.paths import state_dir
 from millstream.plan.layout import Layout
 from millstream.state.checkpoint import Checkpoint
-from millstream.task.changelog import ChangelogTopic
+from millstream.task.changelog import ChangelogTopic, OnTaskRestore, ignore_restore
 from millstream.task.environment import TaskEnvironment
 from millstream.task.policy import Policies
 from millstream.task.sampling import sampling_of
@@ -99,8 +99,8 @@ class Assembly:
     layout: Layout
     broker: Broker
 
-    def environment(self) -> TaskEnvironment:
-        """Return a task environment for this process."""
+    def environment(self, on_restore: OnTaskRestore = ignore_restore) -> TaskEnvironment:
+        """Return a task environment for this process; ``on_restore`` is called while a task restores its state."""
         settings = self.settings
         checkpoint = changelogs = None
         if settings.checkpoint is not None:
@@ -108,7 +108,9 @@ class Assembly:
                 settings.checkpoint, settings.app, settings.lineage, snapshot_every=settings.snapshot_every
             )
         if settings.changelogs is not None:
-            changelogs = TaskChangelogs(self.broker, settings.app, settings.changelogs, settings.generation, checkpoint)
+            changelogs = TaskChangelogs(
+                self.broker, settings.app, settings.changelogs, settings.generation, checkpoint, on_restore
+            )
         return TaskEnvironment(
             app=settings.app,
             layout=self.layout,
@@ -122,6 +124,7 @@ class Assembly:
             checkpoint=checkpoint,
             changelogs=changelogs,
             at_least_once=settings.at_least_once,
+            on_restore=on_restore,
             sampling=sampling_of(settings.state_dir),
         )
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import msgspec
 from pyspark import SparkContext
 
+from millstream.batch.activity import Activity
 from millstream.batch.batch import Batch
 from millstream.batch.execute import task_names
 from millstream.batch.logs import log_event
@@ -22,9 +23,10 @@ from millstream.errors import DefinitionError, EngineError
 from millstream.plan.layout import Layout
 from millstream.spark.failures import translated
 from millstream.spark.header import AppHeader, JobHeader, encode_header
-from millstream.spark.hosts import executor_cores, request_executors
+from millstream.spark.hosts import driver_addresses, executor_cores, request_executors
 from millstream.spark.level_jobs import LevelJobs
 from millstream.spark.placement import assign, is_displaced, levels_of, slots_of
+from millstream.spark.restore_progress import RestoreProgress
 from millstream.spark.seating import Seating
 from millstream.spark.settings import is_local, master_of
 from millstream.spark.warm_up import WarmUp
@@ -53,11 +55,14 @@ def is_cluster(config: Config, *, has_changelogs: bool = False) -> bool:
 class ClusterJob:
     """Runs batches of one app on the executors of a cluster."""
 
-    def __init__(self, context: SparkContext, header: AppHeader, layout: Layout, seated_records: int = 0) -> None:
+    def __init__(
+        self, context: SparkContext, header: AppHeader, layout: Layout, activity: Activity, seated_records: int = 0
+    ) -> None:
         """Run batches of up to ``seated_records`` records in seats, which costs less, and others as Spark jobs."""
         self._seating = Seating(context, seated_records)
+        self._progress = RestoreProgress(*driver_addresses(context), activity)
         self._context = context
-        self._header = header
+        self._header = msgspec.structs.replace(header, progress=self._progress.address)
         self._levels = levels_of(layout, task_names(layout))
         self._cores: dict[str, int] = {}
         self._hosts: dict[str, str] = {}
@@ -68,7 +73,7 @@ class ClusterJob:
 
     def __call__(self, batch: Batch, versions: Mapping[str, StateVersion]) -> list[TaskReport]:
         """Run a batch and return the reports of its tasks."""
-        with translated():
+        with translated(), self._progress.shown():
             self._follow_hosts(batch, versions)
             assert self._jobs is not None
             items = self._seating.run(self._header, batch, versions)
@@ -82,6 +87,7 @@ class ClusterJob:
     def close(self) -> None:
         """Leave the cores of the cluster to others."""
         self._seating.close()
+        self._progress.close()
 
     def _follow_hosts(self, batch: Batch, versions: Mapping[str, StateVersion]) -> None:
         """Adapt the placement of tasks to the executors that are running now."""

@@ -62,7 +62,7 @@ class Deployment:
         backlog = self.assembly.planner(batch_size(spec.config)).backlog(journal.read()[0])
         self.waiting_records = records_in(backlog)
         self.close()
-        self.engine = SparkEngine(spec, self.assembly, self._lease, self._trigger, journal)
+        self.engine = SparkEngine(spec, self.assembly, self._lease, self._trigger, journal, self._activity)
 
     def _restore_states(self) -> None:
         """Bring the state on this host up to date, if the tasks run here; on a cluster, tasks do that themselves."""

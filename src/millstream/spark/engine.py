@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from millstream.batch.activity import Activity
 from millstream.batch.app_spec import AppSpec
 from millstream.batch.assembly import Assembly, Executors
 from millstream.batch.execute import task_names
@@ -34,13 +35,22 @@ class SparkEngine:
     Each app has its own job group, by which its jobs can be found and cancelled.
     """
 
-    def __init__(self, spec: AppSpec, assembly: Assembly, lease: Lease, trigger: Trigger, journal: Journal) -> None:
+    def __init__(
+        self,
+        spec: AppSpec,
+        assembly: Assembly,
+        lease: Lease,
+        trigger: Trigger,
+        journal: Journal,
+        activity: Activity,
+    ) -> None:
         """Start Spark; a topology that cannot be sent to workers is refused before that."""
         self._spec = spec
         self._assembly = assembly
         self._lease = lease
         self._trigger = trigger
         self._journal = journal
+        self._activity = activity
         self._attempts = 0
         self._group = f"millstream.{spec.id}.{uuid.uuid4().hex[:8]}"
         self._pickled_plan = pickled_plan(spec)
@@ -68,7 +78,9 @@ class SparkEngine:
                 if self._spec.reference is not None:
                     send_code(self._context, self._spec.reference)
                 self.close()
-                self._cluster_job = ClusterJob(self._context, header, self._assembly.layout, self._seated_records())
+                self._cluster_job = ClusterJob(
+                    self._context, header, self._assembly.layout, self._activity, self._seated_records()
+                )
                 return Executors(self._cluster_job)
             job = BatchJob(self._context, header, self._spec.config.small_batch_records)
             return Executors(job, self._resident(header))

@@ -69,7 +69,8 @@ class Filling:
             state_dir=str(directory / "state"),
         )
         self._assembly = Assembly(settings, self._layout, deployment.broker)
-        self._engine = SparkEngine(self._spec, self._assembly, lease, Trigger(), self._journal)
+        self._activity = Activity()
+        self._engine = SparkEngine(self._spec, self._assembly, lease, Trigger(), self._journal, self._activity)
         self.expired = expired(deployment.broker, self._spec.plan.source_topics)
         for topic, count in self.expired.items():
             facts = {"app": whole.id, "topic": topic, "records": count, "tables": ", ".join(fill.tables)}
@@ -148,14 +149,13 @@ class Filling:
         read = {name.rpartition("/")[0] for name in self._deployment.journal.read()[0].positions}
         unread = {name: end for name, end in ends.items() if name.rpartition("/")[0] not in read}
         self._stops = {**unread, **self._deployment.journal.read()[0].positions}
-        activity = Activity()
-        options = LoopOptions(stopping=self._stopping, activity=activity, on_batch=self._report)
+        options = LoopOptions(stopping=self._stopping, activity=self._activity, on_batch=self._report)
         supervisor = Supervisor(
             f"{self._whole.id}.fill",
             self._journal,
             lambda: self._loop(options),
             stopping=self._stopping,
-            activity=activity,
+            activity=self._activity,
         )
         supervisor.run("caught-up")
 

@@ -10,6 +10,7 @@ from millstream.batch.resident import ResidentSettings
 from millstream.foundation.loading import AppReference
 from millstream.plan.parts import PlanPart
 from millstream.spark.placement import Slots
+from millstream.spark.restore_progress import ProgressAddress
 from millstream.state.task import StateVersion
 
 
@@ -29,6 +30,8 @@ class AppHeader(msgspec.Struct, frozen=True, kw_only=True):
     slots: Slots
     """By level, the tasks of each Spark task; on a cluster they change with its hosts."""
     broker: str
+    progress: ProgressAddress | None = None
+    """Where workers of a cluster report how far they have restored their states."""
 
     @property
     def width(self) -> int:

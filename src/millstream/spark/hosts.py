@@ -20,6 +20,13 @@ _HOST_VARIABLES = ("NM_HOST", "SPARK_EXECUTOR_POD_IP")
 """Where YARN and Kubernetes put the name of an executor's host."""
 
 
+def driver_addresses(context: SparkContext) -> tuple[str, str]:
+    """Return the address at which executors reach the driver, and the one at which it listens."""
+    conf = context.getConf()
+    host = conf.get("spark.driver.host") or "127.0.0.1"
+    return host, conf.get("spark.driver.bindAddress") or host
+
+
 def executor_cores(context: SparkContext) -> dict[str, int]:
     """Return the hosts of executors that accept tasks, each with the number of its cores."""
     spark = context._jsc.sc()

@@ -20,6 +20,7 @@ from pyspark import InheritableThread, SparkContext
 
 from millstream.batch.batch import Batch
 from millstream.spark.header import AppHeader
+from millstream.spark.hosts import driver_addresses
 from millstream.spark.level_jobs import located
 from millstream.spark.peer_sockets import Address, Peer, PeerServer
 from millstream.spark.placement import Slot, seats_of
@@ -53,11 +54,10 @@ class Seats:
         self._lock = threading.Lock()
         """Held while a batch runs, so that seats are not left then."""
         self._ended = threading.Event()
-        conf = context.getConf()
-        host = conf.get("spark.driver.host") or "127.0.0.1"
+        host, listening_host = driver_addresses(context)
         secret = secrets.token_bytes(32)
         try:
-            self._server = PeerServer(conf.get("spark.driver.bindAddress") or host, secret, self._serve)
+            self._server = PeerServer(listening_host, secret, self._serve)
         except OSError as error:
             raise SeatsLostError(f"the driver cannot listen: {error}") from error
         self._tag = f"millstream-seats-{uuid.uuid4().hex}"

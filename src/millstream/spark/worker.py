@@ -32,6 +32,7 @@ from millstream.spark.by_value import loads
 from millstream.spark.failures import RemoteFailure
 from millstream.spark.header import AppHeader, JobHeader, decode_header, decode_resident_header
 from millstream.spark.hosts import host_name, host_state_dir
+from millstream.spark.restore_progress import sender_to
 from millstream.spark.shuffle_files import AbandonedError, NotStartedError, ShuffleFiles
 from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import freeze_loaded_objects
@@ -105,7 +106,8 @@ def _run_level(job: JobHeader, level: int, slot: int, payloads: Iterable[bytes])
                 failures.append(data)
     try:
         if not failures:
-            yield from run_slot(assembly_of(job.app).environment(), job, level, slot, inputs)
+            env = assembly_of(job.app).environment(sender_to(job.app.progress))
+            yield from run_slot(env, job, level, slot, inputs)
             for receiver, later in inputs.items():
                 yield from ((receiver, _encode(shuffle_input)) for shuffle_input in later)
     except Exception as error:

@@ -276,7 +276,13 @@ class TaskCheckpoint:
 
 
 def commit_uploaded(
-    checkpoint: Checkpoint, task: str, state: TaskState, expected: StateVersion, batch: int, apply: Callable[[Any], T]
+    checkpoint: Checkpoint,
+    task: str,
+    state: TaskState,
+    expected: StateVersion,
+    batch: int,
+    apply: Callable[[Any], T],
+    on_restore: OnRestore = lambda *_: None,
 ) -> tuple[T, float]:
     """Restore what a state lacks, and commit what ``apply`` writes: to the checkpoint first, then to the state.
 
@@ -285,7 +291,7 @@ def commit_uploaded(
     """
     while True:
         files = checkpoint.of_task(task)
-        seconds = files.restore(state, expected, batch)
+        seconds = files.restore(state, expected, batch, on_restore)
         try:
             result = state.update(_uploading(files, state, apply))
         except OvertakenError:

@@ -26,6 +26,7 @@ _POSITION = b"position"
 _SNAPSHOT = b"snapshot"
 _VISIBLE_SECONDS = 10.0  # Kafka acknowledges a commit shortly before readers see it
 _POLL_SECONDS = 0.01
+_PARTS = 1_000
 _STORE_POSITION_MS = 3_600_000  # how often a position is stored that has not changed: each time waits for the disk
 _MAX_AGE_MS = TOMBSTONE_RETENTION_MS // 2  # half, since the clocks of hosts differ and compaction is not punctual
 
@@ -55,6 +56,11 @@ class CatchUp(msgspec.Struct, frozen=True):
     start: int
     end: int
 
+    @classmethod
+    def of_part(cls, rows: int, size: int, part: float) -> CatchUp:
+        """Return the progress of a copy that is not made by offsets, by its part from 0 to 1."""
+        return cls(rows, size, int(part * _PARTS), 0, _PARTS)
+
     @property
     def part(self) -> float:
         """The part of the offsets that has been read, from 0 to 1."""
@@ -62,6 +68,12 @@ class CatchUp(msgspec.Struct, frozen=True):
 
 
 OnCatchUp: TypeAlias = Callable[[CatchUp], None]
+OnTaskRestore: TypeAlias = Callable[[str, CatchUp], None]
+"""Receives the name of a task that is being restored, and how far it is."""
+
+
+def ignore_restore(_task: str, _progress: CatchUp) -> None:
+    """Report nothing."""
 
 
 class ChangelogPartition:

@@ -17,6 +17,7 @@ from millstream.plan.stages import Stage
 from millstream.state.checkpoint import Checkpoint
 from millstream.state.copies import CopyVersion, TableCopy
 from millstream.state.task import TaskState
+from millstream.task.changelog import OnTaskRestore, ignore_restore
 from millstream.task.global_tables import advance_copy, global_tables_report, open_copy
 from millstream.task.policy import Policies
 from millstream.task.processing_log import RETENTION_BYTES, RETENTION_MS
@@ -48,6 +49,8 @@ class TaskEnvironment:
     """The topics to which state changes are written together with the output; None: state is on this host only."""
     at_least_once: bool = False
     """With changelogs: publish the output of small batches before their state and progress are committed."""
+    on_restore: OnTaskRestore = ignore_restore
+    """Called while a task restores its state from the checkpoint before it runs."""
     sampling: Sampling = field(default_factory=Sampling)
     """Decides which batches are measured step by step."""
     _topics: dict[str, TopicConfig] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from millstream.broker import Output
 from millstream.foundation.transactions import Transaction
 from millstream.state.checkpoint import commit_uploaded
 from millstream.state.task import StateVersion, TaskState
+from millstream.task.changelog import CatchUp
 from millstream.task.environment import TaskEnvironment
 from millstream.task.garbage import infrequent_collection
 from millstream.task.outbox import Outbox, OutboxBlock, topic_outputs
@@ -63,7 +64,13 @@ class TaskCommitter:
         if env.checkpoint is None:
             return state.update(apply)
         name, expected = f"{stage.name}/{partition}", task_input.expected
-        (report, blocks), seconds = commit_uploaded(env.checkpoint, name, state, expected, task_input.batch, apply)
+
+        def on_restore(rows: int, size: int, part: float) -> None:
+            env.on_restore(name, CatchUp.of_part(rows, size, part))
+
+        (report, blocks), seconds = commit_uploaded(
+            env.checkpoint, name, state, expected, task_input.batch, apply, on_restore
+        )
         report.restore_seconds = seconds
         return report, blocks
 

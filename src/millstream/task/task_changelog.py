@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from millstream.broker import Broker, FencedWriter, Output, SupportsChangelogs, WriterLostError
@@ -13,7 +14,14 @@ from millstream.foundation.names import producer_prefix
 from millstream.state.changelog_rows import POSITIONS, changelog_block
 from millstream.state.checkpoint import Checkpoint
 from millstream.state.task import CLAIM_ROW, StateVersion, TaskState
-from millstream.task.changelog import CatchUp, ChangelogPartition, ChangelogTopic, OnCatchUp
+from millstream.task.changelog import (
+    CatchUp,
+    ChangelogPartition,
+    ChangelogTopic,
+    OnCatchUp,
+    OnTaskRestore,
+    ignore_restore,
+)
 from millstream.task.outbox import OutboxBlock, topic_outputs
 from millstream.task.report import TaskReport
 
@@ -32,10 +40,12 @@ class TaskChangelogs:
         topics: Mapping[str, ChangelogTopic],
         generation: int = 0,
         snapshots: Checkpoint | None = None,
+        on_restore: OnTaskRestore = ignore_restore,
     ) -> None:
         """Use changelogs; a task that a later ``generation`` has claimed is not run.
 
         With ``snapshots``, states are copied there from time to time, so that a restore reads less of a changelog.
+        ``on_restore`` is called while a task restores its state before it runs.
         """
         if not isinstance(broker, SupportsChangelogs):
             raise StateError(f"{broker.url!r} cannot hold changelogs", hint="set changelogs=False")
@@ -45,6 +55,7 @@ class TaskChangelogs:
         self._topics = topics
         self.generation = generation
         self._snapshots = snapshots
+        self._on_restore = on_restore
         self._tasks: dict[tuple[str, int], TaskChangelog] = {}
 
     def of_task(self, stage: str, partition: int) -> TaskChangelog:
@@ -54,7 +65,7 @@ class TaskChangelogs:
             changelog = ChangelogPartition(self._broker, self._topics[stage], partition)
             writer = self._changelogs.fenced_writer(f"{producer_prefix(self._app, stage)}{partition}")
             task = self._tasks[stage, partition] = TaskChangelog(
-                changelog, writer, self.generation, f"{stage}/{partition}", self._snapshots
+                changelog, writer, self.generation, f"{stage}/{partition}", self._snapshots, self._on_restore
             )
         return task
 
@@ -74,8 +85,10 @@ class TaskChangelog:
         generation: int,
         name: str,
         snapshots: Checkpoint | None,
+        on_restore: OnTaskRestore,
     ) -> None:
         self._name = name
+        self._on_restore = partial(on_restore, name)
         self._snapshots = snapshots
         self.partition = partition
         self.writer = writer
@@ -95,7 +108,7 @@ class TaskChangelog:
         if not self.writer.is_open:
             self.writer.open()
         try:
-            self.restore(state)
+            self.restore(state, self._on_restore)
             self._check_claim(state)
         except BaseException:
             self.writer.close()
