@@ -12,6 +12,7 @@ from millstream.log import EmbeddedLog
 from millstream.state import changelog_rows
 from millstream.state.changelog_rows import changelog_block
 from millstream.state.recording import Changes
+from millstream.task import changelog
 from millstream.task.changelog import ChangelogPartition, ChangelogTopic
 
 
@@ -32,6 +33,7 @@ def test_a_split_value_survives_a_failure_between_any_two_of_its_parts(
     fails_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changelog_rows, "MAX_VALUE_BYTES", 4)
+    monkeypatch.setattr(changelog, "_COMMIT_BYTES", 1)  # a commit after each record
     rows: Changes = {
         ("store.words", b"before"): b"1",
         ("store.words", b"long"): b"0123456789abcdef",

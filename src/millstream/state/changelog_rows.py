@@ -8,6 +8,7 @@ ignores parts that do not follow their predecessor.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -23,6 +24,7 @@ POSITIONS = "changelog"
 _PARTS = "parts"
 _SEPARATOR = b"\0"
 _PART = b"\1"
+_database_name = functools.lru_cache(1024)(bytes.decode)
 
 
 class _Record(NamedTuple):
@@ -105,4 +107,4 @@ def is_changelog_key(key: bytes) -> bool:
 
 def _row(name: bytes, value: bytes | None) -> tuple[str, bytes, bytes | None]:
     database, _, key = name.partition(_SEPARATOR)
-    return database.decode(), key, value
+    return _database_name(database), key, value

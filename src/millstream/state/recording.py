@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -42,15 +43,20 @@ def write_rows(path: Path, rows: Rows, *, sync: bool = True) -> None:
     databases = tuple(dict.fromkeys(database for database, _, _ in rows))
     environment = open_environment(path, databases, sync=sync, content=TASK_STATE)
 
-    def change(txn: Transaction) -> None:
-        for database, key, value in rows:
-            handle = environment.databases[database]
-            if value is None:
-                txn.delete(key, db=handle)
-            else:
-                txn.put(key, value, db=handle)
+    environment.update(lambda txn: apply_rows(txn, environment.databases, rows))
 
-    environment.update(change)
+
+def apply_rows(txn: Transaction, databases: Mapping[str, Any], rows: Rows) -> None:
+    """Write rows by key, so that a page is changed once; of several rows with one key, the last one counts."""
+    latest: dict[str, dict[bytes, bytes | None]] = defaultdict(dict)
+    for database, key, value in rows:
+        latest[database][key] = value
+    for database, values in latest.items():
+        with txn.cursor(databases[database]) as cursor:
+            cursor.putmulti(sorted((key, value) for key, value in values.items() if value is not None))
+        for key, value in values.items():
+            if value is None:
+                txn.delete(key, db=databases[database])
 
 
 class RecordedTransaction:

@@ -20,13 +20,15 @@ from millstream.foundation.databases import clear_databases
 from millstream.foundation.storage import Environment
 from millstream.foundation.transactions import Transaction
 from millstream.state.changelog_rows import POSITIONS, RowAssembler, changelog_block
-from millstream.state.recording import Changes, Rows
+from millstream.state.recording import Changes, Rows, apply_rows
 
 _POSITION = b"position"
 _SNAPSHOT = b"snapshot"
 _VISIBLE_SECONDS = 10.0  # Kafka acknowledges a commit shortly before readers see it
 _POLL_SECONDS = 0.01
 _PARTS = 1_000
+_COMMIT_BYTES = 16 << 20
+"""Records of a changelog that are committed together: more of them change a page of the copy less often."""
 _STORE_POSITION_MS = 3_600_000  # how often a position is stored that has not changed: each time waits for the disk
 _MAX_AGE_MS = TOMBSTONE_RETENTION_MS // 2  # half, since the clocks of hosts differ and compaction is not punctual
 
@@ -153,24 +155,28 @@ class ChangelogPartition:
         environment.update(lambda txn: txn.put(_SNAPSHOT, b"%d" % batch, db=environment.databases[POSITIONS]))
 
     def catch_up(self, environment: Environment, on_progress: OnCatchUp = lambda _: None) -> CatchUp:
-        """Apply the records that a copy lacks, chunk by chunk; a later call continues where this one stopped."""
+        """Apply the records that a copy lacks, in several commits; a later call continues where this one stopped."""
         position = self.position(environment)
         bounds = self._bounds(0 if position is None else position.offset)
         start = complete = max(bounds.begin, 0 if position is None else position.offset)
         progress = CatchUp(0, 0, start, start, bounds.end)
         assembler = RowAssembler()
+        waiting: Rows = []
+        waiting_bytes = 0
         for chunk in self._broker.read(self.topic.name, self.number, start, bounds.end):
-            rows = assembler.rows_of(chunk.block)
+            rows, size = assembler.rows_of(chunk.block), chunk.block.nbytes
+            waiting += rows
+            waiting_bytes += size
             if assembler.is_between_rows:
                 complete = chunk.next_offset  # a later call must not begin inside a value that is split
-            self._apply(environment, rows, complete)
-            progress = CatchUp(
-                progress.rows + len(rows), progress.bytes + chunk.block.nbytes, chunk.next_offset, start, bounds.end
-            )
+            if waiting_bytes >= _COMMIT_BYTES:
+                self._apply(environment, waiting, complete)
+                waiting, waiting_bytes = [], 0
+            progress = CatchUp(progress.rows + len(rows), progress.bytes + size, chunk.next_offset, start, bounds.end)
             on_progress(progress)
         now = time.time_ns() // 1_000_000
-        if position is None or position.offset != bounds.end or now - position.at > _STORE_POSITION_MS:
-            self._apply(environment, [], bounds.end)
+        if waiting or position is None or position.offset != bounds.end or now - position.at > _STORE_POSITION_MS:
+            self._apply(environment, waiting, bounds.end)
         return progress
 
     def _bounds(self, offset: int) -> Offsets:
@@ -192,12 +198,7 @@ class ChangelogPartition:
         environment.open_databases(tuple({database for database, _, _ in rows}))
 
         def change(txn: Transaction) -> None:
-            for database, key, value in rows:
-                handle = environment.databases[database]
-                if value is None:
-                    txn.delete(key, db=handle)
-                else:
-                    txn.put(key, value, db=handle)
+            apply_rows(txn, environment.databases, rows)
             self._put_position(environment, txn, offset)
 
         environment.update(change)
