@@ -24,6 +24,7 @@ from millstream.connect.protocols import ConnectorContext
 from millstream.connectors.http_requests import HttpResponse, send
 from millstream.connectors.http_sources import HttpEndpoint, HttpPolling
 from millstream.connectors.http_sources.endpoint import HttpEndpointReader
+from millstream.connectors.http_sources.listener import Arrival
 from millstream.connectors.standard_webhooks import signature
 from millstream.errors import ConnectorError, DefinitionError, MillstreamError, TargetUnavailableError
 from millstream.records import Record
@@ -230,6 +231,18 @@ def test_a_request_that_is_not_stored_is_refused_and_may_come_again(tmp_path: Pa
         sending = Sending((b"1", {"idempotency_key": "a"}), port=reader.port)
         assert reading.read(LONG) == [(None, 1)]
         assert sending.statuses() == [(200, "stored")]
+
+
+def test_a_request_that_arrives_while_the_endpoint_closes_is_answered_at_once(tmp_path: Path) -> None:
+    for reading, _ in endpoint(tmp_path, answer_within="1 min"):
+        reader = reading.open()
+        assert isinstance(reader, HttpEndpointReader)
+        listener = reader._listener
+        reading.close()
+        began = time.monotonic()
+        late = Arrival(b"1", None, "", listener.limits.fields)  # of a connection that was open before
+        assert listener.accept(late) == "failed"
+        assert time.monotonic() - began < 30
 
 
 def test_wrong_requests_are_refused(tmp_path: Path) -> None:

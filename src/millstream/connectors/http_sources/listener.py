@@ -96,6 +96,7 @@ class Listener:
         self._allowance = max(limits.max_per_second, 1.0)
         self._refilled = time.monotonic()
         self._lock = threading.Lock()
+        self._is_closed = False
         self.slots = threading.BoundedSemaphore(_CONNECTIONS)
         self._server = _Server(address, self)
         self.port = int(self._server.server_address[1])
@@ -106,6 +107,8 @@ class Listener:
         """Stop listening, and answer what waits."""
         self._server.shutdown()
         self._server.server_close()
+        with self._lock:  # connections stay open: their next request would wait for an answer that nothing gives
+            self._is_closed = True
         with contextlib.suppress(queue.Empty):
             while True:
                 self.arrivals.get_nowait().answer("failed")
@@ -120,10 +123,12 @@ class Listener:
             if self._allowance < 1:
                 raise RefusedRequest(429, f"more than {rate:g} requests per second")
             self._allowance -= 1
-        try:
-            self.arrivals.put_nowait(arrival)
-        except queue.Full:
-            raise RefusedRequest(503, f"{self.limits.max_waiting} requests are waiting") from None
+            if self._is_closed:
+                return "failed"
+            try:
+                self.arrivals.put_nowait(arrival)
+            except queue.Full:
+                raise RefusedRequest(503, f"{self.limits.max_waiting} requests are waiting") from None
         return arrival.wait(self.limits.answer_seconds)
 
 
