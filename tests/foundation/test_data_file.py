@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,18 @@ def test_a_file_that_lost_its_header_is_an_error(tmp_path: Path, size: int) -> N
     with pytest.raises(DamagedError, match="is damaged"):
         open_environment(tmp_path, ("rows",))
     assert (tmp_path / "data.mdb").stat().st_size == size  # nothing was created in its stead
+
+
+def test_a_file_that_has_been_empty_for_long_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may be creating an empty file, but not for ten minutes."""
+    monkeypatch.setattr("millstream.foundation.data_file._CREATION_SECONDS", 100.0)
+    write_rows(tmp_path)
+    os.truncate(tmp_path / "data.mdb", 0)
+    os.utime(tmp_path / "data.mdb", (0, 0))
+    began = time.monotonic()
+    with pytest.raises(DamagedError, match="it is empty"):
+        open_environment(tmp_path, ("rows",))
+    assert time.monotonic() - began < 50
 
 
 def test_a_file_without_the_free_pages_at_its_end_is_whole(tmp_path: Path) -> None:

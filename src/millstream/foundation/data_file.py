@@ -22,7 +22,7 @@ from millstream.foundation.damage import damaged
 from millstream.foundation.page_walk import PageWalk, read_metas
 
 _SMALL_BYTES = 1 << 20  # following 256 pages lasts some milliseconds
-_CREATION_SECONDS = 1.0
+_CREATION_SECONDS, _OLD_SECONDS = 1.0, 600.0
 _LOCK_BYTES = 8192
 """What an environment uses of its lock file: a header, and the entries of up to 125 readers."""
 _NEW_BYTES = 65_536
@@ -56,12 +56,12 @@ def _reserve_lock(path: Path) -> None:
 def check_header(directory: Path) -> None:
     """Check the header of a data file, if there is one, before LMDB maps the file.
 
-    LMDB would take an empty file for a new one, but another process may be creating it.
+    LMDB would take an empty file for a new one, but another process may be creating it, unless it is old.
     """
     path = directory / "data.mdb"
     deadline = time.monotonic() + _CREATION_SECONDS
-    while path.exists() and path.stat().st_size == 0:
-        if time.monotonic() > deadline:
+    while path.exists() and (status := path.stat()).st_size == 0:
+        if time.monotonic() > deadline or time.time() - status.st_mtime > _OLD_SECONDS:
             raise damaged(path, "it is empty")
         time.sleep(_CREATION_SECONDS / 100)
     if path.exists():
