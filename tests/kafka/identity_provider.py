@@ -44,7 +44,7 @@ class IdentityProvider:
         self.url = f"https://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

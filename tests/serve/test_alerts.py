@@ -51,7 +51,7 @@ def webhook(port: int = 0) -> Iterator[tuple[str, list[Any]]]:
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", received

@@ -146,7 +146,12 @@ class MetricsServer:
             raise DefinitionError(
                 f"port {port} cannot be used for metrics: {error.strerror}", hint="choose another with metrics_port"
             ) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name="millstream-metrics", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            args=(0.05,),  # seconds that ``close`` waits at most
+            name="millstream-metrics",
+            daemon=True,
+        )
         self._thread.start()
 
     @property
