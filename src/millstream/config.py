@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -87,12 +88,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return f"Config({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
     def __post_init__(self) -> None:
-        for field in msgspec.structs.fields(self):
-            choices = get_args(field.type) if get_origin(field.type) is Literal else ()
-            if choices and getattr(self, field.name) not in choices:
+        for name, choices in _choices().items():
+            if getattr(self, name) not in choices:
                 raise DefinitionError(
-                    f"{field.name}={getattr(self, field.name)!r} is not valid",
-                    hint=f"use one of {', '.join(map(repr, choices))}",
+                    f"{name}={getattr(self, name)!r} is not valid", hint=f"use one of {', '.join(map(repr, choices))}"
                 )
         if self.guarantee == "at_least_once" and not self.changelogs:
             raise DefinitionError(
@@ -105,3 +104,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         for name, duration in (("target_batch", self.target_batch), ("stuck_after", self.stuck_after)):
             if duration is not None and milliseconds(duration) < 1:
                 raise DefinitionError(f"{name}={duration!r} is not valid", hint='use at least 1 ms, such as "1 s"')
+
+
+@cache
+def _choices() -> dict[str, tuple[str, ...]]:
+    """Return the settings that have a list of valid values; evaluating the annotations takes milliseconds."""
+    fields = msgspec.structs.fields(Config)
+    return {field.name: get_args(field.type) for field in fields if get_origin(field.type) is Literal}
