@@ -8,15 +8,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 import pytest
+from tests.source_code import ROOT, Import, source_code
 
 pytestmark = pytest.mark.xdist_group("architecture")  # one process parses the source
-ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "millstream"
 
 # ---- the tables: edit these to add a unit ----
@@ -127,47 +124,8 @@ BANNED_MODULES = {"util", "utils", "helper", "helpers", "common", "misc"}
 # ---- reading the code ----
 
 
-class Import(NamedTuple):
-    path: Path
-    line: int
-    target: str
-    """The dotted path, including the imported name: ``millstream.plan.node.Node``."""
-    when: Literal["loaded", "called", "checked"]
-    """When it is executed; checked: only by type checkers."""
-
-    def __str__(self) -> str:
-        return f"{self.path.relative_to(ROOT)}:{self.line} imports {self.target}"
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
-
-
 def python_files(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-
-
-@cache
-def imports_of(path: Path) -> tuple[Import, ...]:
-    """Return all imports of a source file, at any depth."""
-    package = path.relative_to(SOURCE.parent).parts[:-1]
-
-    def walk(node: ast.AST, when: Literal["loaded", "called", "checked"]) -> Iterator[Import]:
-        if isinstance(node, ast.Import):
-            yield from (Import(path, node.lineno, name.name, when) for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parents = package[: len(package) - node.level + 1] if node.level else ()
-            origin = ".".join((*parents, *filter(None, [node.module])))
-            yield from (Import(path, node.lineno, f"{origin}.{name.name}", when) for name in node.names)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            when = "called"
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            when = "checked"
-        for child in ast.iter_child_nodes(node):
-            yield from walk(child, when)
-
-    return tuple(walk(tree_of(path), "loaded"))
 
 
 def unit_of_file(path: Path) -> str:
@@ -185,7 +143,7 @@ def unit_of_import(imported: Import) -> str | None:
 
 
 def source_imports() -> list[Import]:
-    return [imported for path in python_files("src") for imported in imports_of(path)]
+    return [imported for path in python_files("src") for imported in source_code(path).imports]
 
 
 def assert_none(problems: list[str], rule: str) -> None:
@@ -233,7 +191,8 @@ def test_there_are_no_import_cycles() -> None:
         return None
 
     below = {
-        name: {module_of(imported.target) for imported in imports_of(path) if imported.when == "loaded"} - {None, name}
+        name: {module_of(imported.target) for imported in source_code(path).imports if imported.when == "loaded"}
+        - {None, name}
         for name, path in modules.items()
     }
     while leaves := [name for name, targets in below.items() if not targets & set(below)]:
@@ -297,7 +256,7 @@ def test_a_batch_does_not_import_pandas(tmp_path: Path) -> None:
 
 def test_the_package_exports_exactly_its_imports() -> None:
     """``__all__`` lists what is imported or in ``_LAZY``, each once; ruff (RUF022) keeps it sorted."""
-    tree = tree_of(SOURCE / "__init__.py")
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
     values = {
         target.id: node.value
         for node in tree.body
@@ -327,11 +286,11 @@ def test_files_and_functions_are_short(folder: str) -> None:
         lines = path.read_text().count("\n")
         if lines > MAX_LINES[folder]:
             problems.append(f"{name} has {lines} lines, at most {MAX_LINES[folder]} are allowed")
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                if length > MAX_FUNCTION_LINES:
-                    problems.append(f"{name}:{node.lineno} {node.name} has {length} lines")
+        problems += [
+            f"{name}:{definition.line} {definition.name} has {definition.lines} lines"
+            for definition in source_code(path).definitions
+            if definition.kind == "function" and definition.lines > MAX_FUNCTION_LINES
+        ]
     assert_none(problems, "these files or functions are too long:")
 
 
@@ -353,10 +312,10 @@ def test_names_are_specific() -> None:
     files = python_files("src", "tests", "examples", "benchmarks", "docs")
     problems = [f"{path.relative_to(ROOT)}: file name" for path in files if path.stem in BANNED_MODULES]
     problems += [
-        f"{path.relative_to(ROOT)}:{node.lineno} class {node.name}"
+        f"{path.relative_to(ROOT)}:{definition.line} class {definition.name}"
         for path in files
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.ClassDef) and BANNED_CLASS.search(node.name)
+        for definition in source_code(path).definitions
+        if definition.kind == "class" and BANNED_CLASS.search(definition.name)
     ]
     assert_none(problems, "these names are too general:")
 
@@ -374,10 +333,7 @@ def test_todo_comments_name_their_issue() -> None:
 
 def test_tests_do_not_sleep() -> None:
     """Tests wait for a condition instead: a fixed delay is slow, and still too short on a busy machine."""
-    problems = []
-    for path in python_files("tests"):
-        for node in ast.walk(tree_of(path)):
-            sleeps = isinstance(node, ast.Attribute) and node.attr == "sleep" and ast.unparse(node.value) == "time"
-            if sleeps or (isinstance(node, ast.ImportFrom) and any(name.name == "sleep" for name in node.names)):
-                problems.append(f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', '?')}")
+    problems = [
+        f"{path.relative_to(ROOT)}:{line}" for path in python_files("tests") for line in source_code(path).sleeps
+    ]
     assert_none(problems, "these tests sleep:")
