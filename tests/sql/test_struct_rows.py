@@ -13,6 +13,7 @@ from millstream.plan.select import CompiledSelection
 from millstream.plan.sources import Source
 from millstream.plan.topology import Plan
 from millstream.sql.rows.formats import JsonRows
+from millstream.sql.rows.plain import object_reader
 from millstream.sql.selection import SqlSelection
 from millstream.sql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, array, map_of
 from millstream.task.decoding import column_decoder, reading_serde
@@ -91,6 +92,19 @@ def test_every_clause_gives_the_same_for_both(
     for part in ("where", "key", "value"):
         by_structs = computed(selection.compile(structs=True), part, structs)
         assert by_structs == computed(selection.compile(), part, rows)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["PRICE", "price", "Price", "x"]), small), min_size=1, max_size=8))
+def test_a_name_in_several_cases_means_the_same_field_whatever_was_read_before(items: list[dict[str, int]]) -> None:
+    lenient, columns = object_reader({"PRICE": INTEGER}), {"PRICE": INTEGER}
+    rows, lines, structs = JsonRows(columns), JsonRows(columns), JsonRows(columns).as_structs()
+    assert structs is not None
+    for item in items:
+        data = msgspec.json.encode(item)
+        expected = {"PRICE": next((item[name] for name in ("PRICE", "price", "Price") if name in item), None)}
+        assert rows.decode(data) == lenient(item) == expected
+        assert lines.decode_lines(data) in ([], [expected])
+        assert as_dicts(column_decoder(structs)([data])) == [expected]
 
 
 def source_of(text: str) -> tuple[Plan, Source]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any, ClassVar
 
 import msgspec
+
+_NO_VALUE: Any = Annotated[int, msgspec.Meta(ge=1, le=0)]
 
 
 class StructRow(msgspec.Struct, gc=False):
@@ -15,7 +17,7 @@ class StructRow(msgspec.Struct, gc=False):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as other steps know it: a dict by column."""
-        return dict(zip(self.column_names, msgspec.structs.astuple(self), strict=True))
+        return dict(zip(self.column_names, msgspec.structs.astuple(self), strict=False))  # refused names come last
 
 
 def attribute_of(column: str) -> str:
@@ -23,14 +25,22 @@ def attribute_of(column: str) -> str:
     return f"c_{column.encode().hex()}"
 
 
-def struct_type(types: Mapping[str, Any], names_in_json: Mapping[str, str]) -> type[StructRow]:
-    """Return the type of rows with these columns."""
+def struct_type(
+    types: Mapping[str, Any], names_in_json: Mapping[str, str], refused: Collection[str] = ()
+) -> type[StructRow]:
+    """Return the type of rows with these columns; an object with one of the refused names cannot be decoded to it."""
     row: Any = msgspec.defstruct(
         "row",
-        [(attribute_of(column), kind) for column, kind in types.items()],
+        [
+            *((attribute_of(column), kind) for column, kind in types.items()),
+            *((f"refused_{attribute_of(name)}", _NO_VALUE, 0) for name in refused),
+        ],
         bases=(StructRow,),
         namespace={"column_names": tuple(types)},
-        rename={attribute_of(column): name for column, name in names_in_json.items()},
+        rename={
+            **{attribute_of(column): name for column, name in names_in_json.items()},
+            **{f"refused_{attribute_of(name)}": name for name in refused},
+        },
         gc=False,
     )
     kind: type[StructRow] = row

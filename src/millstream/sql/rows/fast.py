@@ -1,12 +1,13 @@
 """A fast path for JSON rows: msgspec decodes and checks all columns of a row in one call.
 
 It reads objects that have exactly the declared columns, in upper or in lower case, with values of their types. All
-other rows, such as those with missing columns or numbers as text, take the lenient path.
+other rows, such as those with missing columns or numbers as text, take the lenient path. Of a name that an object has
+in several cases, both take the field in upper case, then that in lower case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, TypedDict
 
 import msgspec
@@ -41,7 +42,9 @@ class FastRows:
     def __init__(self, columns: Mapping[str, Type], types: Mapping[str, Any]) -> None:
         self._count = len(columns)
         self._balance = _PATIENCE
-        exact, lower = _decoder(types), _struct_decoder(types, {name: name.lower() for name in types})
+        lower_names = {name: name.lower() for name in types}
+        refused = [name for name, in_lower_case in lower_names.items() if name != in_lower_case]
+        exact, lower = _decoder(types), _struct_decoder(types, lower_names, refused)
         self._exact, self._exact_lines = exact.decode, exact.decode_lines
         self._lower, self._lower_lines = lower.decode, lower.decode_lines
         self._exact_structs = _struct_decoder(types, {name: name for name in types}).decode_lines
@@ -101,9 +104,11 @@ def _decoder(types: Mapping[str, Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(row)
 
 
-def _struct_decoder(types: Mapping[str, Any], names: Mapping[str, str]) -> msgspec.json.Decoder[StructRow]:
+def _struct_decoder(
+    types: Mapping[str, Any], names: Mapping[str, str], refused: Collection[str] = ()
+) -> msgspec.json.Decoder[StructRow]:
     """Return what decodes an object with all these fields to a Struct, which is faster than a dict."""
-    return msgspec.json.Decoder(struct_type(types, names))
+    return msgspec.json.Decoder(struct_type(types, names, refused))
 
 
 def _renamed_row(names: tuple[str, ...]) -> str:

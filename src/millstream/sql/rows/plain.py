@@ -168,10 +168,14 @@ def _nested(type: Type) -> Convert:
 
 
 def object_reader(fields: dict[str, Type]) -> Convert:
-    """Return what makes a row of a parsed JSON object; names match in any case, missing fields are null."""
+    """Return what makes a row of a parsed JSON object; names match in any case, missing fields are null.
+
+    Of several fields with one name, that in upper case is read, else that in lower case, else the last.
+    """
     converters = {name: from_plain(type) for name, type in fields.items()}
     known: dict[str, str | None] = {name: name for name in fields}
     upper = {name.upper(): name for name in reversed(list(fields))}
+    lower = {name: name.lower() for name in fields}
     nothing = dict.fromkeys(fields)
 
     def convert(values: Any) -> dict[str, Any]:
@@ -185,7 +189,9 @@ def object_reader(fields: dict[str, Type]) -> Convert:
                     known.update((name, name) for name in fields)
                 known[raw] = upper.get(raw.upper())
             name = known[raw]
-            if name is not None and (raw == name or name not in values):
+            if name is not None and (
+                raw == name or (name not in values and (raw == lower[name] or lower[name] not in values))
+            ):
                 row[name] = converters[name](value)
         return row
 
