@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tests.connectors.sending_systems import SYSTEMS
+from tests.connectors.sink_kills import TARGETS
 from tests.crash.cluster import APPS, FAULTS, ClusterTrials
 from tests.crash.connectors import kill_a_source, kill_the_sinks
 from tests.crash.failpoints import COMMITTING_STATES, POINTS
@@ -55,6 +56,9 @@ def main() -> int:
     )
     parser.add_argument(
         "--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), help="for --mode messages: which sources"
+    )
+    parser.add_argument(
+        "--sinks", nargs="+", choices=TARGETS, default=list(TARGETS), help="for --mode sinks: which of them"
     )
     parser.add_argument("--rows", type=int, default=2_000, help="for --mode source: rows that a snapshot reads")
     parser.add_argument("--rate", type=int, default=800, help="for --mode source: changes of rows per second")

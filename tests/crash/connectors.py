@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.connectors.mysql_cdc.changed_mysql import ChangedMysql
 from tests.connectors.postgres_cdc.changed_postgres import ChangedPostgres
-from tests.connectors.sink_kills import TARGETS, kill_sink
+from tests.connectors.sink_kills import kill_sink
 from tests.connectors.source_killing import ChangedDatabase, Shop, kill_source
 from tests.servers.debian import NoServerError
 from tests.servers.mariadb import BINLOG_OPTIONS, MariadbServer
@@ -65,7 +65,7 @@ def kill_the_sinks(arguments: argparse.Namespace) -> int:
     """Kill the writer of each sink, and print a line for each."""
     print(f"seed {arguments.seed}")
     is_right = True
-    for kind in TARGETS:
+    for kind in arguments.sinks:
         batches = arguments.trials * _BATCHES_PER_KILL.get(kind, 10)
         with tempfile.TemporaryDirectory(prefix="millstream-crash-") as name:
             try:
