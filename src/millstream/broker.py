@@ -17,7 +17,7 @@ from millstream.records import TopicPartition
 if TYPE_CHECKING:
     from millstream.durations import Duration
     from millstream.errors import MillstreamError
-    from millstream.foundation.blocks import Block
+    from millstream.foundation.blocks import Block, Buffer
 
 Acks = Literal["none", "written", "synced"]
 """none: fire and forget; written: survives a crash of the process; synced: survives a crash of the machine."""
@@ -75,6 +75,8 @@ class Output(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     block: Block
+    data: Buffer | None = None
+    """The block as ``to_buffer`` encodes it, if that was done already: the embedded log stores it as it is."""
 
 
 class GroupMember(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import pytest
 
 from millstream.broker import Output, TopicConfig
 from millstream.errors import BrokerError, DefinitionError, RecordTooLargeError, UnknownTopicError
-from millstream.foundation.blocks import SCHEMA, block_of
+from millstream.foundation.blocks import SCHEMA, block_of, to_buffer
 from millstream.log import EmbeddedLog
 
 if TYPE_CHECKING:
@@ -65,6 +65,17 @@ def test_append_timestamps_replace_those_of_the_records(log: EmbeddedLog) -> Non
     times = chunk.block.column(2).to_pylist()
     assert before <= times[0] == times[1] <= time_ns() // 1_000_000
     assert log.offset_at("stamped", 0, before) == 0
+
+
+def test_a_block_that_is_encoded_already_is_stored_as_it_is_unless_its_timestamps_change(log: EmbeddedLog) -> None:
+    log.create_topic("kept", TopicConfig(partitions=1))
+    log.create_topic("stamped", TopicConfig(partitions=1, timestamps="append"))
+    block, other = block_of([b"k"], [b"a"], [1]), block_of([b"k"], [b"b"], [1])
+    log.append([Output("kept", 0, block, to_buffer(other)), Output("stamped", 0, block, to_buffer(other))])
+    (kept,), (stamped,) = log.read("kept", 0, 0, 1), log.read("stamped", 0, 0, 1)
+    assert kept.block.equals(other)
+    assert stamped.block.column(1).to_pylist() == [b"a"]
+    assert stamped.block.column(2).to_pylist() != [1]
 
 
 def test_a_compacted_topic_refuses_records_without_a_key(log: EmbeddedLog) -> None:

@@ -20,14 +20,15 @@ from millstream.broker import Output
 from millstream.foundation.content import SOURCE_JOURNAL
 from millstream.foundation.storage import Environment, open_environment
 from millstream.foundation.stored import decoding
-from millstream.foundation.transactions import Transaction
+from millstream.foundation.transactions import Transaction, WriteTransaction
 from millstream.state.recording import Changes
 from millstream.task.outbox import OutboxBlock
 
 SOURCE = "source"
 """The database with the rows that are in the topic of the journal."""
 _PROGRESS, _OUTBOX = b"progress", b"outbox"
-_pack = msgspec.msgpack.Encoder().encode
+_encoder = msgspec.msgpack.Encoder()
+_pack = _encoder.encode
 _unpack = msgspec.msgpack.Decoder(list[OutboxBlock]).decode
 
 
@@ -85,12 +86,14 @@ class SourceJournal:
             stored = txn.get(_OUTBOX, db=self._database)
             return [] if stored is None else _unpack(stored)
 
-    def commit(self, progress: SourceProgress, blocks: list[OutboxBlock]) -> None:
+    def commit(self, progress: SourceProgress, outputs: list[Output]) -> None:
         """Store the position and the records up to it in one commit; the last attempt was successful."""
 
-        def change(txn: Transaction) -> None:
+        def change(txn: WriteTransaction) -> None:
             txn.put(_PROGRESS, _pack(progress), db=self._database)
-            txn.put(_OUTBOX, _pack(blocks), db=self._database)
+            blocks, packed = [(output.partition, output.data, output.topic) for output in outputs], bytearray()
+            _encoder.encode_into(blocks, packed)
+            txn.put(_OUTBOX, packed, db=self._database)
             self._history.set_failure(txn, None)
 
         self._environment.update(change)

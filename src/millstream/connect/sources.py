@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 
 from millstream.batch.app_spec import AppSettings, AppSpec
@@ -27,10 +28,10 @@ from millstream.connect.source_journal import SOURCE, SourceJournal, SourceProgr
 from millstream.connect.source_rejections import RefusedRecord, SourcePolicies, Transformed, split_rejected
 from millstream.connect.topic_journals import leave, take_over
 from millstream.errors import DamagedError, MillstreamError, TargetUnavailableError
-from millstream.foundation.blocks import Block, slices_of, take_rows, to_bytes
+from millstream.foundation.blocks import Block, slices_of, take_rows, to_buffer
 from millstream.foundation.partitioning import partitions_of_slices
 from millstream.foundation.paths import connector_file, source_dir
-from millstream.task.outbox import OutboxBlock, topic_outputs
+from millstream.task.outbox import topic_outputs
 from millstream.task.policy import Policies
 
 _log = logging.getLogger("millstream.connect")
@@ -84,7 +85,7 @@ class SourceWork:
         if self.journal.changelog is None:
             take_over(self._app, self._broker, self._name, self.journal, SOURCE)
         progress = self.journal.read()
-        self._publish(progress, self.journal.outbox())  # which may be published
+        self._publish(progress, topic_outputs(self.journal.outbox()))  # which may be published
         with self._translated():
             self._reader = self._source.open(progress.position, self._connector.context)
             if progress.position is not None:
@@ -121,47 +122,43 @@ class SourceWork:
         with self._translated():
             return not isinstance(self._reader, SupportsCatchingUp) or self._reader.has_caught_up()
 
-    def _publish(self, progress: SourceProgress, blocks: list[OutboxBlock]) -> None:
+    def _publish(self, progress: SourceProgress, outputs: list[Output]) -> None:
         """Append the records of an intake that the journal has; partitions that have them skip them."""
-        if blocks:
-            self._broker.append_once(
-                f"{self.journal.lineage()}@{self._name}.0", progress.sequence, topic_outputs(blocks)
-            )
+        if outputs:
+            self._broker.append_once(f"{self.journal.lineage()}@{self._name}.0", progress.sequence, outputs)
 
     def _commit(self, intake: Intake) -> None:
         given = Transformed(intake.records, ()) if self._transform is None else self._transform(intake.records)
         before = self.journal.read()
-        blocks: list[OutboxBlock] = []
+        outputs: list[Output] = []
         rejected = list(given.rejected)
         for topic, all_rows in given.records.items():
-            rejected += self._add(blocks, topic, all_rows, before.sequence)
+            rejected += self._add(outputs, topic, all_rows, before.sequence)
         if rejected:
-            self._reject(blocks, rejected, before.sequence)
+            self._reject(outputs, rejected, before.sequence)
         count = sum(len(block) for block in given.records.values()) + len(given.rejected)
         progress = SourceProgress(
             sequence=before.sequence + 1, position=intake.position, records=before.records + count
         )
         if self.journal.changelog is None:
-            self.journal.commit(progress, blocks)
-            self._publish(progress, blocks)
+            outputs = [msgspec.structs.replace(output, data=to_buffer(output.block)) for output in outputs]
+            self.journal.commit(progress, outputs)
+            self._publish(progress, outputs)
         else:
-            self.journal.publish(progress, topic_outputs(blocks))
+            self.journal.publish(progress, outputs)
         self._connector.counters.records += count
         self._connector.counters.rejected += len(rejected)
 
-    def _add(self, blocks: list[OutboxBlock], topic: str, block: Block, sequence: int) -> list[RefusedRecord]:
-        """Add the records of a topic to the blocks of an intake, and return those that the topic would refuse."""
+    def _add(self, outputs: list[Output], topic: str, block: Block, sequence: int) -> list[RefusedRecord]:
+        """Add the records of a topic to the outputs of an intake, and return those that the topic would refuse."""
         if not len(block):
             return []
         info = self._topic(topic)
         kept, partitions, rejected = split_rejected(info, block, partitions_of(info, block, sequence))
-        blocks += [
-            OutboxBlock(partition=partition, data=to_bytes(rows), topic=topic)
-            for partition, rows in by_partition(kept, partitions)
-        ]
+        outputs += [Output(topic, partition, rows) for partition, rows in by_partition(kept, partitions)]
         return rejected
 
-    def _reject(self, blocks: list[OutboxBlock], rejected: Sequence[RefusedRecord], sequence: int) -> None:
+    def _reject(self, outputs: list[Output], rejected: Sequence[RefusedRecord], sequence: int) -> None:
         """Apply the error policies; dead letters become part of the intake."""
         policies, failure = self._policies, self._policies.failure(rejected)
         if failure is not None:
@@ -173,7 +170,7 @@ class SourceWork:
             raise error
         letters = policies.letters(rejected, self._topic(policies.topic).config.max_record_bytes)
         if letters is not None:
-            self._add(blocks, policies.topic, letters, sequence)
+            self._add(outputs, policies.topic, letters, sequence)
 
     def _request_snapshots(self, reader: SourceReader) -> None:
         for table in read_control(self._app.data_dir, self._app.id, self._connector.name).snapshots:

@@ -252,6 +252,11 @@ def to_bytes(block: Block) -> bytes:
     return block.serialize().to_pybytes()  # type: ignore[no-any-return]
 
 
+def to_buffer(block: Block) -> memoryview:
+    """Return what ``to_bytes`` returns, without the last copy; it cannot be pickled."""
+    return memoryview(block.serialize())
+
+
 def from_bytes(data: Buffer, schema: Any = SCHEMA) -> Block:
     """Read a block without copying it; the block keeps ``data`` alive."""
     return pa.ipc.read_record_batch(pa.py_buffer(data), schema)

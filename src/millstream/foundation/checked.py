@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import add, itemgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, overload
 from zlib import crc32
 
 from millstream.foundation.damage import damaged
@@ -31,13 +31,18 @@ _key_of, _value_of = itemgetter(0), itemgetter(1)
 _pack_checksum = struct.Struct("<I").pack
 
 
-def with_checksum(key: bytes, value: bytes) -> bytes:
-    """Return a value as it is stored.
+@overload
+def with_checksum(key: bytes, value: bytes) -> bytes: ...
+@overload
+def with_checksum(key: bytes, value: bytearray) -> bytearray: ...
+def with_checksum(key: bytes, value: bytes | bytearray) -> bytes | bytearray:
+    """Return a value as it is stored; a bytearray is extended in place, which saves a copy of large values.
 
     >>> without_checksum(b"key", with_checksum(b"key", b"value"), Path("state"))
     b'value'
     """
-    return value + crc32(value, crc32(key)).to_bytes(CHECKSUM_BYTES, "little")
+    value += crc32(value, crc32(key)).to_bytes(CHECKSUM_BYTES, "little")  # of bytes this makes new ones
+    return value
 
 
 def without_checksum(key: bytes, stored: bytes, directory: Path) -> bytes:
@@ -102,7 +107,7 @@ class CheckedTransaction:
             without_checksum(key, stored, self.directory)
         return stored[:-CHECKSUM_BYTES]
 
-    def put(self, key: bytes, value: bytes, *, db: Database | None = None) -> bool:
+    def put(self, key: bytes, value: bytes | bytearray, *, db: Database | None = None) -> bool:
         return bool(self._put(key, value if db in self._plain else with_checksum(key, value), db=db))
 
     def cursor(self, db: Database) -> Cursor:

@@ -32,6 +32,9 @@ class Transaction(Protocol):
 class WriteTransaction(Transaction, Protocol):
     """A write transaction of an environment itself."""
 
+    def put(self, key: bytes, value: bytes | bytearray, *, db: Database) -> bool:
+        """Store a value; a bytearray may be changed, since a checksum is appended to it."""
+
     def drop(self, db: Database, *, delete: bool) -> None: ...
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 from millstream.errors import OffsetOutOfRangeError
+from millstream.foundation.blocks import Buffer
 from millstream.foundation.damage import damaged
 from millstream.foundation.transactions import Transaction
 from millstream.log.layout import (
@@ -54,9 +55,9 @@ class Snapshot:
             raise damaged(self._path / "data.mdb", f"the records with {offsets} {reason}")
         return data
 
-    def put_blob(self, partition: int, span: Span, data: bytes) -> None:
+    def put_blob(self, partition: int, span: Span, data: Buffer) -> None:
         key = blob_key(partition, span.base)
-        self.txn.put(key, data, db=self._blobs)
+        self.txn.put(key, cast("bytes", data), db=self._blobs)  # without a checksum, so that any buffer will do
         self.txn.put(key, pack_span(span._replace(checksum=crc32(data))), db=self._index)
 
     def delete_blob(self, partition: int, base: int) -> None:

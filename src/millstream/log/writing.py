@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.errors import BrokerError, DefinitionError, RecordTooLargeError
-from millstream.foundation.blocks import SCHEMA, to_bytes
+from millstream.foundation.blocks import SCHEMA, to_buffer
 
 if TYPE_CHECKING:
     from millstream.broker import Output, TopicConfig
-    from millstream.foundation.blocks import Block
+    from millstream.foundation.blocks import Block, Buffer
 
 _FEW_RECORDS = 64
 
@@ -21,7 +21,7 @@ class Blob(NamedTuple):
     """A block as it is stored in the log."""
 
     partition: int
-    data: bytes
+    data: Buffer
     records: int
     first_time: int
     last_time: int
@@ -30,11 +30,11 @@ class Blob(NamedTuple):
 def encode_blob(output: Output, config: TopicConfig, now: int) -> Blob | None:
     """Check a block against the settings of its topic and encode it; None if it has no records."""
     check_partition(output.topic, output.partition, config)
-    block = output.block
+    block, data = output.block, output.data
     if not len(block):
         return None
     if not block.schema.equals(SCHEMA):
-        block = _cast_to_schema(block)
+        block, data = _cast_to_schema(block), None
     if config.compact and block.column(0).null_count:
         raise BrokerError(
             f"a record without a key cannot be written to the compacted topic {output.topic!r}",
@@ -42,8 +42,9 @@ def encode_blob(output: Output, config: TopicConfig, now: int) -> Blob | None:
             topic=output.topic,
         )
     if config.timestamps == "append":
-        block = block.set_column(2, SCHEMA.field(2), pa.repeat(pa.scalar(now, pa.int64()), len(block)))
-    data = to_bytes(block)
+        block, data = block.set_column(2, SCHEMA.field(2), pa.repeat(pa.scalar(now, pa.int64()), len(block))), None
+    if data is None:
+        data = to_buffer(block)
     if len(data) > config.max_record_bytes:
         _check_sizes(output.topic, block, config.max_record_bytes)
     return Blob(output.partition, data, len(block), *_time_range(block.column(2)))

@@ -86,4 +86,4 @@ def _split(columns: Columns, targets: Any, count: int) -> Iterator[tuple[int, Bl
 
 def topic_outputs(blocks: list[OutboxBlock]) -> list[Output]:
     """Return the blocks for topics in the form that a broker appends."""
-    return [Output(block.topic, block.partition, from_bytes(block.data)) for block in blocks if block.topic]
+    return [Output(block.topic, block.partition, from_bytes(block.data), block.data) for block in blocks if block.topic]

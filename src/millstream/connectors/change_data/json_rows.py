@@ -44,11 +44,14 @@ class JsonColumns:
         self._cells = cells
         self._types = types
         self._data = cells.buffer.whole()
+        self._escaped: dict[int, Any] = {}
+        """The rows whose texts need escapes, by column."""
 
     def objects(self, columns: Sequence[RelationColumn], indexes: Sequence[int]) -> Pieces:
         """Return JSON objects with some of the columns; a value that is not known is Debezium's placeholder."""
         pieces: Pieces = []
         after = b""
+        self._find_escaped([index for index in indexes if self._is_text(columns[index].type)])
         for number, index in enumerate(indexes):
             before = after + (b"," if number else b"{") + encode_json(columns[index].name) + b":"
             part, after = self._values(index, columns[index].type, before)
@@ -64,7 +67,7 @@ class JsonColumns:
         """Return the pieces of a column, and what is still to be written after each row of it."""
         column, buffer = self._cells.columns[index], self._cells.buffer
         kinds = column.kinds
-        present, quotes = self._present(column, type_id)
+        present, quotes = self._present(index, type_id)
         if (kinds == VALUE).all():
             return [buffer.literal(before + quotes[0]), *present], quotes[1]
         is_null, rows = kinds != VALUE, self._cells.row_count
@@ -81,21 +84,21 @@ class JsonColumns:
         """Return the values of a column as they are."""
         return [self._cells.columns[index].slices]
 
-    def _present(self, column: CellColumn, type_id: int) -> tuple[Pieces, tuple[bytes, bytes]]:
+    def _present(self, index: int, type_id: int) -> tuple[Pieces, tuple[bytes, bytes]]:
         """Return the pieces of the values that are not null, and what is written before and after each."""
-        if self._types.get(type_id) is ROW_TYPES.get(type_id):
-            fast = _FAST.get(type_id)
-            if fast is not None:
-                return fast(self, column)
-            if type_id not in ROW_TYPES and renderer(type_id) is render_text:
-                return self._strings(column)
+        column = self._cells.columns[index]
+        fast = _FAST.get(type_id)
+        if fast is not None and self._types.get(type_id) is ROW_TYPES.get(type_id):
+            return fast(self, column)
+        if self._is_text(type_id):
+            return self._strings(index)
         return self._one_by_one(column, renderer(type_id, self._types)), (b"", b"")
 
     def _as_they_are(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
         return [column.slices], (b"", b"")
 
     def _numbers(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
-        others = self._rows_with(column, _are_not_digits)
+        [others] = self._rows_with([column], _are_not_digits)
         return self._rendered_where(column, others, renderer(1700)), (b"", b"")
 
     def _booleans(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
@@ -104,9 +107,21 @@ class JsonColumns:
         is_true = self._data[np.where(column.kinds == VALUE, column.starts, 0)] == ord("t")
         return [SliceColumn(np.where(is_true, true, false), np.where(is_true, 4, 5))], (b"", b"")
 
-    def _strings(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
-        escaped = self._rows_with(column, _need_escape)
+    def _strings(self, index: int) -> tuple[Pieces, tuple[bytes, bytes]]:
+        if index not in self._escaped:
+            self._find_escaped([index])
+        column, escaped = self._cells.columns[index], self._escaped[index]
         return self._rendered_where(column, escaped, lambda text: render_text(text)[1:-1]), (b'"', b'"')
+
+    def _is_text(self, type_id: int) -> bool:
+        """Return whether values are written as strings, as they are or with escapes."""
+        return type_id not in self._types and type_id not in ROW_TYPES and renderer(type_id) is render_text
+
+    def _find_escaped(self, indexes: Sequence[int]) -> None:
+        """Look at the texts of several columns together, which are copied for it."""
+        if indexes:
+            columns = [self._cells.columns[index] for index in indexes]
+            self._escaped.update(zip(indexes, self._rows_with(columns, _need_escape), strict=True))
 
     def _timestamps(self, column: CellColumn) -> tuple[Pieces, tuple[bytes, bytes]]:
         """Write a T between date and time and a Z at the end."""
@@ -145,13 +160,15 @@ class JsonColumns:
             starts[rows], lengths[rows] = buffer.column(texts)
         return [SliceColumn(starts, lengths)]
 
-    def _rows_with(self, column: CellColumn, flags: Callable[[Any], Any]) -> Any:
-        """Return the rows whose cell contains a flagged byte."""
-        data, ends = self._cells.buffer.gather([column.slices], self._cells.row_count)
+    def _rows_with(self, columns: Sequence[CellColumn], flags: Callable[[Any], Any]) -> list[Any]:
+        """Return the rows whose cell contains a flagged byte, for each column."""
+        count = len(columns)
+        data, ends = self._cells.buffer.gather([column.slices for column in columns], self._cells.row_count)
         flagged = flags(np.frombuffer(data, np.uint8))
         if not flagged.any():
-            return _NO_ROWS
-        return np.unique(np.searchsorted(ends, np.flatnonzero(flagged), side="right") - 1)
+            return [_NO_ROWS] * count
+        cells = np.unique(np.searchsorted(ends, np.flatnonzero(flagged), side="right") - 1)
+        return [cells[cells % count == number] // count for number in range(count)]
 
 
 def _need_escape(data: Any) -> Any:

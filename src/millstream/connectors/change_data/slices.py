@@ -73,12 +73,13 @@ class SliceBuffer:
 
     def join(self, pieces: Sequence[SliceColumn], rows: int, nulls: Any = None) -> Column:
         """Concatenate the slices of each row; rows marked in ``nulls`` become null."""
-        data, ends = self.gather(pieces, rows, nulls)
+        data, all_ends = self.gather(pieces, rows, nulls)
+        ends = np.ascontiguousarray(all_ends[:: len(pieces)])
         valid = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
         return pa.Array.from_buffers(_BINARY, rows, [valid, pa.py_buffer(ends), data])
 
     def gather(self, pieces: Sequence[SliceColumn], rows: int, left_out: Any = None) -> tuple[pa.Buffer, Any]:
-        """Return the slices of all rows, one after the other without gaps, and the end of each row after a zero.
+        """Return the slices of all rows, one after the other without gaps, and the end of each slice after a zero.
 
         Arrow copies them: a slice is what its type of views is made of, and casting views to plain bytes copies each
         in one piece. A view of up to 12 bytes has the bytes inside.
@@ -105,8 +106,7 @@ class SliceBuffer:
             raise OverflowError(f"{rows} rows of {total} bytes are too long for a block")
         buffers = [None, pa.py_buffer(views), pa.py_buffer(whole)]
         copied = pa.Array.from_buffers(_VIEWS, rows * len(pieces), buffers).cast(_BINARY)
-        ends = np.frombuffer(copied.buffers()[1], np.int32)[: rows * len(pieces) + 1 : len(pieces)]
-        return copied.buffers()[2], np.ascontiguousarray(ends)
+        return copied.buffers()[2], np.frombuffer(copied.buffers()[1], np.int32)[: rows * len(pieces) + 1]
 
     def whole(self) -> Any:
         """Return all bytes, literals included, and the padding."""

@@ -154,7 +154,7 @@ class ReplicationStream:
                 length, data = get(1)
                 if length <= 0:
                     break
-                append(data)
+                append(data.tobytes())  # the collector would visit thousands of views, but does not visit bytes
         if length < 0 and not arrived:
             self.next_message()
         return arrived
