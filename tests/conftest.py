@@ -1,8 +1,10 @@
 """Fixtures shared by tests in several folders, and the rules for markers and parallel runs.
 
-``./dev test`` runs the tests in several processes. Tests that share a Spark session, a Kafka broker, another server or
-a browser form a group that runs in one process, so that each of these is started once. A test that starts one of them
-or kills a process has the marker for it; ``./dev test --fast`` leaves out the tests with such a marker.
+``./dev test`` runs the tests in several processes. Each of them has at most one Spark session, Kafka broker and server
+of a kind, which all of its tests share. Tests that use one form a group, which runs in one process: those of a file for
+Kafka, whose start is quick, so that no process has all of them; all tests for Spark, another server or the browser. A
+test that starts one of them or kills a process has the marker for it; ``./dev test --fast`` leaves out the tests with
+such a marker.
 """
 
 from __future__ import annotations
@@ -59,14 +61,17 @@ KILLS = ("crash", "server")
 STARTED_BY = {"artifacts": "kafka", "browser": "browser", "postgres": "server", "mysql": "server"}
 """Fixtures that imply a marker."""
 LONGEST = (
-    "kafka cluster",
     "spark",
     "conformance on spark",
-    "kafka test_crash",
+    "kafka test_examples",
     "kafka test_faults",
-    "kafka share groups",
+    "kafka test_crash",
+    "kafka test_cluster",
     "kafka secure",
     "browser",
+    "server postgres",
+    "server mysql",
+    "kafka share groups",
 )
 """The groups that take longest, in this order; they start first, so that none of them runs alone at the end."""
 
@@ -78,6 +83,17 @@ _allowed: set[str] | None = None
 def pytest_xdist_auto_num_workers() -> int:
     """Return one more than the number of cores, since many tests wait."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Do not look for garbage while tests are collected, nor later in what was collected: both find nothing."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -108,8 +124,7 @@ def _group(item: pytest.Item) -> str | None:
     """Return the group of tests that share a slow resource with this one."""
     markers, fixtures = _markers(item), getattr(item, "fixturenames", ())
     if "kafka" in markers:
-        shared = next((fixture for fixture in ("cluster", "secure") if fixture in fixtures), item.path.stem)
-        return f"kafka {shared}"
+        return "kafka secure" if "secure" in fixtures else f"kafka {item.path.stem}"
     if "browser" in markers:
         return "browser"
     if "server" in markers:
