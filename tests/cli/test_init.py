@@ -19,7 +19,7 @@ def test_a_new_project_passes_its_own_test(call: Call, tmp_path: Path) -> None:
         "test_my_shop.py",
     ]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", "-q", "--disable-plugin-autoload", "-p", "no:cacheprovider"],
         cwd=directory,
         env=os.environ.copy(),
         capture_output=True,
