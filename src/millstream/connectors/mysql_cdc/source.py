@@ -14,7 +14,7 @@ from millstream.connectors.change_data.debezium import DebeziumFormat
 from millstream.connectors.change_data.format import ChangeFormat
 from millstream.connectors.change_data.row_format import RowFormat
 from millstream.connectors.change_data.schema_digests import OnSchemaChange, SchemaDigests
-from millstream.connectors.change_data.snapshot_progress import SnapshotProgress
+from millstream.connectors.change_data.snapshot_progress import with_tables
 from millstream.connectors.change_data.table_topics import check_topics, qualified, topic_of
 from millstream.connectors.mysql_cdc.binlog_stream import BinlogStream
 from millstream.connectors.mysql_cdc.charsets import Charsets
@@ -124,7 +124,8 @@ class MysqlCdc:
         else:
             start = parse_position(data)
             check_position(start, server)
-        position = _with_tables(start, self._tables, reads_rows=self._reads_rows)
+        done, progress = with_tables(start.tables, start.snapshot, self._tables, reads_rows=self._reads_rows)
+        position = msgspec.structs.replace(start, tables=done, snapshot=progress)
         charsets = Charsets(server.statements)
         known: dict[bytes, LoggedTable] = {}
 
@@ -181,19 +182,6 @@ def check_position(position: BinlogPosition, server: Server) -> None:
             f"transaction {position.gtid} is not in the binary log at {position.file}:{position.offset}",
             hint=f"the server has begun a new log, or its data is that of another; {START_OVER}",
         )
-
-
-def _with_tables(position: BinlogPosition, tables: Sequence[str], *, reads_rows: bool) -> BinlogPosition:
-    """Return the position with a snapshot of each table that was not read before."""
-    known = [table for table in position.tables if table in tables]
-    left = [table for table in position.snapshot.tables if table in tables]
-    added = [table for table in tables if table not in known and table not in left]
-    if not reads_rows:
-        known, added = [*known, *added], []
-    continues = position.snapshot.tables[:1] == tuple(left[:1])
-    progress = position.snapshot if continues else SnapshotProgress()
-    progress = msgspec.structs.replace(progress, tables=(*left, *added))
-    return msgspec.structs.replace(position, tables=tuple(known), snapshot=progress)
 
 
 def _server_id(context: ConnectorContext) -> int:

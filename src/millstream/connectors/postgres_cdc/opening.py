@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from millstream.connect.protocols import ConnectorContext
-from millstream.connectors.change_data.snapshot_progress import SnapshotProgress
+from millstream.connectors.change_data.snapshot_progress import SnapshotProgress, with_tables
 from millstream.connectors.postgres_cdc.catalog import START_OVER, DatabaseCatalog, SlotInfo, refuse, slot_problems
 from millstream.connectors.postgres_cdc.connection import ReplicationStream
 from millstream.connectors.postgres_cdc.position import Position, parse_lsn
@@ -62,7 +62,7 @@ def _is_behind(position: Position, slot: SlotInfo) -> bool:
     return slot.confirmed is not None and parse_lsn(slot.confirmed) > parse_lsn(position.lsn)
 
 
-def with_tables(
+def with_snapshots(
     position: Position, tables: list[str], catalog: DatabaseCatalog, *, is_new_slot: bool, reads_rows: bool
 ) -> Position:
     """Return the position with a snapshot of each table that was not read before.
@@ -70,17 +70,10 @@ def with_tables(
     A transaction that began before its table was published is not streamed. A new slot has waited for these to end;
     otherwise the snapshot does.
     """
-    known = [table for table in position.tables if table in tables]
-    left = [table for table in position.snapshot.tables if table in tables]
-    added = [table for table in tables if table not in known and table not in left]
-    if not reads_rows:
-        known, added = [*known, *added], []
-    continues = position.snapshot.tables[:1] == tuple(left[:1])
-    progress = position.snapshot if continues else SnapshotProgress(barrier=position.snapshot.barrier)
-    if added and not is_new_slot:
+    done, progress = with_tables(position.tables, position.snapshot, tables, reads_rows=reads_rows)
+    if not is_new_slot and set(progress.tables) - set(position.snapshot.tables):
         progress = msgspec.structs.replace(progress, barrier=catalog.new_transaction())
-    progress = msgspec.structs.replace(progress, tables=(*left, *added))
-    return msgspec.structs.replace(position, tables=tuple(known), snapshot=progress)
+    return msgspec.structs.replace(position, tables=done, snapshot=progress)
 
 
 def recovered(position: Position, store: RowStore, *, reads_rows: bool) -> Position:

@@ -26,7 +26,7 @@ from millstream.connectors.postgres_cdc.opening import (
     first_position,
     recovered,
     rows_directory,
-    with_tables,
+    with_snapshots,
 )
 from millstream.connectors.postgres_cdc.outbox import OutboxTable
 from millstream.connectors.postgres_cdc.position import Position, parse_lsn, parse_position
@@ -153,7 +153,7 @@ class PostgresCdc:
         store = rows_directory(context, self._keep)
         try:
             position = recovered(start, store, reads_rows=self._reads_rows)
-            position = with_tables(
+            position = with_snapshots(
                 position, self._row_tables, catalog, is_new_slot=is_new_slot, reads_rows=self._reads_rows
             )
             parts = self._parts(position, context, names, chunks, stream, store)
