@@ -131,17 +131,23 @@ REFERENCES = {
 
 def database(events: Iterable[Event]) -> duckdb.DuckDBPyConnection:
     """Return a database with the events as tables."""
+    connection = duckdb.connect()
+    fill(connection, events)
+    return connection
+
+
+def fill(connection: duckdb.DuckDBPyConnection, events: Iterable[Event]) -> None:
+    """Write the events to tables."""
     rows: dict[type, list[Any]] = {Person: [], Auction: [], Bid: []}
     for event in events:
         rows[type(event)].append(event)
-    connection = duckdb.connect()
     for kind, name in ((Person, "person"), (Auction, "auction"), (Bid, "bid")):
         table = pa.Table.from_pylist(msgspec.to_builtins(rows[kind]))
         connection.register("events", table)
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM events")
     connection.register("events", pa.Table.from_pylist([{"key": key, **row} for key, row in side_rows()]))
     connection.execute("CREATE TABLE side AS SELECT * FROM events")
-    return connection
+    connection.unregister("events")
 
 
 def difference(connection: duckdb.DuckDBPyConnection, query: str, results: Iterable[Row]) -> str | None:

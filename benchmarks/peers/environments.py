@@ -40,6 +40,12 @@ def python_of(peer: str) -> str:
     return str(python)
 
 
+def flink_jars() -> list[Path]:
+    """Return the jars of Flink, which come with its Python package."""
+    package = next(Path(python_of("flink")).parents[1].glob("lib/python*/site-packages/pyflink"))
+    return sorted((package / "lib").glob("*.jar"))
+
+
 def clean_environment() -> dict[str, str]:
     """Return the environment without the variables that would make another Python use our packages."""
     return {name: value for name, value in os.environ.items() if name not in _OURS}

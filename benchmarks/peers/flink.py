@@ -11,16 +11,14 @@ import os
 from functools import partial
 from pathlib import Path
 
-from benchmarks.peers.environments import clean_environment, python_of
-from benchmarks.peers.java import JOBS, compile_job
+from benchmarks.peers.environments import clean_environment, flink_jars, python_of
+from benchmarks.peers.java import JOBS, compile_job, flink_java
 from benchmarks.peers.running import Command, Side, Task
 from benchmarks.zone_counts import MINUTE
 
-from millstream.testing.kafka import java_program
 from millstream.testing.kafka.artifacts import maven_jars
 
 _CONNECTOR = "flink-sql-connector-kafka:5.0.0-2.2"
-_OPENED = ("lang", "util", "time", "util.concurrent", "lang.reflect")
 
 
 def _connector() -> Path:
@@ -28,19 +26,14 @@ def _connector() -> Path:
     return next(jars.glob("flink-sql-connector-kafka*.jar"))
 
 
-def _jars() -> list[Path]:
-    package = next(Path(python_of("flink")).parents[1].glob("lib/python*/site-packages/pyflink"))
-    return [*sorted((package / "lib").glob("*.jar")), _connector()]
-
-
 def _java(task: Task, *, checkpoint_ms: int, merged_ms: int, guarantee: str = "EXACTLY_ONCE") -> list[Command]:
     """Return the command that runs the job with the Java API in an embedded cluster of two slots."""
     classes = task.directory / "classes"
-    jars = _jars()
+    jars = [*flink_jars(), _connector()]
     compile_job("FlinkZoneCounts.java", classes, jars)
-    command = [java_program(), "-Xmx2g", *(f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED)]
-    command += ["-cp", os.pathsep.join(map(str, [classes, *jars])), "FlinkZoneCounts", task.bootstrap, task.group]
-    command += [task.source, task.target, str(task.directory), str(checkpoint_ms), guarantee, str(merged_ms), "10"]
+    command = flink_java(classes, "FlinkZoneCounts", heap="2g", jars=jars)
+    command += [task.bootstrap, task.group, task.source, task.target, str(task.directory)]
+    command += [str(checkpoint_ms), guarantee, str(merged_ms), "10"]
     return [Command(command, os.environ)]
 
 
