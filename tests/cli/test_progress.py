@@ -54,7 +54,7 @@ def test_what_keeps_a_run_from_progress_is_shown(totals: RunTotals) -> None:
     totals.obstacle = lambda: activity.obstacle
     activity.set("planning a batch")
     assert totals.line() == "shop: waiting for records"
-    activity.set("waiting to retry after an error: no space left")
+    activity.set("waiting to retry after an error: no space left", "retrying")
     assert totals.line() == "shop: waiting to retry after an error: no space left"
     totals.add(report(1, 1))
     assert totals.line().startswith("shop: state waiting to retry after an error: no space left; records 1 in")

@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
-Effort = Literal["idle", "waiting", "working"]
-"""idle: there is nothing to do; waiting: something prevents progress; working: a batch is running."""
+Effort = Literal["idle", "waiting", "retrying", "working"]
+"""idle: there is nothing to do; waiting: something prevents progress; retrying: an error does; working: in a batch."""
 
 
 _LONG_SECONDS = 2.0
@@ -57,8 +57,8 @@ class Activity:
     def obstacle(self) -> str:
         """What keeps the run from making progress: an error after which it retries, or a long wait; else empty."""
         now = self.now
-        is_obstacle = now.effort == "waiting" and ("error" in now.what or now.seconds >= _LONG_SECONDS)
-        return now.what if is_obstacle else ""
+        is_long_wait = now.effort == "waiting" and now.seconds >= _LONG_SECONDS
+        return now.what if now.effort == "retrying" or is_long_wait else ""
 
     def restart_timer(self) -> None:
         """Count the time of the current activity from now, because it has made progress."""

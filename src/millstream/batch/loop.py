@@ -304,7 +304,7 @@ class BatchLoop:
                     raise
                 if isinstance(error, EngineError | ConnectorError):
                     raise  # Spark or a connection may have to be restarted, which is up to the supervisor
-                self._activity.set(f"waiting to retry after an error: {error.message}")
+                self._activity.set(f"waiting to retry after an error: {error.message}", "retrying")
                 pause = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt)
                 self._stopping.wait(pause * random.uniform(0.5, 1.0))
         raise AssertionError("unreachable")

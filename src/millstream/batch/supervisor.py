@@ -165,7 +165,7 @@ class Supervisor:
         failures = sum(self._seen.values())
         longest = _MAX_PAUSE_SECONDS if kind == "infrastructure" else _MAX_PAUSE_OF_FUNCTIONS_SECONDS
         pause = min(longest, _FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 20)) * random.uniform(0.5, 1.0)
-        self._activity.set(f"retrying in {pause:.0f} s after an error: {error.message}")
+        self._activity.set(f"retrying in {pause:.0f} s after an error: {error.message}", "retrying")
         return pause
 
     def _current_batch(self) -> int:

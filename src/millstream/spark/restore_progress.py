@@ -58,7 +58,7 @@ class RestoreProgress:
         finally:
             with self._lock:
                 if self._restores:
-                    self._activity.now = before
+                    self._activity.set(before.what, before.effort)  # from now on: the batch was not stuck
                 self._restores = None
 
     def _receive(self, _peer: Peer, message: bytes) -> None:
