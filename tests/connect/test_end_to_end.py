@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from tests.assembling import assemble, local_loop
 from tests.servers.postgres import Postgres
+from tests.waiting import wait_until
 
 from millstream import App
 from millstream.batch.journal import Journal
@@ -58,14 +58,6 @@ uri = "{directory}/lines"
 format = "jsonl"
 transform = [{{ where = "value.n == 0" }}, {{ mask = ["internal"] }}]
 """
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(int(SECONDS / 0.02)):
-        if condition():
-            return
-        threading.Event().wait(0.02)
-    raise AssertionError(f"not within {SECONDS} s")
 
 
 def query(path: Path, statement: str) -> list[Any]:

@@ -10,6 +10,7 @@ import pytest
 from tests.kafka.conftest import settle
 from tests.kafka.hosts import Host
 from tests.kafka.java_programs import running
+from tests.waiting import wait_until
 
 from millstream import App, Config, session, tumbling
 from millstream.admin.adopted_stores import Formats
@@ -102,14 +103,11 @@ def test_counts_go_on_where_java_has_stopped(
     choices = Choices(application=f"{name}-java", stores={"words": "word-store"})
     feed(0, 35)
     with running(classes, "Moved", cluster.bootstrap, name, str(tmp_path / "java"), "exactly_once_v2"):
-        while newest(kafka, cluster, f"{name}-words").get("x") != 35:
-            pass
-        while sum(newest(kafka, cluster, f"{name}-counts").values()) != 35:
-            pass
+        wait_until(lambda: newest(kafka, cluster, f"{name}-words").get("x") == 35)
+        wait_until(lambda: sum(newest(kafka, cluster, f"{name}-counts").values()) == 35)
         with pytest.raises(StateError, match="is running"):
             planned_adoption(kafka, host.spec, choices)
-    while kafka.group(f"{name}-java").members:
-        pass
+    wait_until(lambda: not kafka.group(f"{name}-java").members)
     feed(35, 70)
 
     plan = planned_adoption(kafka, host.spec, choices)
@@ -150,10 +148,8 @@ def test_an_app_on_another_host_continues_from_its_own_changelogs(
 ) -> None:
     feed(0, 35)
     with running(classes, "Moved", cluster.bootstrap, name, str(tmp_path / "java"), "at_least_once"):
-        while newest(kafka, cluster, f"{name}-words").get("x") != 35:
-            pass
-    while kafka.group(f"{name}-java").members:
-        pass
+        wait_until(lambda: newest(kafka, cluster, f"{name}-words").get("x") == 35)
+    wait_until(lambda: not kafka.group(f"{name}-java").members)
     choices = Choices(application=f"{name}-java", stores={"words": "word-store"})
     with pytest.raises(DefinitionError, match="the app has no store 'nothing'"):
         planned_adoption(kafka, host.spec, Choices(application=f"{name}-java", stores={"nothing": "counts"}))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.kafka.alerting import app, slack
 from tests.servers.receiver import receiver
+from tests.waiting import wait_until
 
 from millstream.foundation.storage import close_environments
 from millstream.operations.alert_topics import current_alerts
@@ -17,15 +16,6 @@ from millstream.testing.kafka import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 SECONDS = 90.0
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    waiting = threading.Event()
-    for _ in range(int(SECONDS / 0.1)):
-        if condition():
-            return
-        waiting.wait(0.1)
-    pytest.fail("it did not happen")
 
 
 def test_another_host_goes_on_with_the_notifications(

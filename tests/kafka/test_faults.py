@@ -17,8 +17,7 @@ from millstream.broker import Output, TopicConfig
 from millstream.errors import BrokerUnavailableError
 from millstream.foundation.blocks import Block, block_of
 from millstream.kafka import KafkaBroker
-from millstream.testing.kafka import Cluster
-from millstream.testing.kafka.artifacts import run_java
+from millstream.testing.kafka import Cluster, run_java
 from millstream.testing.kafka.node import free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.crash, pytest.mark.timeout(120)]
@@ -85,8 +84,8 @@ def abort_hanging(cluster: Cluster) -> None:
     """Abort hanging transactions with Kafka's own tool, as described in docs/kafka.md."""
 
     def tool(*arguments: str) -> str:
-        command = ["--bootstrap-server", cluster.bootstrap, *arguments]
-        return run_java("org.apache.kafka.tools.TransactionsCommand", command)
+        options = ["--bootstrap-server", cluster.bootstrap, *arguments]
+        return run_java("org.apache.kafka.tools.TransactionsCommand", *options)
 
     rows = tool("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0").splitlines()[1:]
     assert rows

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import base64
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.kafka.conftest import Read, settle
 from tests.kafka.java_programs import java, running
 from tests.kafka.running import run_to_end
+from tests.waiting import wait_until
 
 from millstream import App, Config
 from millstream.broker import TopicConfig
 from millstream.foundation.partitioning import murmur2, partition_of, partitions_of
 from millstream.kafka import KafkaBroker
-from millstream.testing.kafka import Cluster, java_program, kafka_jars
+from millstream.testing.kafka import Cluster, run_java
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
 
@@ -48,11 +48,10 @@ def test_the_console_consumer_reads_what_an_app_has_committed(
     cluster: Cluster, kafka: KafkaBroker, name: str, tmp_path: Path
 ) -> None:
     _shout(cluster, kafka, name, tmp_path)
-    command = [java_program(), "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars()}/*"]
-    command += ["org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", cluster.bootstrap]
-    command += ["--topic", f"{name}-out", "--from-beginning", "--max-messages", "3", "--timeout-ms", "60000"]
-    command += ["--isolation-level", "read_committed", "--formatter-property", "print.key=true"]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    options = ["--bootstrap-server", cluster.bootstrap, "--topic", f"{name}-out", "--from-beginning"]
+    options += ["--max-messages", "3", "--timeout-ms", "60000"]
+    options += ["--isolation-level", "read_committed", "--formatter-property", "print.key=true"]
+    lines = run_java("org.apache.kafka.tools.consumer.ConsoleConsumer", *options).splitlines()
     assert sorted(lines) == ['a\t"X"', 'b\t"Y"', 'c\t"Z"']
 
 
@@ -67,8 +66,7 @@ def test_kafka_streams_joins_the_output_of_an_app_with_a_topic_of_its_producer(
     _shout(cluster, kafka, name, tmp_path)
     arguments = [cluster.bootstrap, f"{name}-streams", f"{name}-out", f"{name}-table", f"{name}-joined"]
     with running(classes, "Interop", "join", *arguments):
-        while kafka.offsets(f"{name}-joined")[0].end < 3:
-            pass
+        wait_until(lambda: kafka.offsets(f"{name}-joined")[0].end >= 3)
     assert sorted(value for _, value in read(f"{name}-joined")) == ['"X"+ta', '"Y"+tb', '"Z"+tc']
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.kafka.conftest import Read, Send
+from tests.waiting import wait_until
 
 from millstream.broker import Output, TopicConfig
 from millstream.errors import RecordTooLargeError, UnknownTopicError
@@ -27,8 +28,7 @@ def test_timestamps_far_in_the_past_and_future_are_kept(kafka: KafkaBroker, topi
 def test_without_acknowledgement_an_append_does_not_wait(kafka: KafkaBroker, topic: str, read: Read) -> None:
     assert kafka.append([Output(topic, 0, block_of([None], [b"a"], [0]))], acks="none") == [-1]
     assert kafka.wait({}, 0) is False
-    while kafka.offsets(topic)[0].end == 0:
-        pass
+    wait_until(lambda: kafka.offsets(topic)[0].end != 0)
     assert read(topic) == [(0, "a")]
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.kafka.conftest import Read, settle
 from tests.kafka.java_programs import java, running
 from tests.kafka.running import run_to_end
+from tests.waiting import wait_until
 
 from millstream import App, Config, Windowed, session, session_windowed, time_windowed, tumbling
 from millstream.broker import TopicConfig
@@ -55,14 +56,12 @@ def test_kafka_streams_reads_our_windows_and_we_read_its_windows(
     windows = session(gap="1 s") if kind == "session" else tumbling("1 min")
     keys = session_windowed(str) if kind == "session" else time_windowed(str, size="1 min")
     with running(classes, "WindowedKeys", "count", cluster.bootstrap, name, kind, str(tmp_path / "java")):
-        while records(kafka, f"{name}-java") < 27:
-            pass
+        wait_until(lambda: records(kafka, f"{name}-java") >= 27)
         app = App(name, broker=cluster.url, data_dir=tmp_path / "ours", config=Config(partitions=3))
         counts = app.stream(f"{name}-in", value=str).group_by_key().windowed_by(windows).count(name="counts")
         counts.to_stream().to(f"{name}-ours", value=INT64)
         run_to_end(app, kafka)
-        while records(kafka, f"{name}-joined") < 27:
-            pass
+        wait_until(lambda: records(kafka, f"{name}-joined") >= 27)
     joined = [value for partition in range(3) for _, value in read(f"{name}-joined", partition)]
     assert sorted(joined) == sorted(f"{key}@{start}:1=1" for key, start in expected)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.kafka.java_programs import COMPILER
 from tests.testing.fuzz.profiles import KINDS, case_of
 
 from millstream.testing.conformance.cases import Case, Expectation
@@ -27,7 +28,7 @@ from millstream.testing.conformance.comparing import last_per_key
 from millstream.testing.conformance.replay import Outcome, replay
 from millstream.testing.fuzz.checking import is_valid
 from millstream.testing.fuzz.shrinking import shrunk
-from millstream.testing.kafka import java_program, kafka_jars
+from millstream.testing.kafka import java_command, java_program, kafka_jars
 from millstream.testing.kafka.artifacts import KAFKA_VERSION, maven_jars
 
 _TEST_UTILS = f"kafka-streams-test-utils-{KAFKA_VERSION}"
@@ -112,10 +113,9 @@ def oracle() -> Iterator[Oracle]:
     jars = [kafka_jars(), maven_jars(_TEST_UTILS, [f"org.apache.kafka:kafka-streams-test-utils:{KAFKA_VERSION}"])]
     sources = sorted(str(source) for source in (Path(__file__).parent / "java").glob("*.java"))
     path = os.pathsep.join(str(jar) for directory in jars for jar in sorted(directory.glob("*.jar")))
-    compiler = [java_program(), "-cp", f"{kafka_jars()}/*", "org.eclipse.jdt.internal.compiler.batch.Main"]
     with tempfile.TemporaryDirectory() as classes:
         options = ["-17", "-nowarn", "-proc:none", "-cp", path, "-d", classes, *sources]
-        subprocess.run([*compiler, *options], check=True, capture_output=True)
+        subprocess.run(java_command(COMPILER, *options), check=True, capture_output=True)
         command = [java_program(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
         command += [f"-Djava.io.tmpdir={classes}", "-cp", f"{classes}{os.pathsep}{path}", "Oracle"]
         with subprocess.Popen(

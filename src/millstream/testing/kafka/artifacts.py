@@ -53,15 +53,6 @@ def java_program(name: str = "java") -> str:
     return path
 
 
-def run_java(main: str, arguments: Sequence[str], *, options: Sequence[str] = ()) -> str:
-    """Run a class of the jars until it ends and return its output."""
-    command = [java_program(), *options, "-cp", f"{kafka_jars()}/*", main, *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise NoKafkaError(f"{main} failed: {(result.stderr or result.stdout).strip()[-2000:]}")
-    return result.stdout
-
-
 def cache_dir() -> Path:
     """Return the cache directory of the user."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "millstream"

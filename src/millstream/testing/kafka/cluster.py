@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from millstream.testing.kafka.class_archive import record_archive
 from millstream.testing.kafka.node import Machine, Node, free_port, new_uuid
 
 _LOOPBACK = "127.0.0.1"
@@ -40,6 +41,7 @@ class Cluster:
         self._is_temporary = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="millstream-kafka-"))
         self._format_arguments = format_arguments
+        self._long_running = long_running
         names = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **(listeners or {})}
         nodes = len(machines) or nodes
         ids = range(1, nodes + 1)
@@ -79,6 +81,8 @@ class Cluster:
 
     def start(self, *, detached: bool = False) -> Self:
         """Format and start all brokers and wait until they are ready."""
+        if not self._long_running:
+            record_archive(_start_and_stop)
         try:
             first, *others = self.nodes
             first.format(self.id, self._format_arguments)
@@ -112,6 +116,19 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _start_and_stop(option: str) -> None:
+    """Start a broker with an option for Java, and stop it as soon as it is ready."""
+    cluster = Cluster()
+    (node,) = cluster.nodes
+    try:
+        node.format(cluster.id)
+        node.start(options=[option])
+        node.wait_until_started()
+        node.stop()
+    finally:
+        cluster.stop()
 
 
 def _node_properties(id: int, host: str, ports: Mapping[str, int], advertised: Mapping[str, int]) -> dict[str, object]:

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from millstream.testing.kafka.artifacts import NoKafkaError, java_program, kafka_jars, run_java
+from millstream.testing.kafka.artifacts import NoKafkaError
+from millstream.testing.kafka.class_archive import java_command, run_java
 
 _STARTED = "Kafka Server started"
 _META_PROPERTIES = "meta.properties"
@@ -25,7 +26,6 @@ _STOP_SECONDS = 30.0
 _PR_SET_PDEATHSIG = 1
 _FIRST_PORT = 10_000
 _FIRST_PORT_OF_CLIENTS = 32_768
-_FAST_START = ("-XX:TieredStopAtLevel=1",)
 _LOGGING = """\
 <Configuration status="ERROR">
   <Appenders><Console name="out"><PatternLayout pattern="%d %p %c: %m%n"/></Console></Appenders>
@@ -89,7 +89,7 @@ class Node:
         self.id = id
         self.directory = directory
         self.process: subprocess.Popen[bytes] | None = None
-        self._options = () if long_running else _FAST_START
+        self._long_running = long_running
         self._machine = machine
         self._properties = {**properties, "log.dirs": directory / "data"}
         self._settings = directory / "server.properties"
@@ -102,12 +102,7 @@ class Node:
     def format(self, cluster: str, arguments: Sequence[str] = ()) -> None:
         """Create and format the directory, which a broker requires before its first start."""
         self._make_directory()
-        settings = str(self._settings)
-        run_java(
-            "kafka.tools.StorageTool",
-            ["format", f"--cluster-id={cluster}", "-c", settings, *arguments],
-            options=_FAST_START,
-        )
+        run_java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(self._settings), *arguments)
 
     def format_as(self, formatted: Mapping[str, bytes]) -> None:
         """Format the directory with the files of another broker of the cluster, which saves the start of a JVM."""
@@ -131,15 +126,16 @@ class Node:
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
         (self.directory / "log4j2.xml").write_text(_LOGGING)
 
-    def start(self, *, detached: bool = False) -> None:
-        """Start the process; ``wait_until_started`` waits until it is ready."""
+    def start(self, *, detached: bool = False, options: Sequence[str] = ()) -> None:
+        """Start the process with options for Java; ``wait_until_started`` waits until it is ready."""
         self.log.write_text("")
-        command = [
-            java_program(),
-            *("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", *self._options),
-            f"-Dlog4j2.configurationFile=file:{self.directory / 'log4j2.xml'}",
-            *("-cp", f"{kafka_jars()}/*", "kafka.Kafka", str(self._settings)),
-        ]
+        logging = f"-Dlog4j2.configurationFile=file:{self.directory / 'log4j2.xml'}"
+        command = java_command(
+            "kafka.Kafka",
+            str(self._settings),
+            options=("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", logging, *options),
+            long_running=self._long_running,
+        )
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command if self._machine is None else self._machine.command(command),
