@@ -123,9 +123,9 @@ def differences(mine: list[Event], theirs: list[Event], *, has_before: bool) -> 
 @pytest.mark.server
 @pytest.mark.timeout(180)
 def test_envelopes_are_those_of_debezium(sql: Sql, reading: Callable[..., Reading], debezium: Debezium) -> None:
+    debezium.wait_for(5)  # first: Postgres ends the connection of a reader that does not read for ten seconds
     shop = reading(*_TABLES, format="debezium")
     shop.until(lambda: sum(map(shop.count, _TABLES)) == 5)
-    debezium.wait_for(5)
     for statement in _STATEMENTS:
         sql(statement)
     sql("TRUNCATE emptied")
