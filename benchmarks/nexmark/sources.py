@@ -27,4 +27,4 @@ def people(app: App) -> Table[int, Person]:
 
 def day_of(bid: Bid) -> str:
     """Return the day of a bid."""
-    return datetime.fromtimestamp(bid.time / 1000, UTC).strftime("%Y-%m-%d")
+    return datetime.fromtimestamp(bid.time / 1000, UTC).date().isoformat()

@@ -179,3 +179,13 @@ def test_classes_that_were_sent_to_a_process_decode_objects_until_others_are_use
     finally:
         use_classes({})
     assert OBJECT_CODEC.decode(stored) == {"n": 3}
+
+
+def test_a_tuple_of_plain_values_has_the_bytes_that_stored_keys_have() -> None:
+    assert OBJECT_CODEC.encode((1, "a")) == b"\xc1\x00\x05tuple\x92\x01\xa1a"
+    assert OBJECT_CODEC.encode((1, (2,))) == b"\xc1\x00\x05tuple\x92\x01\xc7\x0a\x01\xc1\x00\x05tuple\x91\x02"
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1])
+def test_a_tuple_may_hold_integers_of_more_than_64_bits(number: int) -> None:
+    assert OBJECT_CODEC.decode(OBJECT_CODEC.encode((number, "a"))) == (number, "a")

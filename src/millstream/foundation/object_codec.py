@@ -67,11 +67,14 @@ class ObjectCodec:
                 return _pack(value if _needs_no_wrapping(value) else _to_packable(value))
         except OverflowError:  # MessagePack integers have at most 64 bits
             return _encode_big_int(value) if kind is int else _pack(_to_packable(value))
-        items = _to_packable(value) if kind in _COLLECTIONS else value
+        is_plain_tuple = kind is tuple and _SCALARS.issuperset(map(type, value))  # as most keys of several fields are
+        items = _to_packable(value) if kind in _COLLECTIONS and not is_plain_tuple else value
         prefix = _prefixes.get(kind) or _prefix_of(kind)
         try:
             return prefix + _pack(items)
         except OverflowError:
+            if is_plain_tuple:
+                return prefix + _pack(_to_packable(value))
             if kind is not datetime.datetime:
                 raise
             return prefix + _pack(value.isoformat())  # its UTC is not a date

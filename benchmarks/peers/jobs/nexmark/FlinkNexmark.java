@@ -33,7 +33,7 @@ public class FlinkNexmark {
         System.exit(0); // threads of the cluster are still running
     }
 
-    /** The settings of the published benchmark, with more frequent checkpoints. */
+    /** Mini-batches and split distinct aggregates are those of the published benchmark. */
     static Configuration settings(String checkpoints, String backend) {
         Configuration settings = new Configuration();
         settings.setString("parallelism.default", "2");
