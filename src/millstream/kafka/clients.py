@@ -111,6 +111,8 @@ class Clients:
             except KafkaException as error:
                 self.admin.poll(0)
                 self.check_authentication(action)
+                if error.args[0].code() == KafkaError.NOT_COORDINATOR:
+                    self.discard_admin()  # it would ask the same broker again for 15 minutes (librdkafka 2.16)
                 raise to_millstream_error(error.args[0], action, topic) from error
 
     def metadata(self, action: str) -> ClusterMetadata:

@@ -1,0 +1,44 @@
+"""The coordinator of a group moves to another broker, and the one before it is alive again."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from time import monotonic
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from millstream.broker import TopicConfig
+from millstream.kafka import KafkaBroker
+from millstream.records import TopicPartition
+from millstream.testing.kafka import Cluster
+
+GROUP = "moved"
+
+
+def coordinator(bootstrap: str) -> int:
+    """Return the id of the broker that a new client finds."""
+    deadline = monotonic() + 60
+    while True:
+        with suppress(KafkaException):
+            admin = AdminClient({"bootstrap.servers": bootstrap})  # its requests end with it
+            return int(admin.describe_consumer_groups([GROUP])[GROUP].result(30).coordinator.id)
+        assert monotonic() < deadline, "the group has no coordinator"
+
+
+@pytest.mark.crash
+def test_a_group_is_described_after_its_coordinator_has_moved(artifacts: None) -> None:
+    """A standby asks for the group of the running app; it must not wait for the coordinator that it knew before."""
+    with Cluster(3) as cluster, KafkaBroker(cluster.url) as broker:
+        broker.create_topic("lines", TopicConfig(partitions=1))
+        broker.commit(GROUP, {TopicPartition("lines", 0): 0})
+        assert broker.group(GROUP).members == ()
+        before = coordinator(cluster.bootstrap)
+        node = next(node for node in cluster.nodes if node.id == before)
+        node.kill()
+        moved_to = coordinator(cluster.bootstrap)
+        node.start()
+        node.wait_until_started()
+        assert coordinator(cluster.bootstrap) == moved_to != before
+        assert broker.group(GROUP).members == ()
