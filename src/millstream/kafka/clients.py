@@ -93,6 +93,7 @@ class Clients:
                 return self._wait_for(send(self.admin), action, topic, deadline)
             except BrokerUnavailableError:
                 if monotonic() > deadline - _RETRY_DELAY_SECONDS:
+                    self.discard_admin()  # the next request asks with a client that remembers nothing
                     raise
                 sleep(_RETRY_DELAY_SECONDS)
 
