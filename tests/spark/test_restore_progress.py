@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from millstream.batch.activity import Activity
 from millstream.batch.restoring import is_restore
 from millstream.spark.restore_progress import ProgressAddress, RestoreProgress, sender_to
-from millstream.task.changelog import CatchUp
+from millstream.task.changelog import CatchUp, ignore_restore
 
 
 class _WatchedActivity(Activity):
@@ -97,17 +99,35 @@ def test_progress_that_arrives_after_the_batch_is_not_shown(
     assert not is_restore(activity.now.what)
 
 
-def test_a_driver_that_cannot_be_reached_does_not_disturb_the_restore(driver: RestoreProgress) -> None:
+def test_a_driver_that_cannot_be_reached_is_asked_once_and_the_restore_goes_on() -> None:
     clock = _Clock()
-    address = driver.address
-    assert address is not None
-    driver.close()
-    for unreachable in (address, ProgressAddress(address.driver, b"another secret")):
-        sender = sender_to(unreachable, clock)
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        refused = pool.submit(lambda: server.accept()[0].close())
+        sender = sender_to(ProgressAddress(("127.0.0.1", server.getsockname()[1]), b"secret"), clock)
         for rows in range(5):
             sender("words/0", CatchUp(rows, 0, rows, 0, 5))
             clock.now += 2.0
+        refused.result(10.0)
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_progress_without_the_secret_of_the_run_is_not_shown(
+    driver: RestoreProgress, activity: _WatchedActivity
+) -> None:
+    address = driver.address
+    assert address is not None
+    clocks = [_Clock(), _Clock()]
+    stranger = sender_to(ProgressAddress(address.driver, b"another secret"), clocks[0])
+    worker = sender_to(address, clocks[1])
+    with driver.shown():
+        for task, sender, clock in (("stranger/0", stranger, clocks[0]), ("words/0", worker, clocks[1])):
+            sender(task, CatchUp(0, 0, 0, 0, 100))
+            clock.now += 2.0
+            sender(task, CatchUp(10, 400, 10, 0, 100))
+        activity.wait_for("words/0 on ")
 
 
 def test_workers_of_one_host_report_nothing() -> None:
-    sender_to(None)("words/0", CatchUp(1, 1, 1, 0, 1))
+    assert sender_to(None) is ignore_restore
