@@ -33,7 +33,7 @@ def test_a_group_is_described_after_its_coordinator_has_moved(artifacts: None) -
     with Cluster(3) as cluster, KafkaBroker(cluster.url) as broker:
         broker.create_topic("lines", TopicConfig(partitions=1))
         broker.commit(GROUP, {TopicPartition("lines", 0): 0})
-        assert broker.group(GROUP).members == ()
+        assert broker.members(GROUP) == ()
         before = coordinator(cluster.bootstrap)
         node = next(node for node in cluster.nodes if node.id == before)
         node.kill()
@@ -41,4 +41,4 @@ def test_a_group_is_described_after_its_coordinator_has_moved(artifacts: None) -
         node.start()
         node.wait_until_started()
         assert coordinator(cluster.bootstrap) == moved_to != before
-        assert broker.group(GROUP).members == ()
+        assert broker.members(GROUP) == ()

@@ -32,6 +32,7 @@ def test_the_offsets_of_a_group_without_members_can_be_changed(kafka: KafkaBroke
     assert kafka.committed(topic) == {}
     with pytest.raises(BrokerError, match="there is no group"):
         kafka.group(topic)
+    assert kafka.members(topic) == ()
 
 
 def test_members_share_partitions_and_continue_from_committed_offsets(cluster: Cluster, topic: str) -> None:
@@ -54,7 +55,8 @@ def test_members_share_partitions_and_continue_from_committed_offsets(cluster: C
 
                 until(shared)
                 assert {*first.assignment, *second.assignment} == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
-                assert len(broker.group(topic).members) == 2
+                assert len(broker.members(topic)) == 2
+                assert broker.group(topic).members == broker.members(topic)
                 with pytest.raises(BrokerError, match="live members"):
                     broker.delete_group(topic)
         assert sorted(record.value for record in seen) == list(range(100))

@@ -27,7 +27,7 @@ from tests.kafka.running import run_to_end
 from tests.kafka.secure import BAD_CERTIFICATES, EXPIRIES, PASSWORD, oidc_url, sasl_url
 
 from millstream import App, Config
-from millstream.admin.standby import Presence
+from millstream.admin.standby import Presence, Standby
 from millstream.broker import Output, TopicConfig
 from millstream.errors import AccessDeniedError, BrokerUnavailableError, UnknownTopicError
 from millstream.foundation.blocks import block_of
@@ -221,6 +221,25 @@ def test_the_listed_acls_are_sufficient_for_an_app_with_changelogs(
         host.run()
         settle(owner, secure.bootstrap, topics[1])
         assert owner.offsets(topics[1])[0].end > 0
+    host.close()
+
+
+def test_a_standby_without_rights_says_so_and_takes_nothing_over(
+    secure: Cluster, certificates: Certificates, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(name)
+    app.stream("words").to("copies")
+    host = Host(app, sasl_url(secure, certificates.ca, "SCRAM-SHA-256", "env:KAFKA_SECRET", "bob"), tmp_path)
+    standby = Standby(host.spec, host.broker)
+    warnings: list[str] = []
+
+    def warn(message: str, *arguments: object) -> None:
+        warnings.append(message % arguments)
+        standby.stopping.set()
+
+    monkeypatch.setattr("millstream.admin.standby._log.warning", warn)
+    assert not standby.wait()
+    assert "the user lacks an ACL on this group" in warnings[0]
     host.close()
 
 

@@ -8,6 +8,7 @@ all, behind a broken network, it is fenced.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -22,7 +23,9 @@ from millstream.errors import BrokerError, MillstreamError, StateError
 from millstream.foundation.file_lock import FileLock
 from millstream.foundation.names import journal_topic_name
 from millstream.foundation.paths import journal_dir, lock_file, state_dir
+from millstream.foundation.text import printable
 
+_log = logging.getLogger(__name__)
 _SESSION = "6 s"
 _POLL_SECONDS = 1.0
 
@@ -57,15 +60,10 @@ class Presence:
 def is_running(broker: Broker, app: str) -> bool:
     """Whether a run of an app is alive on any host.
 
-    Only the coordinator of the group is asked: a list of all groups needs an answer of every broker, and one of them
-    may have been lost together with the run.
+    Only the coordinator of the group is asked: a list of all groups, or of committed offsets, needs an answer of
+    every broker, and one of them may have been lost together with the run.
     """
-    try:
-        return bool(broker.group(presence_group(app)).members)
-    except BrokerError as error:
-        if error.retryable:
-            raise
-        return False  # there is no such group
+    return bool(broker.members(presence_group(app)))
 
 
 class Standby:
@@ -75,6 +73,7 @@ class Standby:
         self._app = app
         self._broker = broker
         self._on_step = on_step
+        self._problem = ""
         self.stopping = threading.Event()
 
     def wait(self) -> bool:
@@ -84,16 +83,25 @@ class Standby:
         try:
             while not self.stopping.is_set():
                 began = time.monotonic()
-                with contextlib.suppress(BrokerError):  # without the cluster there is nothing to take over
+                try:
                     if not is_running(self._broker, self._app.id):
                         return True
                     if has_own_disk:
                         self._copy()
+                    self._report("")
+                except BrokerError as error:  # without the cluster there is nothing to take over
+                    self._report(str(error))
                 self.stopping.wait(max(0.0, _POLL_SECONDS - (time.monotonic() - began)))
             return False
         finally:
             if has_own_disk:
                 lock.release()
+
+    def _report(self, problem: str) -> None:
+        """Log a problem once, not at every poll."""
+        if problem and problem != self._problem:
+            _log.warning("standby.cannot_watch app=%s: trying again; %s", self._app.id, printable(problem))
+        self._problem = problem
 
     def _copy(self) -> None:
         """Bring journal and state on this host up to date, as far as the topics can be read."""

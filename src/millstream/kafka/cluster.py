@@ -10,6 +10,7 @@ from millstream.broker import (
     TOMBSTONE_RETENTION_MS,
     Acks,
     GroupInfo,
+    GroupMember,
     Offsets,
     Output,
     RecordChunk,
@@ -149,6 +150,10 @@ class KafkaBroker:
     def group(self, name: str) -> GroupInfo:
         """Describe a consumer group."""
         return self._connections.groups.info(name)
+
+    def members(self, group: str) -> tuple[GroupMember, ...]:
+        """Return the live members of a consumer group; none for an unknown group."""
+        return self._connections.groups.members(group)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the offsets of a group that has no live members; a member commits through its consumer."""

@@ -54,8 +54,11 @@ class KafkaGroups:
         description = self._describe(name)
         if description.state == ConsumerGroupState.DEAD:
             raise BrokerError(f"there is no group {name!r}", hint="see: millstream groups list", group=name)
-        members = tuple(map(_member, description.members))
-        return GroupInfo(name=name, generation=0, members=members, committed=self.committed(name))
+        return GroupInfo(name=name, generation=0, members=_members(description), committed=self.committed(name))
+
+    def members(self, name: str) -> tuple[GroupMember, ...]:
+        """Return the members of a group, which only its coordinator is asked for; none for an unknown group."""
+        return _members(self._describe(name))
 
     def commit(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the offsets of a group that has no members."""
@@ -113,6 +116,10 @@ class KafkaGroups:
         return BrokerError(
             f"cannot {action} group {name!r}, it has live members", hint="stop its consumers first", group=name
         )
+
+
+def _members(description: Any) -> tuple[GroupMember, ...]:
+    return tuple(map(_member, description.members))
 
 
 def _member(description: Any) -> GroupMember:

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 from millstream.broker import (
     Acks,
     GroupInfo,
+    GroupMember,
     Offsets,
     Output,
     RecordChunk,
@@ -236,6 +237,10 @@ class EmbeddedLog:
     def group(self, name: str) -> GroupInfo:
         """Describe a consumer group."""
         return self._groups.info(name)
+
+    def members(self, group: str) -> tuple[GroupMember, ...]:
+        """Return the live members of a consumer group; none for an unknown group."""
+        return self._groups.info(group).members if group in self._groups.names() else ()
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the offsets of a group that has no live members; a member commits through its consumer."""
