@@ -18,7 +18,9 @@ EACH = 75
 """One of so many cases is replayed here; ``python -m millstream.testing.conformance --partitions`` replays all."""
 
 
-@pytest.mark.parametrize("partitions", PARTITIONS)
+@pytest.mark.parametrize(
+    "partitions", [PARTITIONS[0], *(pytest.param(number, marks=pytest.mark.slow) for number in PARTITIONS[1:])]
+)
 def test_a_sample_of_cases_has_the_guaranteed_results(partitions: int) -> None:
     lines = list(chain.from_iterable(LINES.values()))[partitions::EACH]
     cases = [msgspec.json.decode(line, type=Case) for case, line in lines if case not in DEVIATIONS]

@@ -40,6 +40,7 @@ class IcebergTarget(SinkTarget):
         return [(row["_key"], {"n": row["n"]}) for row in rows(self.directory)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SINK_CASES)
 def test_it_passes_the_kit(case: str, tmp_path: Path) -> None:
     numbers = itertools.count()

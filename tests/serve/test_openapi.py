@@ -50,6 +50,7 @@ def token(server: WebServer) -> str:
     return token
 
 
+@pytest.mark.slow
 @schemathesis.pytest.from_fixture("schema").parametrize()
 @settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=[*HealthCheck])
 def test_every_operation_survives_arbitrary_requests(case: Any, server: WebServer, token: str) -> None:
