@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +13,10 @@ from click.testing import CliRunner
 from tests.kafka.conftest import settle
 
 from millstream import App
+from millstream.broker import Output
 from millstream.cli.main import root
+from millstream.errors import UnknownTopicError
+from millstream.foundation.blocks import block_of
 from millstream.kafka import KafkaBroker
 from millstream.producer import Delivery
 from millstream.testing.kafka import Cluster
@@ -72,6 +77,32 @@ def test_the_commands_work_on_a_cluster(cluster: Cluster, name: str, tmp_path: P
     assert name in run("groups", "list")
     assert name in run("groups", "describe", name)
     assert not (tmp_path / "none").exists()
+
+
+def client_threads() -> int:
+    """Count the native threads of Kafka clients in this process; each client has one main thread."""
+    return sum(path.read_text() == "rdk:main\n" for path in Path("/proc/self/task").glob("*/comm"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows native threads")
+def test_a_closed_broker_leaves_no_client_to_the_garbage_collector(
+    cluster: Cluster, kafka: KafkaBroker, topic: str
+) -> None:
+    outputs = [Output(topic, 0, block_of([b"k"], [b"v"], [1]))]
+    gc.disable()
+    try:
+        before = client_threads()
+        with KafkaBroker(cluster.url) as broker:
+            broker.append(outputs)
+            broker.append_once(topic, 1, outputs)
+            list(broker.read(topic, 0, 0, 1))
+            with pytest.raises(UnknownTopicError):
+                broker.offsets(f"{topic}-unknown")
+            assert client_threads() > before
+        del broker
+        assert client_threads() == before
+    finally:
+        gc.enable()
 
 
 def test_an_unreachable_cluster_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -38,7 +38,7 @@ class Clients:
         self._process = os.getpid()
         self._admin: AdminClient | None = None
         self._lock = threading.Lock()
-        self._authentication_error: KafkaError | None = None
+        self._errors = _Errors()
         self._has_connected = False
         self._has_reported_wait = False
         self._secrets = _fingerprints(address)
@@ -70,10 +70,10 @@ class Clients:
         self, topic: str | None, settings: Mapping[str, Any], on_error: Callable[[KafkaError], None] | None = None
     ) -> Producer:
         """Create a producer; ``topic`` is one it will write to, ``on_error`` is called with every connection error."""
-        options = self._options("compression.", "linger.", "transaction.")
+        options, errors = self._options("compression.", "linger.", "transaction."), self._errors
 
         def error_callback(error: KafkaError) -> None:
-            self._on_error(error)
+            errors.record(error)
             if on_error is not None:
                 on_error(error)
 
@@ -98,23 +98,26 @@ class Clients:
                 sleep(_RETRY_DELAY_SECONDS)
 
     def _wait_for(self, future: Future[T], action: str, topic: str | None, deadline: float) -> T:
-        while True:
-            try:
-                result = future.result(_POLL_SECONDS)
-                self._has_connected = True
-                return result
-            except FutureTimeoutError:
-                self.admin.poll(0)
-                self.check_authentication(action)
-                self._report_wait(deadline)
-                if monotonic() > deadline:
-                    raise self._no_response(action) from None
-            except KafkaException as error:
-                self.admin.poll(0)
-                self.check_authentication(action)
-                if error.args[0].code() == KafkaError.NOT_COORDINATOR:
-                    self.discard_admin()  # it would ask the same broker again for 15 minutes (librdkafka 2.16)
-                raise to_millstream_error(error.args[0], action, topic) from error
+        try:
+            while True:
+                try:
+                    result = future.result(_POLL_SECONDS)
+                    self._has_connected = True
+                    return result
+                except FutureTimeoutError:
+                    self.admin.poll(0)
+                    self.check_authentication(action)
+                    self._report_wait(deadline)
+                    if monotonic() > deadline:
+                        raise self._no_response(action) from None
+                except KafkaException as error:
+                    self.admin.poll(0)
+                    self.check_authentication(action)
+                    if error.args[0].code() == KafkaError.NOT_COORDINATOR:
+                        self.discard_admin()  # it would ask the same broker again for 15 minutes (librdkafka 2.16)
+                    raise to_millstream_error(error.args[0], action, topic) from error
+        finally:
+            del future  # it holds the error, whose traceback would refer to it, and to the client, by this frame
 
     def metadata(self, action: str) -> ClusterMetadata:
         """Return the metadata of the cluster and its topics, without creating topics."""
@@ -150,9 +153,9 @@ class Clients:
 
     def check_authentication(self, action: str) -> None:
         """Raise if authentication has failed; if the secret has changed since, the error is retryable."""
-        if self._authentication_error is None:
+        error = self._errors.take()
+        if error is None:
             return
-        error, self._authentication_error = self._authentication_error, None
         if self._has_connected and is_ended_session(error):
             return  # the client connects again by itself, with the new token
         before, self._secrets = self._secrets, _fingerprints(self.address)
@@ -176,7 +179,7 @@ class Clients:
         return {
             "bootstrap.servers": self.address.brokers,
             "client.id": f"millstream-{os.getpid()}",
-            "error_cb": self._on_error,
+            "error_cb": self._errors.record,
             "logger": _INFO_LOGGER,
             "reconnect.backoff.max.ms": 2_000,
             **options,
@@ -186,9 +189,24 @@ class Clients:
     def _options(self, *prefixes: str) -> dict[str, str]:
         return {name: value for name, value in self.address.options.items() if name.startswith(prefixes)}
 
-    def _on_error(self, error: KafkaError) -> None:
+
+class _Errors:
+    """The last authentication error that a client reported.
+
+    Clients refer to it instead of ``Clients``, which refers to its admin client: in a cycle, a client that is no longer
+    used would keep its threads and connections until garbage is collected.
+    """
+
+    def __init__(self) -> None:
+        self._authentication: KafkaError | None = None
+
+    def record(self, error: KafkaError) -> None:
         if is_authentication_error(error):
-            self._authentication_error = error
+            self._authentication = error
+
+    def take(self) -> KafkaError | None:
+        error, self._authentication = self._authentication, None
+        return error
 
 
 _CONSUMER = {

@@ -163,4 +163,5 @@ def _cluster_properties(nodes: int, listeners: Mapping[str, str]) -> dict[str, o
         "log.cleaner.dedupe.buffer.size": 4_194_304,
         "log.cleaner.backoff.ms": 200,
         "controlled.shutdown.enable": "false",
+        "metadata.max.idle.interval.ms": 0,  # otherwise an idle controller writes a record twice a second
     }
