@@ -12,16 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millstream.foundation.blocks import take_items
 from millstream.foundation.coded import CodedRecords
 from millstream.foundation.key_columns import encode_keys
 from millstream.operators.columns import ColumnBatch, EndOfBatch
 from millstream.operators.windows import WindowAggregator
 from millstream.state.entries import Entry
-from millstream.state.segments import KEY_LIMIT
 from millstream.state.timed import TimedStore
 from millstream.windows import SessionWindows
-
-_MIN_RECORDS = 64
 
 
 class _SortedRecords(NamedTuple):
@@ -47,21 +45,6 @@ class SessionCounter:
         self._store: TimedStore = aggregation.store
         self._store.count_singly = lambda key, timestamp: add(key, True, timestamp)
         aggregation.take_counted = self._take
-
-    def collect(self, batch: ColumnBatch) -> bool:
-        """Collect records; return False, and do nothing, if they have to be added one by one."""
-        aggregation, store, clock = self._aggregation, self._store, self._aggregation.clock
-        if len(batch.keys) < _MIN_RECORDS or aggregation.context.has_headers or store.has_buckets:
-            return False
-        times = np.array(batch.timestamps, np.int64)
-        now = np.maximum(np.maximum.accumulate(times), clock.time)
-        if (times <= now - self._windows.grace - self._windows.gap).any() or aggregation.has_nulls(batch, batch.keys):
-            return False
-        if not store.counted.add(batch.keys, times, KEY_LIMIT):
-            return False
-        clock.time = int(now[-1])
-        aggregation.context.row = batch.rows[-1]
-        return True
 
     def _take(self) -> ColumnBatch | None:
         """Write what was collected and return the results; None if there are none, or they are added one by one."""
@@ -90,18 +73,21 @@ class SessionCounter:
 
     def _continued(self, records: _SortedRecords, begins: Any, key_bytes: list[bytes]) -> dict[int, Entry] | None:
         """Return the stored sessions that new ones continue, by number; None if that is not always one before them."""
-        store, continued = self._store, dict[int, Entry]()
-        numbers = records.numbers[begins]
+        store, numbers = self._store, records.numbers[begins]
         is_first = np.concatenate(([True], numbers[1:] != numbers[:-1]))
-        reach = records.reach[begins]
-        for session in np.flatnonzero(is_first & (reach <= store.last_stored)).tolist():
-            number = int(numbers[session])
-            stored = store.stored_since(records.keys[number], key_bytes[number], int(reach[session]))
-            if len(stored) > 1 or (stored and stored[0].position[0] > records.times[begins[session]]):
-                return None
-            if stored:
-                continued[session] = stored[0]
-        return continued
+        reach = np.maximum(records.reach[begins], 0)
+        sessions = np.flatnonzero(is_first & (reach <= store.last_stored))
+        needed = numbers[sessions].tolist()
+        stored = store.columns().read_since(take_items(key_bytes, needed), reach[sessions].tolist(), store.last_stored)
+        sessions, ends = sessions[stored.numbers], stored.positions[:, 0]
+        if (sessions[1:] == sessions[:-1]).any() or (ends > records.times[begins[sessions]]).any():
+            return None
+        numbers_and_positions = zip(numbers[sessions].tolist(), map(tuple, stored.positions.tolist()), strict=True)
+        entries = [
+            Entry(records.keys[number], position, key_bytes[number], value, position[0], value, stored=True)
+            for (number, position), value in zip(numbers_and_positions, stored.values, strict=True)
+        ]
+        return dict(zip(sessions.tolist(), entries, strict=True))
 
     def _sessions(
         self, records: _SortedRecords, begins: Any, key_bytes: list[bytes], continued: dict[int, Entry]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millstream.operators.columns import ColumnBatch, Port, ProcessColumns, record_by_record
+from millstream.operators.collected import RecordCollector
+from millstream.operators.columns import Port, ProcessColumns, record_by_record
 from millstream.operators.session_counts import SessionCounter
 from millstream.operators.windows import WindowAggregator, windowed
 from millstream.state.entries import Bucket, Entry, Position
@@ -38,13 +39,8 @@ def _session_windows(windows: SessionWindows, aggregation: WindowAggregator) -> 
         is_plain = aggregation.node.ready is None and aggregation.added_several is not None
         if forward is None or not aggregation.is_deferred or aggregation.final or not is_plain:
             return singly
-        counter = SessionCounter(windows, aggregation, add)
-
-        def process_columns(batch: ColumnBatch) -> None:
-            if not counter.collect(batch):
-                singly(batch)
-
-        return process_columns
+        SessionCounter(windows, aggregation, add)
+        return RecordCollector(aggregation, windows.grace + windows.gap).process_columns(singly)
 
     return Port(process, make_process_columns)
 

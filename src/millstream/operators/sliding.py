@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from millstream.errors import DefinitionError
+from millstream.operators.coded import ProcessCoded
+from millstream.operators.columns import Port, ProcessColumns, record_by_record
 from millstream.operators.runtime import Process
+from millstream.operators.sliding_counts import SlidingCounter
 from millstream.operators.windows import WindowAggregator, closer, windowed
 from millstream.state.entries import Entry
 from millstream.windows import SlidingWindows
@@ -20,12 +23,29 @@ Content: TypeAlias = tuple[Any, int]
 
 
 @windowed.register(SlidingWindows)
-def _sliding_windows(windows: SlidingWindows, aggregation: WindowAggregator) -> Process:
+def _sliding_windows(windows: SlidingWindows, aggregation: WindowAggregator) -> Port:
+    update = WindowUpdate(aggregation, windows.difference)
+    process = _processing(windows, aggregation, update)
+    counter = SlidingCounter(windows, aggregation, update.add_unless_late)
+
+    def make_process_columns(forward: ProcessColumns | None) -> ProcessColumns:
+        singly = record_by_record(process, aggregation.context)
+        collector = counter.collector(forward)
+        return singly if collector is None else collector.process_columns(singly)
+
+    def make_process_coded(forward: ProcessColumns | None) -> ProcessCoded | None:
+        collector = counter.collector(forward)
+        return None if collector is None else collector.process_coded()
+
+    return Port(process, make_process_columns, make_process_coded)
+
+
+def _processing(windows: SlidingWindows, aggregation: WindowAggregator, update: WindowUpdate) -> Process:
+    """Return what processes a record."""
     clock, difference = aggregation.clock, windows.difference
     emit = closer(aggregation, lambda close: close - difference - 1) if aggregation.final else None
     aggregation.on_time_advance(None if emit is None else lambda time: emit(time - windows.grace))
     has_late_topic = aggregation.has_late_topic
-    update = WindowUpdate(aggregation, difference)
 
     def process(key: Any, value: Any, timestamp: int) -> None:
         if key is None or value is None:
@@ -35,16 +55,13 @@ def _sliding_windows(windows: SlidingWindows, aggregation: WindowAggregator) -> 
         if timestamp > clock.time:
             clock.time = timestamp
         close = clock.time - windows.grace
-        if timestamp + difference < close:
-            aggregation.count_late(key, (max(0, timestamp - difference),))
-            return aggregation.send_late()
         try:
-            update.add(key, value, timestamp, close)
+            is_open = update.add_unless_late(key, value, timestamp, close)
         except Exception as error:
             return aggregation.handle_error(error, key, timestamp)
         if has_late_topic:
             aggregation.send_late()
-        if emit is not None and timestamp >= difference:
+        if emit is not None and is_open and timestamp >= difference:
             emit(close)
         return None
 
@@ -63,9 +80,12 @@ class WindowUpdate:
         self._difference = difference
         self._set, self._added = aggregation.put, aggregation.added
 
-    def add(self, key: Any, value: Any, time: int, close: int) -> None:
-        """Add a value to the windows of a key."""
+    def add_unless_late(self, key: Any, value: Any, time: int, close: int) -> bool:
+        """Add a value to the windows of a key; return False, and count it, if all of them closed before ``close``."""
         difference, aggregation = self._difference, self._aggregation
+        if time + difference < close:
+            aggregation.count_late(key, (max(0, time - difference),))
+            return False
         self._key, self._value, self._time = key, value, time
         self._closed = close - difference
         early = time < difference
@@ -76,6 +96,7 @@ class WindowUpdate:
             self._add_early()
         else:
             self._add_usual()
+        return True
 
     def _add_usual(self) -> None:
         """Update the windows of a record that a full window fits before."""

@@ -15,6 +15,7 @@ from millstream.foundation.transactions import Database, Transaction
 from millstream.serdes import Serde
 from millstream.state.counted import CountedRecords
 from millstream.state.entries import Bucket, Counter, Entry, Position, StreamClock
+from millstream.state.entry_columns import EntryColumns
 from millstream.state.segments import (
     EMITTED,
     ENTRIES,
@@ -149,6 +150,11 @@ class TimedStore:
         return bool(self._buckets)
 
     @property
+    def changes(self) -> int:
+        """How many entries have changed since ``take_changed``."""
+        return len(self._changed)
+
+    @property
     def last_stored(self) -> int:
         """The latest time of entries on disk that may not be in memory."""
         return self._last_stored
@@ -159,18 +165,22 @@ class TimedStore:
             for key, timestamp in zip(*self.counted.take().lists(), strict=True):
                 self.count_singly(key, timestamp)
 
-    def stored_since(self, key: Any, key_bytes: bytes, since: int) -> list[Entry]:
-        """Return the entries of a key from ``since`` on as they are on disk, without keeping them in memory."""
-        bucket = Bucket(key, key_bytes, since)
-        self._load(bucket, since, FOREVER + 1)
-        return bucket.entries
+    def columns(self) -> EntryColumns:
+        """Return what reads and writes entries that are not in memory; ``refresh_reads`` must follow writes."""
+        return EntryColumns(
+            self._txn, self._database, self.codec, self._layout, self.segment_length, self.expired, self._skip_expired
+        )
+
+    def refresh_reads(self) -> None:
+        """Let later reads find what was written as columns."""
+        self._last_stored = max(self._last_stored, self.observed)
+        self._cursor = None
+        self._stored.clear()
 
     def write_entries(self, entries: list[Entry]) -> None:
         """Write entries that are not in memory; later reads find them on disk."""
         self._write(entries)
-        self._last_stored = max(self._last_stored, self.observed)
-        self._cursor = None
-        self._stored.clear()
+        self.refresh_reads()
 
     def take_changed(self) -> list[Entry]:
         """Return the entries that changed since the last call; ``before`` is the value at that time."""

@@ -15,9 +15,10 @@ import numpy as np
 from millstream.foundation.blocks import take_items
 from millstream.foundation.object_codec import decode_key, decode_values, encode_key, encode_values
 from millstream.foundation.transactions import Cursor
-from millstream.state.counted import read_counts, write_counts
-from millstream.state.counted_windows import CountedEntries, Counting, WindowCounts, count_windows
+from millstream.state.counted import read_counts
+from millstream.state.counted_windows import CountedEntries, Counting, count_windows
 from millstream.state.entries import Entry, Position
+from millstream.state.entry_columns import physical_keys
 from millstream.state.segments import ENTRIES, INDEX, KEY_LIMIT, SEGMENT, TIMESTAMP, long_key_prefix, stored_key
 from millstream.state.timed import TimedStore
 
@@ -64,25 +65,14 @@ class WindowStore(TimedStore):
             return None
         _, begin, added = self._counting
         counted = count_windows(self.counted.take(), self._counting.windows, self.segment_length)
-        segments = counted.starts // self.segment_length
-        keys = self._physical_keys(counted, segments)
+        keys = physical_keys(counted.key_bytes, counted.numbers, counted.starts, self.segment_length)
         with self._txn.cursor(self._database) as cursor:
             before, timestamps = self._read_counts(cursor, keys, counted.starts)
-            is_stored, timestamps = timestamps >= 0, np.maximum(timestamps, counted.latest)
-            pairs = zip(before, counted.counts.tolist(), strict=True)
-            values = [added(begin() if value is None else value, count) for value, count in pairs]
-            is_kept = segments >= max(0, self.expired) // self.segment_length
-            for index in np.flatnonzero(is_stored & ~is_kept).tolist():
-                self._txn.delete(keys[index], db=self._database)
-            if self._skip_expired:
-                is_kept &= is_stored | (counted.starts >= self.expired)
-            kept = np.flatnonzero(is_kept)
-            if len(kept) < len(keys):
-                keys, written = take_items(keys, kept.tolist()), take_items(values, kept.tolist())
-            else:
-                written = values
-            write_counts(cursor, keys, encode_values(self.codec, written), timestamps[kept])
-        self._last_stored = max(self._last_stored, self.observed)  # entries are on disk only, also the latest ones
+        is_stored, timestamps = timestamps >= 0, np.maximum(timestamps, counted.latest)
+        pairs = zip(before, counted.counts.tolist(), strict=True)
+        values = [added(begin() if value is None else value, count) for value, count in pairs]
+        self.columns().write(keys, counted.starts, values, timestamps, is_stored)
+        self.refresh_reads()  # entries are on disk only, also the latest ones
         order = counted.in_order_of_arrival
         arrived = order.tolist()
         return CountedEntries(
@@ -91,12 +81,6 @@ class WindowStore(TimedStore):
             values=take_items(values, arrived),
             timestamps=timestamps[order].tolist(),
         )
-
-    def _physical_keys(self, counted: WindowCounts, segments: Any) -> list[bytes]:
-        prefixes = {number: SEGMENT.pack(ENTRIES, number) for number in np.unique(segments).tolist()}
-        positions = {start: self._layout.pack(start) for start in np.unique(counted.starts).tolist()}
-        parts = map(prefixes.__getitem__, segments.tolist()), take_items(counted.key_bytes, counted.numbers.tolist())
-        return list(map(add, map(add, *parts), map(positions.__getitem__, counted.starts.tolist())))
 
     def _read_counts(self, cursor: Cursor, keys: list[bytes], starts: Any) -> tuple[list[Any], Any]:
         """Return the stored values, None where there is none, and timestamps; later times than any were not stored."""
